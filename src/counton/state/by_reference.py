@@ -34,8 +34,9 @@ def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
     """Build a stream of the reference program with this design, for releases up to step ``last``.
 
     Raises:
-        BeyondReference: the reference program cannot compute the strategy: one of another package
-            whose matrices have entries that are no integers, or one that it knows for fewer steps.
+        BeyondReference: the reference program cannot compute the strategy: it knows it for fewer
+            steps, or the strategy is of another package and its matrices have entries that are no
+            integers.
     """
     told = json.loads(json.dumps(terms.public()))
     own = terms.strategy.saved_name in reference.STRATEGIES

@@ -123,8 +123,8 @@ class Database:
 
     Attributes:
         identity: random identifier of the state, wherever it lies; its copies share it. Not secret.
-        witnesses: what the state keeps of each place that ever held a second copy of its witness,
-            by address: see `counton.state.second_witness`.
+        witnesses: by address of each place that ever held a second copy of the witness: whether it
+            is the user's folder, was named by a run, or is lost (`counton.state.second_witness`).
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -272,7 +272,7 @@ class Database:
         return done
 
     def read_witnesses(self, connection: Connection) -> None:
-        """Read the state's identity, and what it keeps of the places of its second witness."""
+        """Read the state's identity, and the places of its second witness that it remembers."""
         row = connection.one("SELECT identity, witnesses FROM counton_database")
         self.identity = str(row.identity)
         with reading(f"where the second witness of state {self.label} is kept"):

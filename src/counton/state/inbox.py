@@ -1,11 +1,10 @@
-"""The inbox of a state: batches of rows that were sent to a service and wait to be counted. || A
-batch is committed before its sender gets an answer.
+"""The inbox of a state: batches of rows that were sent to a service and wait to be counted.
 
-The inbox lies in the state's database and is as secret as the state. Waiting batches are put
-together into a *fold* before a run gets them, so that a killed run gets the very same rows again.
-The transaction that counts a fold also removes its rows: each row stays until it is counted and
-never returns. Nothing is kept of a counted fold. Ids and digests of batches stay for a time, so
-that a batch that is sent again is recognised.
+A batch is committed before its sender gets an answer. The inbox lies in the state's database and is
+as secret as the state. Waiting batches are put together into a *fold* before a run gets them, so
+that a killed run gets the very same rows again. The transaction that counts a fold also removes its
+rows: each row stays until it is counted and never returns. Nothing is kept of a counted fold. Ids
+and digests of batches stay for a time, so that a batch that is sent again is recognised.
 
 Only the times of arrival, which are kept with the batches, decide which batches share a fold. A
 closed stream takes no more batches. The transaction that would commit a batch decides this, so no
@@ -13,8 +12,8 @@ batch is acknowledged after the last fold.
 
 Each sender may fill his own share of the largest sums that the stream can hold
 (`counton.base.exact_sums.share_of`). A batch is taken or refused by what its own sender has sent,
-and never by other senders' rows. Otherwise he could send more and more until he is refused, and
-would learn their sum.
+and never by other senders' rows. Otherwise a sender could send more and more until a batch is
+refused, and would learn the sum of the others' rows.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class Fold(NamedTuple):
 
     Attributes:
         stream: name of the stream.
-        number: number of the fold; numbers are used again.
+        number: number of the fold; a later fold may get the same number.
         digest: digest of everything in the fold.
         batches: numbers of its batches in the inbox.
         bodies: encoded rows, batch by batch.
@@ -295,7 +294,9 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return how much of their shares the senders of these batches fill already, by window."""
+        """Return how much of each sender's share is filled already, for the senders of these
+        batches, by window.
+        """
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
         for batch in given:
@@ -443,7 +444,7 @@ class Inbox(Closing):
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
         """Refuse a fold, a group of batches, that was changed or counted meanwhile.
 
-        Return values for a query of its rows.
+        Return the parameters of an SQL query for its rows.
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -688,7 +689,9 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Return an id for a left-out batch, made from its contents: row numbers are used again."""
+    """Return an id for a left-out batch, made from its contents: a row number may later be that of
+    another batch.
+    """
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
 
@@ -733,7 +736,8 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
     """Return a digest of a batch, its id and its time of arrival.
 
-    Because of the time, the same rows count as another batch once the id is forgotten.
+    The digest depends on the time, so rows that are sent again after their id was forgotten are
+    another batch.
     """
     entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
     return hashlib.sha256(entry + id.encode() + digest).digest()

@@ -183,7 +183,9 @@ def read(
             if part.start < 0 or (part.start and parts) or part.stop <= part.start:
                 break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
-                raise ValueError(f"{len(row.input_digests)} bytes of digests of inputs")
+                raise ValueError(
+                    f"{row.steps} inputs have {len(row.input_digests)} bytes of digests"
+                )
             whole = unpack(row.estimates, (row.steps, *shape))
             parts.append(_values(whole, row.unit)[part])
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
@@ -217,7 +219,7 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
 
 
 def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
-    """Return the first step at which two rows of digests differ; None if they agree.
+    """Return the first step at which two sequences of digests differ; None if they agree.
 
     Digests have ``size`` bytes; the first one is of step ``start``.
     """
@@ -258,7 +260,9 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Yield parts that each fit into one database row, with the first window of their block."""
+        """Yield parts that each fit into one database row, each after the number of the first
+        window of its block.
+        """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -363,8 +367,8 @@ def read_observed(
 
     Args:
         step: step of the stream.
-        also: read only these windows, windows after the last release, and windows with rows seen
-            since. No other window has rows to count, so reading takes no longer as a stream ages.
+        also: windows to read, besides those after the last release and those with rows seen since
+            then. No other window has rows to count, so reading takes no longer as a stream ages.
             None: read all windows.
     """
     with reading("what was observed"):
@@ -381,9 +385,10 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield database rows that meet the condition ``which``, ascending.
+    """Yield database rows that satisfy an SQL condition, ascending by step.
 
-    In the condition ``{around}`` stands for the blocks that hold some of the windows ``steps``.
+    ``which`` is the condition, and ``asked`` has the values of its parameters. In it ``{around}``
+    stands for the rows that hold some of the windows ``steps``.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:

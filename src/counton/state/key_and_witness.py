@@ -351,8 +351,8 @@ class Witness:
 
     It is written after each commit and holds nothing secret. Nothing is released if an existing
     place cannot be read or written, or if a place of the second witness is missing that should
-    exist. Nothing is released either if no place can be written, or if no place knows a stream that
-    has released something, unless the user has said that no second witness is wanted.
+    exist. The same holds if no place can be written, or if no place knows a stream that has
+    released something; but not if the user has said that no second witness is wanted.
 
     Args:
         beside: witness files beside the key and the state; empty if there are none.
@@ -411,9 +411,9 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """Return what was last read from the places, even if their content has changed since.
+        """Return what was last read from the places, even if their content has changed since then.
 
-        They are read again if there are other places now.
+        They are read again only if the list of places has changed.
         """
         last = self._last if self._held is None else self._held
         return last if last is not None and last.said == self._place_settings() else self._look()
@@ -456,7 +456,7 @@ class Witness:
         try:
             entries = place.read()
             if any(one["step"] and "writers" not in one for one in entries):
-                raise ValueError("no entries of streams")
+                raise ValueError("an entry does not name the processes that wrote its stream")
             return entries
         except _FAILS as error:
             raise StateError(
@@ -589,8 +589,8 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under the key beside the witness's first
-        file.
+        """Return True if the state has released something under the key that lies beside the first
+        witness file.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
@@ -624,7 +624,8 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse a first step if no place has an entry for streams that the state has released.
+        """Refuse the first step of a stream if the state has releases of other streams that no
+        place of the witness knows.
 
         Args:
             beginning: name of the stream that releases its first step, or "".
@@ -765,12 +766,13 @@ class Witness:
     def vouches(self, at: Mark) -> bool:
         """Return True if the witness proves that a stream is not an old copy.
 
-        For a state in a file it is enough that the witness has an entry for the stream.
+        For a state in a file, an entry for the stream is proof enough. On a server the witness must
+        also have recorded the last writer, or have seen the stream exactly as it is: otherwise
+        another writer may have gone further.
 
         Returns:
-            For a stream without an entry: True if it has released nothing, or the user wants no
-            second witness. On a server: True if this witness has recorded the last writer, or has
-            seen the stream exactly as it is; otherwise another writer may have gone further.
+            For a stream without an entry: True if it has released nothing, or if the user wants no
+            second witness.
         """
         of = self._of(at)
         if not of:
@@ -924,12 +926,12 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Call a function for every place; an error if none can be written, unless no witness is
-        wanted.
+        """Call a function for every place; raise an error if no place can be written and a witness
+        is wanted.
 
         Args:
             act: returns an error to raise, or None.
-            what: what this means for the release, for the message if a place cannot be written.
+            what: words on what became of the release, for the message if a place cannot be written.
         """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
@@ -970,7 +972,8 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
 def _wrote(known: Sequence[int], writer: int) -> bool:
     """Return True if the stream's last writer is among these recorded numbers of writers.
 
-    Changes of a stream that release nothing count the number up too: see `AMENDMENTS`.
+    A change that releases nothing raises the number by 1, an opening raises it by at least
+    `AMENDMENTS`. So a slightly higher number is still the same writer's.
     """
     return any(0 <= writer - one < AMENDMENTS for one in known)
 

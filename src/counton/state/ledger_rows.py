@@ -83,8 +83,8 @@ def spend_of(row: Any) -> Spend:
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return what a state has noted about the ledger that it shares: a row for each of its streams
-    there.
+    """Return a state's notes on the ledger that it shares: a database row for each of its streams
+    in that ledger.
     """
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
@@ -286,7 +286,7 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
 def _event_of(
     time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
 ) -> LedgerEvent:
-    """Return the event of an entry."""
+    """Build the event of a ledger entry, for the history of the ledger."""
     return LedgerEvent(
         time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party
     )
@@ -307,7 +307,10 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stated terms without the quotas, which allow nothing that the limit does not."""
+    """Return the terms of a limit without its quotas.
+
+    Quotas divide the limit among parties, and allow nothing beyond it.
+    """
     return {name: value for name, value in stated.items() if name != "quotas"}
 
 
@@ -370,8 +373,8 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
     """Return the entries of this state, and those that other states made under its limit.
 
-    Streams of other states may have the names of this one's, so their losses always add up; none is
-    counted as the continuation of another.
+    The losses of other states' streams are always added: none counts as the continuation of
+    another, even if the names are equal.
     """
     others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
@@ -492,9 +495,10 @@ def _refuse_several_steps(
 
 
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse an earlier stream that may release more, from this state or from a copy of it.
+    """Refuse to continue an earlier stream that may still release steps, here or in a copy of the
+    state.
 
-    A stream whose units can count in several steps is refused too.
+    An earlier stream whose units can count in several steps is refused too.
     """
     said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
     row, horizon = connection.first(said, name=name), None
@@ -505,8 +509,8 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
             _refuse_several_steps(name, terms.contribution, json.loads(row.details))
     if row is None or row.step != horizon:
         raise InvalidInput(
-            f"stream {name!r} has not released the last of its steps, so that it may go on, and "
-            f"what follows it may count the same units: release all of its steps first, or leave "
+            f"stream {name!r} has not released the last of its steps. It may go on, and a stream "
+            f"that follows it may count the same units: release all of its steps first, or leave "
             f"{field('follows', name)} out, and their guarantees add up"
         )
 

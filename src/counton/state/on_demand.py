@@ -24,7 +24,9 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class OnDemand(Counter):
-    """Takes the place of a stream's counter: it takes digests of events and counts steps."""
+    """Takes the place of a stream's counter if cells are computed on demand: it takes digests of
+    events, and counts steps.
+    """
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
         self.key_fingerprint = check_key(key).fingerprint
@@ -40,7 +42,8 @@ class OnDemand(Counter):
     def release_many(self, xs: Totals) -> Releases:
         """Take the digests of consecutive steps, shape ``(n, 1)``, and return them as releases.
 
-        Digests come in data units like any input, if a contribution has a resolution.
+        If the contribution bound has a resolution, the digests are given in data units, as every
+        input is.
         """
         digests = self.design.contribution.grid_total(xs)
         first, horizon = self.step + 1, last_served_step(self.design.strategy)

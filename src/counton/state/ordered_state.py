@@ -35,7 +35,7 @@ _WHOLE = 2**53
 
 
 class Writer(Protocol):
-    """A stream, seen as the object that commits counts to the state."""
+    """The methods of a stream that `OrderedMachine` uses: they commit counts to the state."""
 
     @property
     def step(self) -> int: ...
@@ -162,7 +162,7 @@ class OrderedMachine(Machine):
 def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:
     """Return the keyed digests of the events of consecutive steps, one after the other.
 
-    Each has only 62 bits, so that the digests fit where counts are kept.
+    Each has only 62 bits, so that it fits into an integer column made for counts.
 
     >>> two = event_digests(bytes(32), 1, [("a", 1), ("b", 2)], np.array([1, 2]))
     >>> one = event_digests(bytes(32), 2, np.array([["b", "2"]]), np.array([1]))

@@ -121,7 +121,7 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """Numbers of steps of a stream that are published.
+    """How far a stream is published.
 
     Attributes:
         stream_id: number of the stream among the published ones.

@@ -83,8 +83,8 @@ class SecondPlace(NamedTuple):
     """One place of a second witness, with the content that was read.
 
     Attributes:
-        said: what the state remembers of the place: the user's folder, named by a run, or lost;
-            None if the state does not remember it.
+        said: the state's note on the place: that it is the user's folder, that a run named it, or
+            that it is lost; None if the state has no note.
         mark: a value that changes when the content does, taken before reading.
     """
 
@@ -108,7 +108,7 @@ class SecondPlaces:
 
     Args:
         identity: identity of the state; None if the state is not open: then no places are read.
-        known: by address of a remembered place, what the state remembers of it.
+        known: the state's note on each remembered place, by address: see `SecondPlace`.
         read: function that reads the entries of a place.
         server: whether the state is on a server. The folders of users on other machines cannot be
             read then; `Witness.unseen` notices what these machines wrote.

@@ -27,7 +27,7 @@ _MAKING = schema.APPLICATION_ID + 2
 
 
 class Turn(Closing):
-    """The turns of one service process at streams of a state.
+    """The turns of one service process: the streams whose rows it may count and release now.
 
     On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
     On a SQLite file it lasts as long as the process, and no other service may serve the file.

@@ -5,9 +5,9 @@ The ledger is a state database with a limit; it needs no streams of its own. Two
 an entry. The first reserves it in the ledger, under the state's identity and the stream's name. The
 second makes the stream in the state, with a token that is drawn for it. Then the stream claims the
 entry with its token, once and for all, and only then does it release. A process that is killed
-between the two leaves a reservation, which counts; the same stream takes it up when it is begun
-again. If one stream was begun in two copies of a state, the ledger knows the token of one copy, and
-the other copy releases nothing.
+between the two transactions leaves a reservation. It counts against the limit, and the same stream
+takes it up when it is begun again. If one stream was begun in two copies of a state, the ledger
+knows the token of one copy, and the other copy releases nothing.
 
 Old copies of either side are noticed. Like a witness, the ledger remembers the last step of each
 stream and a digest of its last release. A state remembers the number of the ledger's last entry and
@@ -219,7 +219,8 @@ class SharedLedger(Closing):
     def refuse_forgotten(self, ties: list[Any]) -> _End:
         """Refuse a ledger that lacks entries which a state or the ledger's witness has noted.
 
-        Return its last entry. ``ties`` are the state's notes.
+        Return its last entry. ``ties`` are database rows in which the state has noted entries of
+        the ledger.
 
         Raises:
             StateError: the ledger was restored from an old copy, or two copies of it are in use.
@@ -340,9 +341,10 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Return the steps of a stream that the ledger's witness has recorded, or the last entries.
+        """Return the steps that the ledger's witness has recorded for a stream, each with a digest.
 
-        None for a ledger on a server, which has no witness.
+        ``of`` is the identity of the stream's state. With `_ENTRIES` the result is the ledger's
+        last entries instead. It is empty for a ledger on a server, which has no witness.
         """
         if self.witness is None:
             return []
@@ -368,11 +370,11 @@ class SharedLedger(Closing):
         step: int,
         digest: str,
     ) -> None:
-        """Write to the ledger's witness, if it has one, a step of a stream or the ledger's last
-        entry.
+        """Write a step of a stream to the ledger's witness, if it has one.
 
         Args:
-            of: identity of the stream's state; it stands where other witnesses name the key.
+            of: identity of the stream's state, which stands where other witnesses name the key;
+                `_ENTRIES` to write the number of the ledger's last entry instead.
         """
         if self.witness is None:
             return
@@ -574,10 +576,11 @@ def names_in_ledger(connection: Connection, database: Database) -> frozenset[str
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
-    """Return the shared ledger of a state: the given one, or the one that the state remembers.
+    """Return the shared ledger of a state: the one at ``given``, or the one that the state
+    remembers.
 
     Returns:
-        None if the state shares no ledger, or is that ledger itself.
+        The open ledger; None if the state shares no ledger, or is itself the ledger at ``given``.
 
     Raises:
         StateError: the ledger cannot be used, or the state remembers another one.
@@ -635,8 +638,10 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
-    """Return the units of the ledger that a state shares, as the ledger names them: see
-    `ledger_of`.
+    """Return the protected units in the ledger that a state shares, as the ledger names them.
+
+    The ledger is the one at ``given``, or the one that the state remembers. Without one the result
+    is empty.
     """
     found = ledger_of(database, given)
     if found is None:

@@ -54,7 +54,7 @@ class Connection:
         self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
-        """Run a statement, once or once for each row of values, and return its cursor."""
+        """Run a statement and return its cursor. Given rows of values, run it once for each row."""
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
@@ -93,13 +93,15 @@ class Connection:
         return next(self.rows(said, **values), None)
 
     def one(self, said: str, **values: Any) -> Any:
-        """Return the first row of a SELECT; raise if there is none."""
+        """Return the first row of a SELECT; raise `MissingRow` if there is no row."""
         for row in self.rows(said, **values):
             return row
         raise MissingRow("a row is missing")
 
     def value(self, said: str, **values: Any) -> Any:
-        """Return the first column of `one`."""
+        """Return the value in the first column of a SELECT's first row; raise `MissingRow` if there
+        is no row.
+        """
         return self.one(said, **values)[0]
 
     def has(self, table: str) -> bool:
@@ -132,8 +134,8 @@ class Connection:
     def abandon(self) -> None:
         """Undo the transaction by closing the connection, without a statement.
 
-        As long as a cursor has rows left, for example in the frames of an exception, SQLite would
-        keep the connection and its locks.
+        A statement would not do: SQLite keeps a transaction and its locks while a cursor has rows
+        left, for example in the frames of an exception.
         """
         for undo in (*(cursor.close for cursor in self._cursors), self.driver.rollback):
             with suppress(Exception):

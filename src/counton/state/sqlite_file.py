@@ -139,7 +139,9 @@ def copy_of(
 
 
 def remove_left_copies(target: Path) -> None:
-    """Remove unfinished copies of a target that killed processes left; they are as secret."""
+    """Remove unfinished copies of a target that killed processes left; they are as secret as the
+    target.
+    """
     remove_left(target.parent, f".{target.name}.", _BESIDE)
 
 

@@ -43,7 +43,7 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
     """Return a stream's public row, after a check that its ledger and its witness know of no later
     step.
 
-    ``witness`` was read before this transaction.
+    The caller has read ``witness`` before it opened this transaction.
 
     Raises:
         StateError: the stream is missing, or ledger or witness have recorded more steps than the

@@ -199,8 +199,8 @@ class Store(Closing):
         Returns:
             For each unit: how its neighbouring datasets differ, and the total loss, counted as the
             limit counts, or without a limit as `counton.privacy.ledger.totals` does. The total is
-            None if nothing is spent yet at the limit's age, or, without a limit, if the guarantees
-            cannot be added.
+            None if no loss counts yet at the age of data that the limit names. Without a limit it
+            is None if the guarantees cannot be added.
         """
         return self._read(books.totals)
 
@@ -228,9 +228,9 @@ class Store(Closing):
     ) -> None:
         """Set the most that all releases of the database may spend together; None: no limit.
 
-        Set it before anything is released. The filter's theorem says nothing about a limit that is
-        chosen or changed after looking at releases, though all spending still counts in full. The
-        database notes each change (`limit_changes`).
+        Set it before anything is released. The theorem on limits (privacy filters) does not cover a
+        limit that is chosen or changed after looking at releases. All spending still counts in
+        full. The database notes each change (`limit_changes`).
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
@@ -244,9 +244,9 @@ class Store(Closing):
                 streams that protect less are refused from then on. None keeps the former kind, or,
                 if there was none, counts each kind of unit in a total of its own. An empty text
                 always does the latter.
-            allow_raise: allow raising the limit. Every change raises it, other than to smaller
-                numbers of the same guarantee; so does another unit, age or kind, or no limit at
-                all.
+            allow_raise: allow a change that may raise the limit. Only smaller numbers of the same
+                kind of guarantee surely lower it. Another kind of guarantee, another unit, another
+                age, and no limit at all need this permission.
 
         Raises:
             BudgetExceeded: the existing streams have spent more; the limit stays as it was.
@@ -272,13 +272,14 @@ class Store(Closing):
         """Set the most that a party may spend of the limit; None: the party has no quota.
 
         The limit holds for all parties together, whatever their quotas. Once a party has a quota,
-        a new release states a party that has one. A party is what a run says (``party``): nobody
-        checks that, so quotas keep apart those who trust each other. The database notes each
-        change (`limit_changes`).
+        each new release must state a party that has one. Nobody checks which party a run states
+        (``party``), so quotas serve parties who trust each other. The database notes each change
+        (`limit_changes`).
 
         Args:
             party: name of the party.
-            quota: guarantee of the limit's kind, in which no number is larger.
+            quota: guarantee of the limit's kind; none of its numbers may be larger than the
+                limit's.
 
         Raises:
             BudgetExceeded: the party has spent more; its quota stays as it was.

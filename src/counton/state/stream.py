@@ -151,16 +151,16 @@ class Stream(JournalReader, Closing):
             guarantee: privacy guarantee for one protected unit over the whole stream.
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
                 ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
-                file is made; an existing key gives the state one of its own.
+                file is made. From an existing key a new key is derived for this state.
             contribution: how much one protected unit changes at most; default: one added or
                 removed, or what the statistic states. With a statistic, state it if the caller
                 bounds a unit's events.
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells.
             details: public facts to keep with the stream (JSON values), such as names of groups.
-            counters: if cells are created only when needed: the guarantee of the noise alone: see
-                `Counter`. Another rule must then decide which cells are shown, so that the whole
-                guarantee holds.
+            counters: for cells that are created only when needed: the guarantee that the noise
+                alone keeps (see `Counter`). Another rule must then decide which cells are shown, so
+                that ``guarantee`` holds for all of it.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
@@ -373,8 +373,8 @@ class Stream(JournalReader, Closing):
             return self._release(Addition(xs), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
-        """Release the next steps and store what belongs to them, in one transaction; or only store
-        it.
+        """Commit an addition in one transaction: release its new steps, if it has any, and store
+        the rest.
 
         Args:
             also: function called after everything is written and before the commit; its exception

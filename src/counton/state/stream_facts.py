@@ -28,7 +28,7 @@ class Facts(NamedTuple):
 
     Attributes:
         text: JSON; equal facts give equal texts.
-        names: lists of group names, each by the fact whose value it is.
+        names: the lists of group names, by the name of the fact that has the list as its value.
     """
 
     text: str

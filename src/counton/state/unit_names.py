@@ -90,8 +90,8 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     and column.
 
     A user's period begins and ends by a time zone and a column of times. A window of a statistic
-    begins and ends with steps, by the stream's calendar if it has one. If one column is read as
-    times in two ways, the names are equal: the caller is trusted to state the times right.
+    begins and ends with steps, by the stream's calendar if it has one. The name does not tell how
+    the column's texts are read as times; the caller is trusted to read them alike.
 
     Args:
         unit: the unit's name in the stream.

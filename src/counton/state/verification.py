@@ -342,8 +342,8 @@ class _Recomputation:
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
                     raise self._alteration(
-                        f"step {step} of stream {row.name!r} is said to have noise of standard "
-                        f"deviation {std:.6g}, and its terms give {right:.6g}"
+                        f"the journal says that the noise of step {step} of stream {row.name!r} has "
+                        f"standard deviation {std:.6g}, but the stream's terms give {right:.6g}"
                     )
 
     def _recompute(self) -> None:
@@ -423,15 +423,16 @@ class _Recomputation:
         entries = self._read(range(1, last + 1), (1,))
         if not (entries.values == digests).all():
             raise self._alteration(
-                f"the journal of statistic {row.name!r} is of other events than those it has "
-                f"counted"
+                f"the journal of statistic {row.name!r} has digests of other events than those "
+                f"that were counted"
             )
         if last:
             journal.check_inputs(entries.input_digests, 1, digests, self._digest)
         right = OnDemand(self._terms, self._key, last).checkpoint()
         if not hmac.compare_digest(right, bytes(row.checkpoint)):
             raise self._alteration(
-                f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms"
+                f"the saved state of statistic {row.name!r} is not the one that step {last} of its "
+                f"terms gives"
             )
         self._checks += [
             "its checkpoint is that of its last step and its terms",

@@ -1,9 +1,10 @@
 """Watching of streams that other processes release, so that this machine too notices old copies.
 
-As long as nobody else writes a state on a server, a witness here can tell that it is not an old
-copy. Once somebody else writes, it can tell so only for what this process has watched: the journal
-must go on from what was seen last, row for row in the same table, while the other writer satisfies
-its own witness. A journal that does not grow may be an old one that was restored between two looks.
+While this machine alone writes a state on a server, its witness can tell whether the state is an
+old copy. Once another machine writes, that is known only for what this process has watched: the
+journal must go on from the step that was seen last, in the same rows of the same table. The other
+machine has a witness of its own, which refuses an old copy. A journal that does not grow may be an
+old one that was restored between two looks.
 """
 
 from __future__ import annotations
