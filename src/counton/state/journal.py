@@ -183,9 +183,7 @@ def read(
             if part.start < 0 or (part.start and parts) or part.stop <= part.start:
                 break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
-                raise ValueError(
-                    f"{row.steps} inputs have {len(row.input_digests)} bytes of digests"
-                )
+                raise ValueError(f"digests of inputs have {len(row.input_digests)} bytes in all")
             whole = unpack(row.estimates, (row.steps, *shape))
             parts.append(_values(whole, row.unit)[part])
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])

@@ -342,7 +342,7 @@ class _Recomputation:
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
                     raise self._alteration(
-                        f"the journal says that the noise of step {step} of stream {row.name!r} has "
+                        f"the journal gives the noise of step {step} of stream {row.name!r} the "
                         f"standard deviation {std:.6g}, but the stream's terms give {right:.6g}"
                     )
 
