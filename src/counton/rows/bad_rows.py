@@ -88,7 +88,7 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
     """Return the values of a row as a file of rows set aside shows them.
 
-    Of an unreadable row its line stands in the first column.
+    An unreadable row is shown as its whole line, in the first column.
     """
     if row not in part.unread:
         return values
@@ -208,7 +208,7 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the name of the column that causes a row's problem, if an event has several values."""
+    """Return the name of the column that causes a row's problem, for events of several values."""
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         kind = "number" if one is None else one.kind

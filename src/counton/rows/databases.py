@@ -133,8 +133,8 @@ class SqlDatabase(EventDatabase):
 class _Arrow:
     """Wraps rows for export as Arrow, so that polars does not keep types of DuckDB.
 
-    Polars keeps types that it has seen. Those of DuckDB would outlive their module at exit, and the
-    program's last line would be an error message.
+    Polars keeps all types that it has seen until the program ends. Types of DuckDB would then
+    outlive their module, and the program would end with an error message.
     """
 
     def __init__(self, relation: Any) -> None:

@@ -192,8 +192,8 @@ class EventFile(Rows):
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Refuse rows with fewer fields than the header; polars would fill the missing ones with
-        null.
+        """Refuse rows with fewer fields than the header, since polars would fill the missing fields
+        with null.
         """
         width = rows.width
         if width > 1 and rows.to_series(width - 1).null_count():

@@ -327,10 +327,8 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """Return the row of a record that is not UTF-8, if only columns that are not read have such
-    bytes.
-
-    None otherwise.
+    """Return the row of a record that is not UTF-8, if only columns that are not read have bytes of
+    another encoding; else None.
     """
     text = record.decode("utf-8", "replace").encode()
     if text == record:

@@ -29,7 +29,9 @@ def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], 
 
 
 class UnreadableRow(InvalidInput):
-    """The error for one line of a file that cannot be read; others may be: see `Source.sift`."""
+    """The error for one line of a file that cannot be read; other lines may be readable: see
+    `Source.sift`.
+    """
 
 
 class Rows(ABC):
@@ -65,8 +67,8 @@ class Rows(ABC):
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a lazy frame of these columns; of all columns only to learn their types. See
-        `scan`.
+        """Return a lazy frame of these columns. None means all columns, and serves only to learn
+        their types. See `scan`.
         """
 
     def number(self, given: pl.Expr) -> pl.Expr:

@@ -197,9 +197,9 @@ def sums_by_label(
     """Return sums of rows, added up first by label of the group, then by the group's position in
     the domain.
 
-    To find the position of every row takes longer than to add rows up, and with many groups it
-    would need a table larger than the names. If there may be any number of undeclared labels,
-    positions are found first nevertheless, since sums by label would hold all of these labels.
+    This is faster than finding the position of every row. But if there may be any number of
+    undeclared labels, positions are found first, since the sums by label would hold all of these
+    labels.
 
     Args:
         rows: rows with window, group and value (`mark_rows`); with their labels if rows consist of
@@ -208,6 +208,7 @@ def sums_by_label(
         domain: declared groups; None if rows are not split by group.
         collect: function that computes a lazy frame.
     """
+    # With many groups, the positions of all rows would also need a table larger than the names.
     adds, by = reading.adds, [] if domain is None else ["group"]
     if says_labels(reading):
         found = _add_alike(rows, reading, collect, by=by)

@@ -198,7 +198,9 @@ def cells_across(adds: Adds | None) -> int:
 
 
 def by_row(adds: Adds) -> bool:
-    """Return True if the values of a row decide to which place it adds. Then it may add to none."""
+    """Return True if the values of a row decide to which place the row adds; it may then add to
+    none.
+    """
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
@@ -421,7 +423,9 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """Encode the values of each row as one integer; the code of a row that lacks one is void."""
+    """Encode the values of each row as one integer; a row that lacks a value gets a code without
+    meaning.
+    """
     if len(values) == 1:
         return values[0].map_batches(
             lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),

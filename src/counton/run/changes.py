@@ -345,7 +345,8 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return the numbers of rows that can be known without what the stream remembers.
+    """Return the numbers of rows that follow from the rows alone, without what the stream
+    remembers.
 
     Args:
         tally: the rows.
@@ -441,8 +442,8 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return three arrays, one entry a cell: the step that counts it, its group, and its
-        uncounted total.
+        """Return three arrays with one entry for each waiting cell: the step that counts it, its
+        group, and its uncounted total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
@@ -632,7 +633,8 @@ def _sums_of_places(
 ) -> NDArray[np.float64]:
     """Return the absolute sums at each place (``group % places``).
 
-    With ``step``, the largest such sum of any one step.
+    ``group`` and ``added`` have a number for each cell. If ``step`` is given, the sum of each place
+    is taken in each step, and the largest is returned.
     """
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:

@@ -176,10 +176,10 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return how many new windows have no known event, and the number to compare with the limit.
+    """Return how many new windows have no known event, and the number of windows after the newest
+    event.
 
-    The second counts all windows after the newest event; if only new events are known, it equals
-    the first.
+    If only new events are known, the second number equals the first.
     """
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     new = count - max(newest, seen.released or 0)

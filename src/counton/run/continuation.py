@@ -5,14 +5,14 @@ own key. It takes over all options that it does not state, and begins where its 
 Its totals go on from the last released total, so the noise of that release is added to its own
 noise.
 
-**Privacy of both streams.** Suppose that the predecessor has released all of its steps, and that
-the time of a row decides in which of the two streams it counts. Then a unit counts in one stream
-alone if its rows count at one such time, or within one period that lies in one of the streams. Both
-streams together then lose no more than the larger of their guarantees (docs/promised.md, "A stream
-that follows another"), and `apart` returns True. In all other cases the losses add up: the stream
-ended early, so that a copy of its state may have gone on; people are protected over all periods;
-ids may come again at another time; or times are read in another way than before, within the earlier
-stream or between both: each run states `time_format`, `clock_change` and the column's name.
+**Privacy of both streams.** The losses of both streams add up, unless no unit counts in both. Then
+both together lose no more than the larger of their guarantees (docs/promised.md, "A stream that
+follows another"), and `apart` returns True. A unit counts in one stream alone if the predecessor
+has released all of its steps, the time of a row decides in which stream it counts, and the rows of
+the unit have one time, or lie in one period within one of the streams. It may count in both streams
+if the predecessor ended early, since a copy of its state may have gone on; if people are protected
+over all periods; if ids may come again at another time; or if the runs read times in different ways
+(`time_format`, `clock_change`, the name of the column).
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ earlier taken rows again. A row is known if a remembered one has its user, windo
 rows that agree in these have the same effect. With a column of ids, ids tell rows apart, unit by
 unit: otherwise one unit's ids would decide which rows of another count.
 
-**Forgetting.** Rows from more than `Windows.remembered_days` before the end of the last released
-window count nowhere: with periods, rows of periods that ended before then; with ids, rows of days
-before then. (If windows are revised, rows of final windows count nowhere either, and all other rows
-are younger.) The memory of these periods is deleted. Users get no room for new rows by this,
-because rows of these periods are never looked at again. The operator may close periods sooner
+**Forgetting.** Rows that are older than `Windows.remembered_days` at the end of the last released
+window count nowhere. With periods these are the rows of periods that ended before then; with ids,
+the rows of days before then. If windows are revised, rows of final windows count nowhere either,
+and all other rows are younger. The marks of such rows are deleted. This gives users no room for new
+rows, because rows of these periods are never looked at again. The operator may close periods sooner
 (`counton.run.erasure`): then their rows count nowhere. Users without periods are never forgotten.
-An id is remembered by the day on which the window that counts it ends. So it is known for an equal
+An id is kept with the day on which the window that counts it ends. So it is remembered for the same
 time after it was counted, whatever time its row has.
 """
 
@@ -81,7 +81,7 @@ class DigestHolder:
     Args:
         definition: definition of the stream.
         secret: key of the digests by which users and ids are recognised.
-        thinned: drops rows that can no longer count: see `Pool`.
+        thinned: function that drops rows that can no longer count: see `Pool`.
     """
 
     def __init__(

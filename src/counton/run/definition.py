@@ -42,7 +42,7 @@ DEFINING = tuple(
 
 
 class Continuation(NamedTuple):
-    """A reference from a stream to the earlier stream that it continues.
+    """The place at which a stream continues an earlier one.
 
     Attributes:
         name: name of the earlier stream, in the same state.
@@ -113,17 +113,16 @@ class Definition(Description):
         """Build the definition from the facts that the state keeps of a stream.
 
         Args:
-            details: public facts of the stream: the name of its statistic (``what``), its
-                ``record``, ``domain`` and ``parts``, ``once`` for a table that is released once,
-                and how groups are found (``discovery``); and later changes: groups that were
-                ``named`` later, columns that were ``renamed``, each with its step; the stream that
-                it ``continues``, the streams that it ``follows``, the step at which it ``ended``,
-                and ``reread``: a later job read the times of rows in another way than an earlier
-                one. The record has the stated options of jobs, by name: options that define the
-                stream, as settled at its creation; policies and outputs of the last job;
-                ``dropped``, if one of the jobs left out rows of undeclared groups; ``skipped``, if
-                one left out rows with a missing value; and ``set_aside``, if one set unreadable
-                rows aside.
+            details: public facts of the stream, by name. ``what`` is the name of its statistic,
+                ``parts`` are its columns, ``domain`` its groups. ``once`` says that it is a table
+                that is released once, ``discovery`` how groups are found. ``named`` has groups that
+                were named later, and ``renamed`` has columns, each with its step. ``continues`` and
+                ``follows`` name earlier streams, ``ended`` is the step at which the stream ended,
+                ``reread`` says that a later job read times in another way. ``record`` has the
+                options that jobs stated: those that define the stream, and policies and outputs of
+                the last job. In it ``dropped``, ``skipped`` and ``set_aside`` say that some job
+                left out rows of undeclared groups, left out rows with a missing value, or set
+                unreadable rows aside.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:
@@ -253,8 +252,9 @@ class Definition(Description):
     def measure(self, sums: Integers) -> Integers:
         """Convert sums by group and place to the cells that are released; both in grid units.
 
-        ``sums`` has shape ``(steps, groups * places)``. If windows are revised, they are those of
-        `counton.run.changes.Intake.inputs`, and the result has a last axis of versions.
+        ``sums`` has shape ``(steps, groups * places)``. If windows are revised, it has the rows
+        that `counton.run.changes.Intake.inputs` returns, and the result has a last axis of
+        versions.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))

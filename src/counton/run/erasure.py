@@ -6,15 +6,14 @@ If a person's contribution is bounded, a state keeps keyed digests of the rows t
 whose they are. Without them a person's rows could count again, twice as much as promised. So in
 their place the state keeps something that names nobody: a *refused* bucket, one of `BUCKETS` into
 which all digests fall. New people in this bucket count nowhere, in any period up to the one of the
-deletion; known people in it go on. The bucket is a function of the name in the request, whether the
-state knew it or not. So with or without a person's rows, the same rows of all others count, and at
-most as many rows of the person as before.
+deletion; known people in it go on. The bucket depends only on the name in the request, and not on
+whether the state knows that name. So with or without a person's rows, the same rows of all others
+count, and at most as many rows of the person as before.
 
 If single periods are protected (``per``), all people of long ago are forgotten period by period.
-Then a mark closes all periods up to the last forgotten one: the state knows nobody in them, so no
-row of them counts again, whoever wrote it. Which periods are forgotten depends on the clock only. A
-job with ``retain`` forgets them by itself after each release, counted back from the end of the last
-released window.
+Then all periods up to the last forgotten one are closed: the state knows nobody in them, so no row
+of them counts again. Which periods are forgotten depends on the clock only. A job with ``retain``
+forgets them by itself after each release, counted back from the end of the last released window.
 """
 
 from __future__ import annotations
@@ -286,7 +285,7 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Build the change that deletes all digests of periods up to ``last``, and closes these
+    """Build the change that deletes all digests of periods up to number ``last``, and closes these
     periods.
     """
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))

@@ -360,8 +360,8 @@ def export(
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these groups, in this order; None: all.
         level: probability with which each interval holds; None: the level of the stream's last job,
-            initially 0.95. So are the job's options ``over`` and ``shares`` for what a statistic
-            shows.
+            initially 0.95. What a statistic shows follows the options ``over`` and ``shares`` of
+            that job.
         like: for a released table whose description was lost: see `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.

@@ -227,7 +227,7 @@ def look_at(job: Job) -> FirstLook:
     """Read the header and the first rows of a job's events: of each file, or of a query.
 
     Raises:
-        InvalidInput: the events cannot be read; a run says the same.
+        InvalidInput: the events cannot be read; a run would raise the same error.
 
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> found = look_at(Job("count", rows, "visits.db"))

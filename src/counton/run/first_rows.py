@@ -56,7 +56,9 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """Digest by which rows belong together: the user's, or the id's if there are no users."""
+        """Digest by which rows belong together: that of the user, or of the id if there are no
+        users.
+        """
         key = self.id if self.user is None else self.user
         assert key is not None
         return key
@@ -249,8 +251,8 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Return the positions of each unit's first ``most`` rows with equal cells, and of all old
-    rows.
+    """Keep the first ``most`` of each unit's rows with equal cells, and all old rows; return the
+    positions of the kept rows.
     """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first

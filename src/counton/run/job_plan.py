@@ -61,8 +61,8 @@ class PlannedNumber(NamedTuple):
         halfwidths: half-widths of its intervals, at each of the planned steps of its job.
         percent: half-width at the last step, in per cent of the number of rows; None: the number of
             rows is not stated, or the released number is no count.
-        in_rank: whether ``percent`` is of a quantile's rank: of rows that may lie between the
-            released and the true quantile.
+        in_rank: whether ``percent`` is the error of a quantile's rank: the part of the rows that
+            may lie between the released and the true quantile.
         part: for a report, name of the member statistic that the number belongs to; else "".
         share: share of the report's budget that this member gets; None: it gets none, since it is
             derived from another member.
@@ -399,7 +399,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
 
 
 def _without_rows(job: Job) -> Job:
-    """Return the job with an empty source of rows if its files do not exist, or can be read only
+    """Return the job with an empty source of rows, if its files do not exist or can be read only
     once.
     """
     try:

@@ -120,7 +120,7 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     """Return known public totals, each with the path of its node in the hierarchy.
 
-    ``given`` is a file, a mapping, or pairs as the state keeps them.
+    ``given`` is a file, a mapping from paths to totals, or pairs of both.
     """
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of

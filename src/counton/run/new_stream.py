@@ -185,10 +185,10 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """Return a statistic, and the guarantee that its wanted accuracies cost; None if it wants none.
+    """Return a statistic with its wanted accuracies settled, and the guarantee that they cost.
 
-    Such a statistic is a table; it is returned with its accuracies settled. A user counts in at
-    most ``most`` cells.
+    Only tables can state wanted accuracies. Any other statistic is returned unchanged, with None as
+    the guarantee. A user counts in at most ``most`` cells.
     """
     wanting: Any = getattr(statistic, "as_wanted", None)
     if wanting is None:
@@ -281,9 +281,9 @@ def _best(
 
     Args:
         whole: only strategies whose noise is a sum of draws from one distribution.
-        periods: first and last step of each period. The strategy with the least error of the
-            periods' sums is chosen, instead of the totals of all steps. For short periods this is
-            independent noise for each step.
+        periods: first and last step of each period. With periods, the strategy with the least error
+            in the sums of the periods is chosen; without, the one with the least error in the
+            totals. For short periods that is independent noise for each step.
         corrections: for revised windows: largest number of corrections of a row; the noise grows
             with it.
 
@@ -363,9 +363,11 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step of a stream; without an end, the step that errors are planned for.
+    """Return the last step of a stream; for a stream without an end, the step that errors are
+    planned for.
 
-    None if there is no such step. For revised windows it is the last version of a window.
+    None if there is no such step. If windows are revised, the result is the number of the last
+    version of a window.
     """
     if definition.cut.lags:
         return definition.cut.lags + 1

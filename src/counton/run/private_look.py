@@ -392,7 +392,9 @@ def inspect(
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:
-    """Return the quantile statistic of a job with these options for its cells."""
+    """Build the quantile statistic whose cells these options (``lower``, ``upper``, ``cells``,
+    ``edges``) describe.
+    """
     from counton.base.options import numbers_of
 
     if "edges" in grid:

@@ -26,18 +26,18 @@ FIRST, FINAL = "first", "final"
 
 
 class PlannedDelay(NamedTuple):
-    """Standard deviations, in data units, of windows that become final after a number of further
-    windows.
+    """Planned noise of revised windows: standard deviations in data units, for one delay after
+    which a window is final.
 
     Attributes:
-        lags: number of further windows (the delay).
+        lags: the delay: number of further windows until a window is final.
         corrections: largest number of corrections of a row.
-        by_lag: of each version of a window, from the version at the window's end on.
-        first: of the version at a window's end.
-        mean: typical value over all versions.
-        final: of the last version.
-        week, year: of the sum of all final windows in a week, and in a year; None: a window is
-            longer.
+        by_lag: deviation of each version of a window; the first version comes at the window's end.
+        first: deviation of the first version.
+        mean: typical deviation over all versions.
+        final: deviation of the last version.
+        week, year: deviation of the sum of all final windows in a week, and in a year; None: a
+            window is longer.
     """
 
     lags: int
@@ -51,9 +51,10 @@ class PlannedDelay(NamedTuple):
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return the design for the step at which one window's versions are all published.
+    """Return the design by which the versions of one window are planned: at step ``lags + 1`` all
+    of them are published.
 
-    A shorter stream is planned with the noise of a longer one.
+    A stream of fewer steps is planned with the noise of a stream of ``lags + 1`` steps.
     """
     strategy: Any = terms.strategy
     if strategy.horizon <= lags:
@@ -79,10 +80,11 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return errors for half the delay, the delay, and twice the delay; none but for counts and
-    sums.
+    """Return the planned errors for half of the job's delay, for the delay, and for twice the
+    delay.
 
-    If rows may be corrected, also for the delay without corrections, and with one more.
+    If rows may be corrected, two more plans are returned: the job's delay without corrections, and
+    with one correction more. Only counts and sums have such plans; for others the result is empty.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of

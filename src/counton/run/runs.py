@@ -194,9 +194,9 @@ def commit(
 
     Args:
         progress: receives the run's progress.
-        also: called once within the transaction, in a run that adds unordered new events to an
-            existing stream; even if no number changes. What it writes is committed with the rest;
-            its exception undoes everything.
+        also: function that writes more into the transaction; its exception undoes everything. It is
+            called once, also if no number changes, but only in a run that adds unordered new events
+            to an existing stream.
 
     Raises:
         StateError, ReplayMismatch, SumOverflow: see `run`.

@@ -98,8 +98,8 @@ class SettledJob(OpenedJob):
     Attributes:
         definition: definition of the stream, with what it is to remember of this job.
         source: source of the rows; None if events are the letters of a text.
-        outputs: the job by which outputs are written: completed with remembered outputs; its
-            columns have the names of the stream's creation.
+        outputs: the job by which outputs are written, completed with the outputs that the stream
+            remembers. Its columns have the names that they had when the stream was created.
         dropped: number of uncounted rows in the continued stream; None: it continues none.
         asked_at: for a query with moments, the time at which it is asked; only windows that ended
             by then are released.
@@ -267,10 +267,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """Return the definition of a known stream after the operator's changes.
-
-    A stream that has ended is refused.
-    """
+    """Return the definition of an existing stream after the operator's changes."""
     definition = amend(kept, job, released)
     if definition.ended is not None:
         name = job.keeping.name
@@ -316,11 +313,10 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Number the rows of a job whose statistic, a line of cells, has a cell for each row without a
-    name.
+    """Number the rows of a job if each row is a cell of its table and no column names the cells.
 
-    The job gets a column of row numbers. Any other job is returned unchanged. The number of rows is
-    published.
+    The returned job has a column of row numbers, which are then the names of the cells. Any other
+    job is returned unchanged. The number of rows is published.
 
     Args:
         before: definition of the existing stream; None: it is new.

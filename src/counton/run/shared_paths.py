@@ -156,8 +156,8 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse a limit, before it is set, whose kind of unit differs from that of new jobs of
-        events.
+        """Refuse a limit before it is set, if new jobs protect another kind of unit than the limit
+        is for.
         """
         for name, job in jobs.items():
             store = self.at(job.keeping.state)

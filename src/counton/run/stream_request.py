@@ -532,9 +532,10 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """Return the strategy that a job states, by name; None if it states none, or the stream's own.
+    """Return the name of the strategy that a job states; None if it states none.
 
-    The user's own strategy object is described in words.
+    The user's own strategy object has the name `OWN`. If it differs from the stream's strategy, its
+    ``repr`` is returned.
     """
     own = own_strategy(job.noise.strategy)
     if own is None:

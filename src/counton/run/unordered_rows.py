@@ -183,8 +183,9 @@ class AddedRows(ReadRows):
             """Yield what each transaction adds: sums of ended windows, and numbers of rows seen in
             all changed ones.
 
-            New events come in one transaction, because their file can be given only once; so do
-            rows of bounded users, because the marks of users are written once.
+            With ``empty`` a transaction comes even if nothing has changed. New events come in one
+            transaction, because their file can be given only once. Rows of bounded users do too,
+            because the marks of users are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)
@@ -204,11 +205,8 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Return whether earlier runs have counted all of these new events, and digests of
-        uncounted files.
-
-        A file of new events must not be counted twice, nor be counted as new events after it was a
-        file of all events. So digests of both kinds of file are kept.
+        """Return whether earlier runs have counted all of these new events, and the digests of
+        files that are not counted yet.
 
         Raises:
             InvalidInput: windows would be released without a new event, without permission.

@@ -266,7 +266,8 @@ def write_table(
         path: path of the file; its ending is one of `TABLES`.
         facts: guarantee and other facts of the release, kept with the table; None for a table
             without a guarantee.
-        style: separator and decimal sign of CSV; the facts say so unless they are the usual ones.
+        style: separator and decimal sign of CSV; the facts name them if they are not the usual
+            ones.
     """
     kind = TABLES[path.suffix.lower()]
     if facts is not None and kind == "csv":
@@ -305,11 +306,7 @@ def write_table(
 
 
 def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata for an Arrow schema.
-
-    pyarrow and pandas copy it to files that they make from parts of the table. Metadata that is too
-    long for pyarrow is left out; it stands in the file's own metadata alone.
-    """
+    """Return the metadata of a table in the form of metadata for an Arrow schema."""
     short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
     return {ATTRS: json.dumps(carried)} if carried and short else {}
 
