@@ -93,7 +93,7 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return, for each option that defines a stream, two values: the later run's and the stream's."""
+    """Return two values of each option that defines a stream: the later run's and the stream's."""
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":
