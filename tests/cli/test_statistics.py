@@ -312,7 +312,7 @@ def test_graphs_are_streams_of_edges(place: Any) -> None:
         ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "refuse, drop, discover"),
         ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--every", "1h"], "needs --time"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"], "--room 9 is of groups"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"], "--room 9 is the number"),
         (["statistic", "distinct", "E", "--user", "user", "--changes", "3"], "--comes and"),
         (["statistic", "distinct", "E", "--user", "user", "--degree", "3"], "--degree"),
         (["statistic", "distinct", "E"], "--user"),
