@@ -333,7 +333,7 @@ def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> Non
     make_private(optimizer, noise, model, batch_size=8, clipped=True)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 80 / flat(model).numel() ** 0.5)
-    with pytest.raises(InvalidInput, match="add up to a norm of 80, and 8 examples"):
+    with pytest.raises(InvalidInput, match="add up to a norm of 80; the 8 examples"):
         optimizer.step()
 
 
@@ -360,7 +360,7 @@ def test_what_would_not_be_private_is_refused() -> None:
         optimizer.step(lambda: 0.0)
     assert private.step == 0
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    with pytest.raises(InvalidInput, match="model has not"):
+    with pytest.raises(InvalidInput, match="model does not have"):
         make_private(optimizer, noise_of(OctaveTraining.fit(4)), model_of(), batch_size=8)
     with pytest.raises(InvalidInput, match="batch_size"):
         make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=0)

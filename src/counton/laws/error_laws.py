@@ -230,12 +230,13 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
     """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
-    They must be the mean and the maximum of the variances of the first releases, also under a noise
-    distribution that the strategy accepts. The planner ranks strategies by them.
+    They must be the mean and the maximum of the variances of the first releases, with and without
+    calibrated noise given.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)
     """
+    # The planner ranks strategies by them.
     whole = count_steps(strategy, steps)
     for count in sorted({1, whole // 2, whole} - {0}):
         first = range(1, count + 1)

@@ -171,10 +171,10 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """Check the stated ``variance`` of every interval against the weights with which its estimate
-    adds up measurements.
+    """Check the stated ``variance`` of every interval against the weights of measurements in its
+    estimate.
 
-    For a consistent strategy it is compared with the least covariance of the cells.
+    For a consistent strategy it is compared with the least variance that any estimate can have.
     """
     low, high = np.triu_indices(strategy.cells + 1)
     if strategy.consistent:

@@ -55,10 +55,10 @@ def is_integral(strategy: StreamStrategy) -> bool:
 
 @contextmanager
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
-    """Cache the matrices of a strategy within the ``with`` block, so that each is written out once.
-
-    Writing them out takes longer than comparing them. No check changes them.
+    """Cache the matrices of a strategy within the ``with`` block, so that each is written
+    out once.
     """
+    # Writing them out takes longer than comparing them. No check changes them.
     token = _KEPT.set((strategy, {}))
     try:
         yield

@@ -246,10 +246,11 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that B C equals the wanted matrix A exactly: ones up to the diagonal for totals, else
-    the identity.
+    """Check that B C equals the matrix A of the wanted sums exactly.
 
-    The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if ``unit_columns`` says so.
+    For totals A has ones up to the diagonal, for counts of single steps it is the identity. The
+    entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if ``facts.unit_columns`` is
+    True.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -339,8 +340,8 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that stated sensitivities are the largest norms of a column of C, or close bounds of
-    them.
+    """Check that stated sensitivities are the largest norms of a column of C, or close upper
+    bounds.
 
     Raises:
         LawBroken: a column exceeds the stated sensitivity, or none attains it; or a bound is more
@@ -626,10 +627,9 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the computed ``noise`` is the sum of the draws with the weights that ``row``
-    states.
+    """Check that ``noise`` is the sum of the draws with the weights that ``row`` states.
 
-    If these are fractions, it may differ by `window_rounding`.
+    If the weights are fractions, it may differ by up to `window_rounding`.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -738,8 +738,8 @@ def check_reader(
 
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the noise of a batch so large that it is computed in parts equals ``noise`` of all
-    steps.
+    """Check the noise of a batch so large that it is computed in parts: it must equal ``noise`` of
+    all steps.
 
     >>> from counton.strategies import Binary
     >>> check_noise_parts(Binary(12))

@@ -130,10 +130,10 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """Check that the stated squared sensitivity is not below the largest over all allowed sets of
-    steps.
+    """Check the stated squared sensitivity against all allowed sets of steps of an example.
 
-    If every example keeps its place in each epoch, it must equal the largest.
+    It must not be below the largest of them. If every example keeps its place in each epoch, it
+    must equal the largest.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)

@@ -618,9 +618,10 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return a bound on what each change adds to a norm, if any number of +1 and -1 follow in turn.
+    """Return a bound on what each change adds to a norm of the move, if any number of changes by +1
+    and -1 follow in turn.
 
-    It is in units of 2^-lattice_bits, squared for the squared 2-norm.
+    The unit is 2^-lattice_bits for the 1-norm; for the squared 2-norm it is the square of that.
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -843,9 +844,10 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return, for each weight that a step of this part can add, how many steps add it.
+        """Return, for each size by which a step of this part can add to the 1-norm, how many steps
+        add it.
 
-        The largest weights come first, up to as many steps as fit.
+        The largest come first, for up to as many steps as fit.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -1050,10 +1052,10 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the largest norm over all sets of steps in which a unit may count.
-
-    For the squared 2-norm each round adds one step to every set.
+    """Return the most by which a unit moves the measurements, over all sets of steps in which it
+    may count.
     """
+    # For the squared 2-norm each round adds one step to every set.
     lengths, products = _products(strategy)
     horizon = len(lengths)
     if norm == 1:

@@ -45,7 +45,7 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
     """Return the integer to which a number rounds if it is known only up to an error; None:
     undecided.
 
-    The number is total / 2^places, up to error / 2^places.
+    The number is total / 2^places, with an error of at most error / 2^places.
 
     >>> rounded_within(1000, 3, 6), rounded_within(1000, 30, 6)
     (16, None)

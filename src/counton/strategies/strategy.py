@@ -261,19 +261,14 @@ class StreamStrategy(Strategy):
     """A way to release totals or counts of steps with noise: a factorisation A = B C of the wanted
     sums A.
 
-    Sensitivity and error are exact, and the noise of releases, B z, is computed fast.
+    The count of ``step`` enters the nodes of ``column(step)``, a column of C. A node is a noisy
+    measurement with one independent draw of noise. The release at ``step`` is its exact number plus
+    the noise of the nodes of ``row(step)``, a row of B. Steps count from 1.
 
-    Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step``
-    reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
-    ``B z``, where z is one independent draw per node. Steps count from 1.
-
-    A strategy implements its horizon, `column` and `row`. If they differ from the defaults, it also
-    defines the attributes below, `examples`, the checks that keep rounding and wide noise exact
-    (`_check_law`, `_window_rounding`), and closed forms of the quantities that are otherwise
-    computed from columns and rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`,
-    `overall_variance` and `noise`. The laws of ``counton.laws`` compare all of them.
-    ``counton.strategies.participation`` computes the sensitivity to units that act several times,
-    from columns and from the strategy's `structure`.
+    A strategy implements its horizon, `column` and `row`. It may override `examples`,
+    `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and `noise` by faster
+    forms, and the checks that keep rounding and wide noise exact (`_check_law`,
+    `_window_rounding`). The laws of ``counton.laws`` compare all of them.
 
     Attributes:
         horizon: number of steps that it serves; None if unbounded.
@@ -402,9 +397,10 @@ class StreamStrategy(Strategy):
 
         The result is int64 of shape ``(len(steps), *field.shape)``, in units of
         ``2**-fraction_bits``. The noise of a step does not depend on the window in which it is
-        computed. By default rows of integers are read one by one; a strategy with fractions
-        overrides this and rounds in its own way.
+        computed.
         """
+        # By default rows of integers are read one by one; a strategy with fractions overrides this
+        # and rounds in its own way.
         return read_noise(self, field, check_window(self, steps))
 
     # ------------------------------------ called by the functions below, and by no other code
@@ -450,9 +446,9 @@ class StreamStrategy(Strategy):
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Refuse noise so wide that sums may leave int64; called by `check_law`.
+        """Refuse noise so wide that sums may leave int64.
 
-        By default nothing is refused. Strategies override it whose sums may leave int64, or whose
+        By default nothing is refused. A strategy overrides this if its sums may leave int64, or if
         later nodes have wider noise.
         """
 
@@ -568,7 +564,7 @@ def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return whether the strategy may refuse wide noise: whether it overrides `_check_law`."""
+    """Return whether the strategy may refuse wide noise; by default none is refused."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
@@ -618,7 +614,8 @@ def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
-    """Refuse noise whose standard deviation is above ``most``, which fixed-point sums can hold.
+    """Refuse noise whose standard deviation is above ``most``, the largest that fixed-point sums
+    can hold.
 
     Raises:
         InvalidInput: the noise is too wide; names its standard deviation and the largest.
@@ -747,10 +744,9 @@ def matrices(
     """Return the matrices B and C over the first ``steps`` steps (default: the horizon), written
     out.
 
-    B has the weights of noise in releases, C those of counts in measurements (nodes).
-
-    B has shape (steps, nodes), C has shape (nodes, steps), with nodes in order of level, then
-    index. Entries are int64 if every weight is an integer, else objects (int and Fraction).
+    B has the weights of noise in releases, shape (steps, nodes). C has the weights of counts in
+    measurements (nodes), shape (nodes, steps). Nodes are in order of level, then index. Entries are
+    int64 if every weight is an integer, else objects (int and Fraction).
 
     Raises:
         InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
@@ -876,9 +872,7 @@ class TableStrategy(Strategy):
     @property
     @abstractmethod
     def largest_entry(self) -> int:
-        """Upper bound of the magnitude of any entry of C, from which bounds on measurements
-        follow.
-        """
+        """Upper bound of the magnitude of any entry of C."""
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
@@ -904,7 +898,7 @@ class TableStrategy(Strategy):
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
-        """Return by how much one unit moves all measurements together; never below the truth.
+        """Return by how much one unit moves all measurements together: exact or an upper bound.
 
         Args:
             relation: the unit is added or removed, or moved to another cell.

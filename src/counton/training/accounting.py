@@ -65,11 +65,12 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Return a bound on what is lost because drawn normals have bounded radius, as an addition to
-    delta.
+    """Return the part of delta that is lost because drawn normals have a bounded radius; an upper
+    bound.
 
-    With this probability at most, such noise shows what exact normals would hide. The bound holds
-    for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this probability.
+    With at most this probability, drawn noise shows something that exact normals would hide. It
+    holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this
+    probability.
 
     Args:
         multiplier: standard deviation of the noise at sensitivity 1.
@@ -105,8 +106,9 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return f(shift) of the module docstring: the probability that a shifted normal leaves its
-    disc.
+    """Return the probability that a shifted pair of normals leaves the disc of drawn pairs.
+
+    This is f(shift) in the derivation of this module; ``shift`` is the distance.
     """
     radius = _radius()
     if shift >= radius:
@@ -135,12 +137,11 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
 
 
 def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
-    """Return the noise multiplier without amplification by sampling; rounded up.
+    """Return the noise multiplier without amplification by sampling, rounded up.
 
-    It is the standard deviation of the Gaussian noise per unit of sensitivity.
-
-    Zero-concentrated: 1 / sqrt(2 rho), except with the probability `beyond`. Approximate: Balle and
-    Wang (2018), Theorem 8, for `delta_left`.
+    It is the standard deviation of the Gaussian noise per unit of sensitivity. For ZCDP it is 1 /
+    sqrt(2 rho), except with the probability `beyond`. For ApproxDP it is that of Balle and Wang
+    (2018), Theorem 8, for the delta of `delta_left`.
 
     Args:
         guarantee: the guarantee for the whole run.
@@ -172,6 +173,8 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
 def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     """Return the noise multiplier of independent noise if each step samples each example at random.
+
+    It is the standard deviation of the noise per unit of sensitivity.
 
     Args:
         guarantee: (epsilon, delta), if one example is added or removed.

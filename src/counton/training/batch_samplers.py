@@ -63,7 +63,9 @@ class Sampler(ABC):
     identity: str | None = None
 
     def join(self, identity: str) -> None:
-        """Take over the batches that a sampler in another process has drawn, given its identity.
+        """Take over the batches that a sampler in another process has drawn.
+
+        ``identity`` is the identity of that sampler.
 
         Raises:
             InvalidInput: batches are not random, or some were taken from this sampler already.
@@ -215,9 +217,9 @@ class MinSeparation(FixedEpochs):
     """A sampler that shuffles each epoch anew, but keeps a least distance between the steps of an
     example.
 
-    An epoch is divided into windows of some steps. An example stays in its window and is drawn into
-    another step of it each epoch, so that any two of its steps are at least (steps of an epoch) -
-    window + 1 apart.
+    An epoch is divided into windows of some steps. Each epoch draws another step for an example
+    within its window. So two steps of an example are at least (steps of an epoch) - window + 1
+    apart.
 
     Args:
         examples: number of examples, a multiple of ``batch_size``.
@@ -271,15 +273,14 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """A sampler that draws for every example one step of the epoch, and keeps it in all epochs.
+    """A sampler that draws for every example one step of the epoch, its place, and keeps it in all
+    epochs.
 
-    That step is the example's place. Batches have different sizes. With ``ids`` the place is a
-    digest of the example's own id, so all others keep their places if an example is added or
-    removed. Without ids the place is a digest of
-    the example's number, which changes if an earlier example is removed: then neighbouring datasets
-    differ in an example whose place is left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar,
-    Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the
-    places being secret; here nothing is gained from that: see `SecretPlaces`.)
+    Batches have different sizes. With ``ids`` the place depends on the example's own id, so all
+    others keep their places if an example is added or removed. Without ids the place depends on the
+    example's number; then neighbouring datasets differ in an example whose place is left empty. The
+    places are not secret and amplify no privacy: see `SecretPlaces`. (Chua, Ghazi, Harrison,
+    Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for DP-SGD", 2025.)
 
     Args:
         examples: number of examples.
@@ -352,7 +353,7 @@ def _checked_ids(ids: Any, examples: int) -> list[int | str]:
 
 
 def _digest(seed: int, one: int | str) -> int:
-    """Return 64 bits that depend on a seed and an id alone."""
+    """Return 64 bits that depend on the seed and one id alone."""
     text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -385,14 +386,16 @@ class _SecretSampler(Sampler):
     def _serve_only(self, who: str, when: str) -> None:
         if self._served not in (None, who) or self._process != os.getpid():
             raise InvalidInput(
-                f"another run{when} has taken these batches, which may be used once only, since "
-                f"which examples they hold is secret: make a new {type(self).__name__} and new "
-                f"noise for it"
+                f"another run{when} has taken these batches; they are secret and may be used once "
+                f"only: make a new {type(self).__name__} and new noise for it"
             )
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """Return 64 random bits for each example, from the key, for one step or epoch (``row``)."""
+        """Return 64 random bits for each example, drawn from the key.
+
+        ``row`` is the number of the step or epoch for which they are drawn.
+        """
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
         return np.asarray(self._source.words_of_tile(BlockAddress(0, 0), tile, "<u8")[0], np.uint64)
@@ -402,9 +405,9 @@ class PoissonBatches(_SecretSampler):
     """A sampler that takes each example into each step with one probability, independently and
     secretly.
 
-    This amplifies privacy with independent noise (DP-SGD), and is for such noise only. Every
-    sampler draws an identity, so two runs have independent batches: batches that are used twice
-    would hide half as well. Under an `InsecureSeededKey` the batches are the same each time.
+    This amplifies privacy with independent noise (DP-SGD), and is for such noise only. Two samplers
+    have different batches, since batches that are used twice would hide half as well. Under an
+    `InsecureSeededKey` the batches are the same each time.
 
     Args:
         examples: number of examples.
@@ -457,11 +460,10 @@ class PoissonBatches(_SecretSampler):
 class SecretPlaces(_SecretSampler):
     """A sampler that draws for every example a secret step of the epoch, its place, and keeps it.
 
-    This is `BallsInBins` with secret places. They amplify privacy, for ``ApproxDP``, under every
-    strategy whose matrix C is lower-triangular (`counton.training.bins`). With ``anew`` each epoch
-    draws another place (random allocation): that amplifies privacy more with independent noise
-    (DP-SGD), and not at all with other noise. Batches have different sizes. A run that continues
-    from a checkpoint keeps the places, which `TrainingNoise.run` contains.
+    Secret places amplify privacy, for ``ApproxDP``, under every strategy whose matrix C is
+    lower-triangular. With ``anew`` each epoch draws another place (random allocation); this
+    amplifies more, but only with independent noise (DP-SGD). Batches have different sizes. A run
+    that continues from a checkpoint keeps the places, which `TrainingNoise.run` contains.
 
     Args:
         examples: number of examples.
@@ -614,8 +616,8 @@ class GivenBatches(Sampler):
     @property
     @override
     def description(self) -> dict[str, Any]:
-        """Return the public description of the batches, with a digest of the examples' numbers in
-        them.
+        """Return the public description of the batches; it has a digest of their examples'
+        numbers.
         """
         digest = hashlib.sha256()
         for batch in self._batches:

@@ -86,13 +86,13 @@ _WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
-    """A bound on the covariances between an example's possible places, at squared sensitivity 1.
+    """A bound on how similar the possible places of an example look, at squared sensitivity 1.
 
-    A place is a step of the epoch. All pairs of different places get one covariance.
+    A place is a step of the epoch. The bound gives all pairs of different places one covariance.
 
     Attributes:
         places: number of places that an attacker cannot tell apart.
-        shared: covariance of any two places; 1 - shared is the rest of each one's variance.
+        shared: covariance of any two places; the variance of each place is 1.
     """
 
     places: int
@@ -100,9 +100,10 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A distribution on a grid, used as an upper bound of the mean of every convex function.
+    """A distribution on a grid that bounds another: the mean of every convex function is at least
+    as large.
 
-    ``beyond`` is the part of the mean that lies above the grid and was cut off.
+    ``beyond`` is the part of the mean that lies above the grid; it is cut off and counted apart.
     """
 
     values: Floats
@@ -112,10 +113,10 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Return bounds on a strategy's covariances between places of the epoch, one for each number of
-    places that an attacker cannot tell apart.
+    """Return bounds on the covariances between an example's possible places, under a strategy.
 
-    Most places come first.
+    There is one bound for each number of places that an attacker cannot tell apart, the largest
+    number first.
 
     Args:
         strategy: the strategy; if its C is not lower-triangular, there is only the bound of one
@@ -203,11 +204,12 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """Return a bound of the distribution of the mean of independent log-normals, each of mean 1.
+    """Return a distribution on a grid that bounds the mean of ``number`` independent log-normals.
 
-    It is built from means of two; ``number`` is how many there are, ``points`` the size of the
-    grid.
+    Each log-normal has mean 1; ``variance`` is that of its logarithm. ``points`` is the size of the
+    grid, and mass with a mean below ``cut`` is cut off above.
     """
+    # Built from means of two.
     doubled, reached = _log_normal(variance, points), 1
     found: _Atoms | None = None
     done = 0
@@ -223,8 +225,9 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """Return a bound on a grid of the log-normal exp(Z - variance / 2), where Z has this
-    variance.
+    """Return a distribution on a grid that bounds the log-normal exp(Z - variance / 2).
+
+    Z is normal with this variance. The grid has ``points`` points.
     """
     from scipy.special import ndtr
 
@@ -247,7 +250,8 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
     """Return the distribution of share * one + (1 - share) * other on a grid of its own.
 
-    ``one`` and ``other`` are independent; mass above ``cut`` is moved to ``beyond``.
+    ``one`` and ``other`` are independent. Mass above the grid, of a mean below ``cut``, is moved to
+    ``beyond``.
     """
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
@@ -265,8 +269,9 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
-    """Return the masses of ``values`` moved to grid points, each split between two so that its mean
-    stays.
+    """Return the masses of a distribution after its values are moved to the points of a grid.
+
+    Each mass is split between two points so that its mean stays.
     """
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
@@ -281,9 +286,6 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     It is the standard deviation of one draw of noise per unit of the strategy's sensitivity, and
     never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies whose
     matrix C is not lower-triangular.
-
-    It never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies
-    whose C is not lower-triangular.
 
     Args:
         guarantee: the guarantee for the whole run, if one example is added or removed.
@@ -318,8 +320,8 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
-    """Return an upper bound on delta at ``epsilon``, if every epoch draws another place for each
-    example.
+    """Return an upper bound on delta at ``epsilon``, if every epoch draws another secret place for
+    each example.
 
     It holds in both directions: an example added, and an example removed.
 
@@ -342,8 +344,9 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Return the privacy loss distributions, in both directions, of the likelihood ratio
-    ``atoms``.
+    """Return the privacy loss distributions of a likelihood ratio, in both directions.
+
+    ``atoms`` has the distribution of the ratio.
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -360,10 +363,10 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
 
 
 def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
-    """Return the standard deviation of independent noise at clip 1, if every epoch draws another
-    place.
+    """Return the noise multiplier of independent noise if every epoch draws another secret place
+    for each example.
 
-    It is rounded up.
+    It is the standard deviation of the noise of a step at clip 1, rounded up.
 
     Args:
         guarantee: (epsilon, delta), if one example is added or removed.
@@ -406,7 +409,11 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Return the least noise multiplier that any of the bounds proves, and that bound."""
+    """Return the least noise multiplier for which any of ``bounds`` proves (epsilon, delta), and
+    that bound.
+
+    ``widest`` is a multiplier that is known to suffice.
+    """
     found, best = widest, PlaceBound(1, 0.0)
     for bound in bounds:
         if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
@@ -421,9 +428,10 @@ def _narrowest(
 def _least_multiplier(
     epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
 ) -> float:
-    """Return the least noise multiplier that keeps ``delta`` by this bound, within a thousandth.
+    """Return the least noise multiplier for which the bound proves (epsilon, delta), within a
+    thousandth.
 
-    It lies between ``low`` and ``high``; ``high`` is known to keep delta.
+    It lies between ``low`` and ``high``; ``high`` is known to suffice.
     """
     return _least(
         lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high
@@ -431,8 +439,9 @@ def _least_multiplier(
 
 
 def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """Return a multiplier for which ``keeps`` is true, within a thousandth of the least; inf if
-    there is none.
+    """Return a multiplier for which ``keeps`` is true, within a thousandth of the least such one.
+
+    The search is between ``low`` and ``high``. inf: there is none.
     """
     if not keeps(high):
         return math.inf

@@ -73,9 +73,9 @@ def multiplier(
 ) -> float:
     """Return the noise multiplier for a guarantee: standard deviation per unit of sensitivity.
 
-    A sampler with secret batches amplifies privacy. With Poisson batches, or places that each epoch
-    draws anew, the noise must be independent, and the sensitivity is that of one step. Places that
-    are kept serve all strategies (`counton.training.bins`).
+    A sampler with secret batches amplifies privacy. Poisson batches, and places that each epoch
+    draws anew, require independent noise; the sensitivity is then that of one step. Places that are
+    kept work with all strategies.
 
     Raises:
         InvalidInput: a guarantee that does not fit.

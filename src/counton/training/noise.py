@@ -335,10 +335,10 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the weighted sum of a step's own normals for one parameter, before buffers and
+        """Return the weighted sum of a step's own normals for one parameter, without buffers and
         scale.
 
-        Programs use it that keep the buffers, which carry noise from step to step, themselves.
+        It is for programs that keep the buffers themselves. Buffers carry noise from step to step.
 
         Args:
             step: counts from 1.
@@ -356,8 +356,7 @@ class TrainingNoise:
         return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """Return what `fresh` returns, for the run with these terms: a function of the arguments
-        alone.
+        """Return what `fresh` returns, for a run with the terms ``run``, and record nothing.
 
         The caller must ensure that no step gets its noise twice.
 
@@ -427,9 +426,9 @@ class TrainingNoise:
         examples = len(self.sampler.batch(step))
         if not length <= examples * self.clip * (1 + _CLIPPING):
             raise InvalidInput(
-                f"the gradients of step {step} add up to a norm of {length:.6g}, and {examples} "
-                f"examples, as many as the sampler's batch has, reach {examples * self.clip:.6g} "
-                f"when each is clipped to {self.clip:g}: clip each, and take sampler.batch({step})"
+                f"the gradients of step {step} add up to a norm of {length:.6g}; the {examples} "
+                f"examples of the sampler's batch reach at most {examples * self.clip:.6g} if each "
+                f"is clipped to {self.clip:g}: clip each, and take sampler.batch({step})"
             )
 
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
@@ -550,11 +549,10 @@ class TrainingNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the result of `state_dict`.
 
-        Normals that no step had taken by then are drawn anew, so that two continuations of one
-        checkpoint never repeat noise. If the steps of only one continuation are shown, the
-        guarantee holds. If those of both are shown, they cost at most as much as two runs, provided
-        that the strategy is causal. They may cost more with a strategy that is not, such as
-        `OctaveTraining`: there show one only.
+        Normals that no step had taken by then are drawn anew, so two continuations of one
+        checkpoint never repeat noise. The guarantee holds if the steps of only one continuation are
+        shown. If both are shown, they cost at most as much as two runs; this needs a causal
+        strategy. With one that is not causal, such as `OctaveTraining`, show one continuation only.
 
         Raises:
             StateError: the state has another run, key or format, or is incomplete.
@@ -630,15 +628,14 @@ class TrainingNoise:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
-        """Return the standard deviation that a run states, after a check that it has the terms of
-        this noise.
-
-        It may differ from the one computed here in its last digits; both keep the guarantee, and
-        earlier steps had the stated one.
+        """Return the standard deviation that a run states, after a check that its terms are those
+        of this noise.
 
         Raises:
             StateError: the run has other terms.
         """
+        # It may differ from the one computed here in its last digits; both keep the guarantee, and
+        # earlier steps had the stated one.
         try:
             there, std = dict(run["terms"]), float(run["std"])
         except (KeyError, TypeError, ValueError) as error:
@@ -680,13 +677,15 @@ class TrainingNoise:
             self.sampler.join(places)
         except InvalidInput as error:
             raise StateError(
-                f"the examples of {self.name!r} have places of their own, and the sampler has "
+                f"the run of {self.name!r} has secret places for its examples, but the sampler has "
                 f"already given batches by other places: load the checkpoint before the first "
                 f"batch is taken"
             ) from error
 
     def begin(self, identity: str, session: str) -> None:
-        """Refuse noise in a forked process, or for a name that another run has used.
+        """Refuse noise in a forked process, or under a name that another run has used.
+
+        This also binds the sampler to the run.
 
         Args:
             identity: identity of the run that asks for noise.
@@ -716,12 +715,14 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Return the parameters that get the noise of a step, by name, and record that the step has
-        its noise.
+        """Return the parameters that get the noise of a step, by name.
+
+        It is recorded that the step has its noise.
 
         Args:
-            places: by name, the size of the parameter, and its first and last given coordinate.
-            in_order: whether buffers advance, so that steps must come one after the other.
+            places: by name, the size of the parameter, and the first and the stop of the given
+                coordinates.
+            in_order: True if buffers advance, so that steps must come one after the other.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
@@ -743,8 +744,8 @@ class TrainingNoise:
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
     ) -> tuple[int, int, int]:
-        """Return the size of the whole parameter, and the range of the given coordinates: first and
-        stop.
+        """Return three numbers: the size of the whole parameter, and the first and the stop of the
+        given coordinates.
         """
         if not shards or name not in shards:
             return size, 0, size
@@ -831,7 +832,8 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
 def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
     """Return the sessions (first step, identity) of a run that continues after step ``last``.
 
-    The new session begins at the next step; sessions that began later are dropped.
+    The new session has the given identity, and begins at the next step. Sessions that would begin
+    later are dropped.
 
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
@@ -912,10 +914,11 @@ class _Parameter:
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
-        """Add the buffers' part to the noise of some coordinates, and update the buffers for the
-        next step.
+        """Write the noise of some coordinates into ``out``, and update the buffers for the next
+        step.
 
-        ``summed`` is the step's weighted sum of normals; the result goes into ``out``.
+        ``summed`` is the step's weighted sum of normals, for the coordinates from ``begin`` on.
+        ``spare`` is scratch space.
         """
         place = slice(begin, begin + len(summed))
         total, product = out[place], spare[: len(summed)]
@@ -928,7 +931,8 @@ class _Parameter:
             np.add(held, summed, out=held)
 
     def _space(self) -> NDArray[np.float32]:
-        """Return three blocks of scratch space; they are kept, since new memory is slow."""
+        """Return three blocks of scratch space."""
+        # They are kept, since new memory is slow.
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
@@ -936,8 +940,9 @@ class _Parameter:
     def _weighted_normals(
         self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
     ) -> Singles:
-        """Return the weighted sum of the normals (``taps``) of a step, for all coordinates of a
-        block.
+        """Return the weighted sum of a step's normals for all coordinates of a block.
+
+        ``taps`` has the normals and their weights; ``fresh`` and ``drawn`` are scratch space.
         """
         first = taps[0]
         total = self._field_of(first).block(first.level, first.index, block, fresh)

@@ -49,9 +49,9 @@ class NoiseState(NamedTuple):
     Attributes:
         step: number of steps taken.
         buffers: buffers by name of the parameter.
-        run: public numbers, uint32 of shape (256, 5), filled up with zeros. One row each: 0 and
-            the identity of the run, 0 and the fingerprint of its terms, then the first step and the
-            identity of each session.
+        run: public numbers, uint32 of shape (256, 5). The first row has 0 and the identity of the
+            run, the second 0 and the fingerprint of its terms. Each further row has the first step
+            and the identity of a session; rows without one are 0.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -209,7 +209,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
 
 
 def _begin(noise: TrainingNoise) -> Any:
-    """Start a new run of noise, and return its identity and sessions as an array of numbers."""
+    """Start a new run of noise, and return its identity and sessions as an array of uint32."""
     import jax
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
@@ -253,8 +253,9 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse a step that had other gradients before, told by their digest, or a run under other
-    terms.
+    """Refuse a run under other terms, or a step that had other gradients before.
+
+    ``digest`` is that of the step's gradients.
     """
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
@@ -313,10 +314,11 @@ def _length(arrays: list[Any]) -> Any:
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
-    """Return the sum of the examples' gradients, the number of examples, and how many are not all
-    zero.
+    """Return the sum of the examples' clipped gradients, the number of examples, and how many are
+    not all zero.
 
-    Examples are along the first axis; each gradient is clipped by its 2-norm over all parameters.
+    Examples are along the first axis of each array. A gradient is clipped by its 2-norm over all
+    parameters.
     """
     import jax.numpy as jnp
 

@@ -88,7 +88,7 @@ class PrivateSteps:
         mine = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         if not all(id(parameter) in names for parameter in mine):
             raise InvalidInput(
-                "the optimizer has a parameter that the model has not: make it from "
+                "the optimizer has a parameter that the model does not have: make it from "
                 "model.parameters()"
             )
         if not clipped and any(hasattr(parameter, "placements") for parameter in mine):
@@ -317,8 +317,9 @@ def plain_name(name: str) -> str:
 
 
 def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Return this process's part of a tensor and, if it is sharded, its first coordinate and the
-    whole size.
+    """Return this process's part of a tensor, and where it lies in the whole tensor.
+
+    The second value has the first coordinate and the whole size; None if the tensor is not sharded.
 
     Raises:
         InvalidInput: the tensor is sharded otherwise than by rows.

@@ -64,8 +64,9 @@ class TrainingDesign:
 
     @property
     def rmse(self) -> float:
-        """Root mean squared error of running sums of noise: at rho = 1/2, clip 1, without
-        amplification.
+        """Root mean squared error of running sums of noise, for the guarantee rho = 1/2 and clip 1.
+
+        Amplification by sampling does not count in it.
         """
         return self.strategy.rmse
 
@@ -175,8 +176,8 @@ def plan(
         clip: largest 2-norm of one example's gradient, 1 unless given.
         buffers: most numbers that the noise keeps from step to step for each coordinate.
         draws: most normals for each coordinate and step, on average, that `BandedOptimum` may
-            take. It takes normals of earlier steps again; from half as many as steps on, it may
-            take all of the run so far.
+            take. If this is at least half the number of steps, a step may take those of all steps
+            so far.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -228,10 +229,10 @@ def plan(
             yield from hidden_strategies(sampler.secret_places)
 
     def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
-        """Yield constructors of strategies whose noise is correlated over shorter times.
-
-        Such noise hides an example's secret place in the epoch better.
+        """Yield constructors of strategies that hide an example's secret place in the
+        epoch better.
         """
+        # Their noise is correlated over shorter times.
         yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
         for reach in (places // 2, places, 2 * places):
             if 4 <= reach < steps <= LARGEST_DENSE:

@@ -58,7 +58,7 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
     """Return the children of a container with their names, and a function that rebuilds the
     container.
 
-    The function takes the list of new children.
+    The function takes a list of new children in the same order.
     """
     kind = type(tree)
     if isinstance(tree, Mapping):
@@ -80,8 +80,9 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
 
 
 def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
-    """Return what `_parts` returns, for a kind of container that is registered with JAX; None for
-    others.
+    """Return the named children of a container that is registered with JAX, and its structure.
+
+    None if JAX is not imported or the container is not registered.
     """
     jax = sys.modules.get("jax")
     if jax is None:

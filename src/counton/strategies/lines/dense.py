@@ -194,10 +194,10 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """The rows of C over several cells and, for each cell, the largest weight of a row over it
+        """The rows of C over several cells, and the largest weight with which each cell is measured
         alone.
 
-        The weight is 0 if there is no such row.
+        The weight is 0 for a cell that no row measures alone.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -211,7 +211,7 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """Weight with which each cell is measured by itself: see `OwnCells`."""
+        """Weight with which each cell is measured by itself; 0 if it is not."""
         return self._split[1]
 
     @property

@@ -226,7 +226,9 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level, the number of the interval between two knots in which each cell lies."""
+        """For each level and cell, the number of the interval between two knots in which the cell
+        lies.
+        """
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
@@ -463,7 +465,8 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K = L diag(pivots) L^T, eliminating hats in the order in which they end.
+        """Factor the matrix K = L diag(pivots) L^T, one hat after the other, in the order in which
+        they end.
 
         ``of_level`` and ``number`` are the level of each hat, and its number in the level.
         """
@@ -588,7 +591,9 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve(self, right: Floats) -> Floats:
-        """Return K^-1 ``right`` for right sides of shape (hats, lines), which are overwritten."""
+        """Return K^-1 ``right`` for the matrix K of hats; ``right`` has the shape (hats, lines) and
+        is overwritten.
+        """
         own = self._own.tolist()
         if right.shape[1] == 1:
             right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
@@ -620,7 +625,7 @@ class _HatEquations(NormalEquations):
         return right
 
     def _square(self, right: Floats) -> Floats:
-        """Return right^T K^-1 right for each column of ``right``, shape (hats, columns), which is
+        """Return r^T K^-1 r for each column r of ``right``, shape (hats, columns), which is
         overwritten.
         """
         for event, hat in enumerate(self._own.tolist()):

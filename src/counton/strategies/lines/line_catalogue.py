@@ -31,7 +31,9 @@ def _optimal(workload: Workload, norm: Norm, bits: int) -> LineStrategy:
 
 
 def _dyadic() -> type[Dyadic]:
-    """Return the class `Dyadic`, imported on first use: it depends on all other strategies."""
+    """Return the class `Dyadic`; it is imported at the first call, because its module imports the
+    other strategies.
+    """
     from counton.strategies.published.dyadic import Dyadic
 
     return Dyadic

@@ -19,9 +19,7 @@ R = TypeVar("R")
 def one_thread() -> Iterator[None]:
     """Run linear algebra on one thread inside the ``with`` block, in the whole process.
 
-    A search consists of thousands of small products. Threads that wait for each other, while other
-    processes use the processors, make it 5 to 30 times slower; on an idle machine they gain little.
-    Without threadpoolctl the results are the same.
+    Without threadpoolctl it has no effect; results are the same.
 
     >>> from threadpoolctl import threadpool_info
     >>> with one_thread():
@@ -29,6 +27,9 @@ def one_thread() -> Iterator[None]:
     ...      if library["user_api"] == "blas"}
     {1}
     """
+    # A search consists of thousands of small products. Threads that wait for each other, while
+    # other processes use the processors, make it 5 to 30 times slower; on an idle machine they gain
+    # little.
     try:
         controller = _libraries()
     except ModuleNotFoundError:

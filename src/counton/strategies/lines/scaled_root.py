@@ -21,9 +21,8 @@ FORMULAS = ("mean", "max")
 def scaled_root(steps: int, formula: str) -> Integers:
     """Return the matrix C of the square root with scaled rows and columns, in units of 2^-16.
 
-    C_ij = p_i f(i - j) / d_j, with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024
-    steps, and d_j so that all columns have norm 1. A heavier middle leaves less of the noise to the
-    many releases around it.
+    All columns have norm 1. Rows in the middle are scaled up, so that the many releases around them
+    have less noise.
 
     Args:
         steps: the number of steps.
@@ -35,6 +34,8 @@ def scaled_root(steps: int, formula: str) -> Integers:
     >>> scaled_root(3, "mean").tolist()
     [[57381, 0, 0], [26605, 60204, 0], [17164, 25893, 65536]]
     """
+    # C_ij = p_i f(i - j) / d_j, with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024
+    # steps, and d_j so that all columns have norm 1.
     if formula not in FORMULAS:
         raise InvalidInput(
             f"the formula {formula!r} is not known here: read it with the version of counton that "

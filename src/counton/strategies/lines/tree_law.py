@@ -234,7 +234,7 @@ class _Profile:
 
 
 class _Family:
-    """The part of one node's children in the variance of all prefixes that end among them."""
+    """The variance that one node's children add to all prefixes that end among them."""
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:
         weight = np.array(own)

@@ -137,8 +137,10 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield pieces of arrays of one length, so that no piece is large; arrays given as None are
-    left out.
+    """Yield pieces of several arrays of one length, cut at the same places so that no piece is
+    large.
+
+    Arrays given as None are left out.
     """
     given = [array for array in arrays if array is not None]
     for start in range(0, len(given[0]), _STRETCH):

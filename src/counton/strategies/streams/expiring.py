@@ -157,13 +157,14 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of releases or of their differences.
+        """Return the variances of the noise of releases or of their differences.
 
-        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise,
-        they are exact in squared data units. For noise of scale 1/epsilon multiply by 2 / epsilon^2
-        (Theorem 1.2's first sum). The error from the items of the last ``delay`` steps is not
-        included. In a difference a level counts if the two ends lie in different intervals of it.
+        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise, it
+        is squared data units. The error from the items of the last ``delay`` steps, which a release
+        leaves out, is not included.
         """
+        # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
+        # difference a level counts if the two ends lie in different intervals of it.
         levels = range(self.expiry.top + 1)
         by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
         if law is not None:
@@ -181,13 +182,13 @@ class Expiring(EndlessStrategy):
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        With ``law`` it is exact in squared data units. With ``gaussian`` the unit is the variance
-        of Gaussian noise of level 0; (1 + level)^(1 - growth) then multiplies the variance and not
-        the scale.
+        With ``law`` the unit is squared data units; else it is the variance of noise of level 0,
+        which is Laplace or, with ``gaussian``, Gaussian noise.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
         """
+        # With Gaussian noise (1 + level)^(1 - growth) multiplies the variance and not the scale.
         reach = check_step(self, steps) - self.delay
         total = Fraction(0)
         for level in range(self._height(reach) if reach > 0 else 0):
@@ -227,7 +228,8 @@ class Expiring(EndlessStrategy):
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers of all ones, from the highest bit in which ``first`` and ``last`` differ down.
+    """Return numbers with all bits 1 from the highest bit in which ``first`` and ``last`` differ
+    down.
 
     0 if they are equal.
 

@@ -173,11 +173,12 @@ def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
 
 
 def _logarithm(ratio: Floats) -> Floats:
-    """Return upper bounds, slightly above it, of the natural logarithm of ratios between 1 and 1.5.
+    """Return numbers slightly above the natural logarithms of ratios between 1 and 1.5.
 
-    It uses the series of 2 artanh((x - 1) / (x + 1)), with only operations that IEEE 754 rounds in
-    one way: weights have to be the same on every machine.
+    They are the same on every machine.
     """
+    # The series of 2 artanh((x - 1) / (x + 1)), with only operations that IEEE 754 rounds in one
+    # way: weights have to be the same on every machine.
     y = (ratio - 1) / (ratio + 1)
     square = y * y
     return np.asarray(2 * y * (1 + square / 3 + square * square / (5 * (1 - square))))
@@ -373,7 +374,9 @@ class _Kind(NamedTuple):
 
 
 class _BlockPlace(NamedTuple):
-    """The place of a step: which block of its size, and which step of the block, from 1 on."""
+    """The place of a step among blocks: the number of its block, and of the step in the block, from
+    1 on.
+    """
 
     kind: _Kind
     block: int
@@ -492,7 +495,7 @@ class _RootReader(Reader):
 
     @property
     def local(self) -> bool:
-        """True while there is room for the numbers of twice as many nodes as so far."""
+        """True while memory has room for the numbers of twice as many nodes as so far."""
         return self._has_room(self._next, 2)
 
     @override
@@ -504,8 +507,9 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the releases at some nodes; if they lie further back it starts
-        anew.
+        """Return the noise of the square root's totals at some nodes.
+
+        For nodes before those of the last call, all is computed anew.
         """
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
@@ -726,10 +730,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _largest_within(self) -> float:
-        """Upper bound of the weight with which releases read a node inside a block.
-
-        It is the norm of the first column of the longest block.
-        """
+        """Upper bound of the weight with which releases read a node inside a block."""
+        # The norm of the first column of the longest block.
         steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
         if not steps:
             return 0.0
@@ -811,8 +813,8 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of running totals or, with ``since``, of their differences.
 
-        Without ``law`` the unit is the variance of the first node's noise; with a calibrated
-        ``law`` variances are exact. Time for a difference grows in proportion to its last step.
+        The unit is the variance of the first node's noise; with ``law``, the calibrated noise, it
+        is squared data units. Time for a difference grows in proportion to its last step.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -876,9 +878,8 @@ class GrowingSquareRoot(EndlessStrategy):
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
         """Yield four values for each size of blocks up to a step.
 
-        They are the number of whole blocks, the number of steps in a block that has begun, the
-        variances of the square root's totals before these blocks, and the variances inside one
-        block.
+        They are the number of whole blocks; the number of steps in the block that has begun; the
+        variances of the square root's totals before these blocks; and the variances inside a block.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -976,11 +977,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return some nodes, and for each ``even`` the variances of the square root's totals after
-    them.
-
-    They come with the package; ``make growing`` computes them.
+    """Return some nodes, and the variances of the square root's totals after them, for each value
+    of ``even``.
     """
+    # They come with the package; ``make growing`` computes them.
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
     variances: dict[int | None, Floats] = {None: np.array(known["variances"])}

@@ -531,7 +531,9 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: those around it on every level."""
+        """Return the nodes that the count of ``step`` enters: on every level some around
+        the step.
+        """
         unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
@@ -580,7 +582,7 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure, for units that act several times.
+        """Structure of the columns of C, for units that count several times.
 
         Columns have negative entries, and share few levels if their steps are far apart.
         """

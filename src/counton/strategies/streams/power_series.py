@@ -162,9 +162,7 @@ class PrefixQuotient:
     """A power series b = 1 / ((1 - x) c), computed digit by digit to any precision.
 
     c = numerators / 2^bits is a series with c[0] = 1. Digit j adds ``digit(j) * 2^-places(j)`` to
-    the approximation of b, after which every coefficient is within ``error_units(j) *
-    2^-places(j)``. The bound is proven afterwards: the residual of ``c b = 1 / (1 - x)`` is
-    computed exactly, and the error is the residual over c.
+    the approximation of b. Then every coefficient is within ``error_units(j) * 2^-places(j)``.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:

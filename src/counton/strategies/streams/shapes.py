@@ -207,11 +207,9 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the last horizon that the searched shapes serve, for these choices.
-
-    For longer horizons, and with Gaussian noise beyond 1024 steps, computing the variance takes
-    seconds: too long for the planner.
-    """
+    """Return the last horizon that the searched shapes serve, for these choices."""
+    # For longer horizons, and with Gaussian noise beyond 1024 steps, computing the variance takes
+    # seconds: too long for the planner.
     if release == "windows":
         return 0
     if norm == 2:
@@ -258,14 +256,13 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 
 def tree(least: int) -> tuple[int, ...]:
-    """Return the radices of a tree inside a cell, from below, whose product is just above
-    ``least``.
-
-    About 18 below, 12 in between and 6 at the top is best: the levels above are those of a line.
+    """Return the numbers of children of a tree inside a cell, lowest level first; their product is
+    just above ``least``.
 
     >>> tree(128), tree(2**20)
     ((19, 7), (16, 10, 11, 11, 11, 5))
     """
+    # About 18 below, 12 in between and 6 at the top is best: the levels above are those of a line.
     levels = 2
     while 12 * (18 * 6 * 12 ** (levels - 2)) ** 2 < least**2:  # the nearest by ratio
         levels += 1

@@ -87,15 +87,16 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
 
 
 def square_root_sensitivity(horizon: int) -> float:
-    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation (Psi* of the
-    paper).
+    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation, Psi* of the
+    paper.
 
-    "Constant matters" section 3, the exact sum of f(k)^2 over k < T. Erratum: eq. (4), with (4T -
-    3) / 5 instead of (4T - 1) / 3, is below it for every T and would add too little noise.
+    Source: "Constant matters", section 3: the exact sum of f(k)^2 over k < T. Erratum: its eq. (4)
+    is below this sum for every T, and would add too little noise.
 
     >>> f"{square_root_sensitivity(10):.10f}"
     '1.7913439416'
     """
+    # Eq. (4) has (4T - 3) / 5 instead of (4T - 1) / 3.
     return math.fsum(square_root_coefficients(_checked_horizon(horizon)) ** 2)
 
 
@@ -115,10 +116,10 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Return the noise of the releases at ``steps``, computed for some coordinates at a time.
+    """Return the noise of the releases at ``steps``, computed for a block of coordinates at a time.
 
-    ``write`` receives the nodes' noise from step 1 on, the steps, and the array for the result.
-    With ``few`` it makes no Fourier transform, so blocks may be larger.
+    ``write(z, steps, out)`` writes the result of one block into ``out``, from the noise z of nodes
+    1, 2, ... ``few`` is True if it needs no Fourier transform; blocks are then larger.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -136,7 +137,7 @@ def floor_all(
     """Write floor(cells), transposed, into ``released``, and yield the places where it is
     uncertain.
 
-    A place is uncertain if a change by up to ``guard`` changes its floor.
+    It is uncertain where a change of the number by ``guard`` or less changes its floor.
     """
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
@@ -393,8 +394,8 @@ class RootStrategy(StreamStrategy):
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return running sums along the last axis, and a bound on how often any term is rounded in
-    them.
+    """Return running sums along the last axis, and a bound on the number of roundings that a term
+    goes through.
     """
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2

@@ -147,10 +147,10 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each level, its number and how many nodes a window has there.
-
-        They decide which nodes belong to which window.
+        """For each level of the inner strategy, the level's number and how many nodes a window has
+        there.
         """
+        # They decide which nodes belong to which window.
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
@@ -349,7 +349,7 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure, for units that act several times.
+        """Structure of the columns of C, for units that count several times.
 
         Windows share no node, so a unit's contributions to several windows add up.
         """
@@ -436,7 +436,7 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags with which the releases of consecutive nights show a window.
+    """Return the lags of a window's versions that the releases of consecutive nights contain.
 
     ``last`` is the largest lag.
     """

@@ -49,7 +49,8 @@ _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """Training noise (BLT) that keeps m numbers per coordinate and draws one fresh normal per step.
+    """Training noise (BLT) that keeps a few numbers per coordinate and draws one fresh normal per
+    step.
 
     Args:
         steps: number of steps of the run.
@@ -194,9 +195,9 @@ class BufferedToeplitz(ToeplitzTraining):
 
 
 def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
-    """Return whether theta and thetahat interlace, 1 > theta_1 > thetahat_1 > theta_2 > ... > 0.
+    """Return whether theta and thetahat interlace: 1 > theta_1 > thetahat_1 > theta_2 > ... > 0.
 
-    There must be few enough of them as well.
+    Also return False if there are too many.
 
     >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
     (True, False)

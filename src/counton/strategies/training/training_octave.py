@@ -54,8 +54,8 @@ LARGEST_SEARCH = 512
 
 
 class OctaveTraining(TrainingStrategy):
-    """Training noise that keeps nothing: every step takes about thirty normals, each by its
-    address.
+    """Training noise that keeps nothing from step to step: every step draws about thirty normals
+    again.
 
     Args:
         steps: number of steps of the run, at most 4096.

@@ -343,12 +343,10 @@ def tree_strategy_for(
     unit: float = 1.0,
     least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
-    """Return a strategy whose levels have wanted variances, and the standard deviation of its
+    """Return a strategy whose levels have the wanted variances, and the standard deviation of its
     noise.
 
-    Weights are integers, rounded towards accuracy.
-
-    With noise of that standard deviation every variance is at most its target.
+    With noise of this standard deviation every variance is at most its target.
 
     Args:
         tree: the public tree.
@@ -367,6 +365,7 @@ def tree_strategy_for(
     >>> [variance.round(5).tolist() for variance in joint_law.variances]
     [[1.0], [1.0, 1.0, 1.0]]
     """
+    # Weights are integers, rounded towards accuracy.
     variance = np.array([wanted[0]])
     spreads: list[Floats] = []
     for level, children in enumerate(tree.children[:-1]):
