@@ -152,7 +152,7 @@ def test_no_block_serves_two_purposes(
     encrypt = BlockSource._encrypt
 
     def recorded(self: BlockSource, blocks: int) -> memoryview:
-        for block in self._buffers.counters[:blocks].tolist():
+        for block in self._counters[:blocks].tolist():
             assert readers.setdefault(tuple(block), reading[-1]) == reading[-1]
         return encrypt(self, blocks)
 

@@ -81,38 +81,35 @@ class Tile(NamedTuple):
         )
 
 
-class _Buffers(threading.local):
-    """Scratch space and an AES context for each thread: neither may be shared."""
+class BlockSource(threading.local):
+    """Uniform random bits, computed from their address by AES-256 under one secret subkey.
+
+    Each thread has its own scratch space and AES context: neither may be shared.
+    """
 
     def __init__(self, subkey: bytes) -> None:
         self._subkey = subkey
-        self.counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
-        self.cipher = bytearray(0)
+        self._counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
+        self._cipher = bytearray(0)
 
     @cached_property
-    def encryptor(self) -> Any:
+    def _encryptor(self) -> Any:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         return Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
 
-    def reserve(self, blocks: int) -> None:
-        if len(self.counters) < blocks:
-            self.counters = np.empty((blocks, 2), np.dtype("<u8"))
-            self.cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
-
-
-class BlockSource:
-    """Uniform random bits, computed from their address by AES-256 under one secret subkey."""
-
-    def __init__(self, subkey: bytes) -> None:
-        self._buffers = _Buffers(subkey)
+    def _reserve(self, blocks: int) -> NDArray[np.uint64]:
+        """Return scratch space for the counters of some blocks, which `_encrypt` encrypts."""
+        if len(self._counters) < blocks:
+            self._counters = np.empty((blocks, 2), np.dtype("<u8"))
+            self._cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
+        return self._counters[:blocks]
 
     def _encrypt(self, blocks: int) -> memoryview:
-        buffers = self._buffers
         size = blocks * BLOCK_BYTES
-        plain = buffers.counters.data.cast("B")[:size]
-        buffers.encryptor.update_into(plain, buffers.cipher)
-        return memoryview(buffers.cipher)[:size]
+        plain = self._counters.data.cast("B")[:size]
+        self._encryptor.update_into(plain, self._cipher)
+        return memoryview(self._cipher)[:size]
 
     def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
         """Return one uniform random word for each sample of a tile: shape ``(rows, columns)``.
@@ -125,9 +122,7 @@ class BlockSource:
         last = (tile.first_column + tile.columns - 1) // per_block + 1
         width = last - first
         blocks = tile.rows * width
-        buffers = self._buffers
-        buffers.reserve(blocks)
-        counters = buffers.counters[:blocks].reshape(tile.rows, width, 2)
+        counters = self._reserve(blocks).reshape(tile.rows, width, 2)
         counters[:, :, 0] = np.arange(first, last, dtype=np.uint64)
         high = address.high(lane=0) | tile.first_row
         counters[:, :, 1] = np.arange(high, high + tile.rows, dtype=np.uint64)[:, None]
@@ -148,9 +143,7 @@ class BlockSource:
         bits.
         """
         blocks = len(rows)
-        buffers = self._buffers
-        buffers.reserve(blocks)
-        counters = buffers.counters[:blocks]
+        counters = self._reserve(blocks)
         counters[:, 0] = columns
         counters[:, 1] = rows
         counters[:, 1] |= np.uint64(address.high(lane))

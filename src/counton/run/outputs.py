@@ -90,11 +90,12 @@ class Outputs:
             check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
         check_look(job.output)
-        check_thresholds(job.output.above, job.output.surely_above)
-        if (given := _threshold(job)) is not None and out is None:
-            raise InvalidInput(
-                f"{given} says which rows are written to a table; give {field('out')} too"
-            )
+        if (given := _threshold(job)) is not None:
+            check_thresholds(job.output.above, job.output.surely_above)
+            if out is None:
+                raise InvalidInput(
+                    f"{given} says which rows are written to a table; give {field('out')} too"
+                )
         level = check_level(job.view.level)
         return cls(job, out, plot, sums, shown_by(job), level)
 
