@@ -1,26 +1,27 @@
 """The mean of clipped values, of all so far or since an earlier release.
 
-A unit is one value v, clipped to [lower, upper] and put on a grid. The number of values may be
-public. If it is private too, two cells are measured, in grid units: the sum of v - lower and the
-sum of upper - v. Their sum is the number of values times W, the width of the bounds on the grid;
-their difference is twice the sum of the values, centred. For every v, a unit changes the two cells
-by W together, so
-
-    ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
-
-with equality if v is a bound. No accuracy is lost: all changes and their negatives span the whole
-ball of the 1-norm. A centred sum and a count of weight w span a part of a larger ball: they move by
-W + w. With w = W their mean has, in the worst case over v, twice the variance under Laplace noise.
-Under Gaussian noise w = W is this measurement turned by 45 degrees, and the best weight for means
-that may lie anywhere.
-
-The mean is a ratio, and its interval is Fieller's. (A, B), the released two cells, lies within h of
-the line through the origin and the truth with the stated probability. So the truth is one of the
-directions whose lines pass within h. With Gaussian noise the distance from a line has one law for
-all lines. With Laplace noise it depends on the direction. Then h is the larger of two half-widths:
-that of a single cell, which belongs to the lines with the heaviest tails, and that of a normal law
-of equal variance. So the interval is conservative.
+If the number of values is private, two cells are measured, in grid units: the sum of v - lower and
+the sum of upper - v over the values v. The mean is a ratio of sums of these cells; its interval is
+Fieller's, and conservative.
 """
+
+# A unit is one value v, clipped to [lower, upper] and put on a grid. The sum of the two cells is
+# the number of values times W, the width of the bounds on the grid; their difference is twice the
+# sum of the values, centred. For every v, a unit changes the two cells by W together, so
+#
+#     ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
+#
+# with equality if v is a bound. No accuracy is lost: all changes and their negatives span the whole
+# ball of the 1-norm. A centred sum and a count of weight w span a part of a larger ball: they move
+# by W + w. With w = W their mean has, in the worst case over v, twice the variance under Laplace
+# noise. Under Gaussian noise w = W is this measurement turned by 45 degrees, and the best weight
+# for means that may lie anywhere.
+#
+# The interval: (A, B), the released two cells, lies within h of the line through the origin and the
+# truth with the stated probability. So the truth is one of the directions whose lines pass within
+# h. With Gaussian noise the distance from a line has one law for all lines. With Laplace noise it
+# depends on the direction. Then h is the larger of two half-widths: that of a single cell, which
+# belongs to the lines with the heaviest tails, and that of a normal law of equal variance.
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ _LARGEST_SUM = 2**62
 class Average(ClippedValues):
     """The mean, sum and number of clipped values.
 
-    An event is a number. The average clips values outside the bounds, which moves the estimated
-    mean, and rounds values between two grid points to the nearest. It refuses NaN.
+    An event is a number. Values outside the bounds are clipped, which moves the estimated mean.
+    Values between two grid points are rounded to the nearest. NaN is refused.
 
     Args:
         lower, upper: bounds of the values, multiples of ``resolution``.
@@ -67,8 +68,8 @@ class Average(ClippedValues):
     Raises:
         InvalidInput: as `Contribution.values`, or a number below 1.
 
-    Source: "Constant matters", section 5 (running average) with a public number of values; the two
-    cells, their norms and the interval of the ratio: see the module.
+    Source: "Constant matters", section 5 (running average) with a public number of values; comments
+    at the beginning of this file prove the norms of the two cells and the interval of the mean.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
@@ -238,10 +239,8 @@ class Average(ClippedValues):
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """Return the mean from released cells, or the number named ``"sum"`` or ``"count"``.
 
-        A public count is exact.
-
-        If the number of values is private, the mean is a ratio of two estimates, cut to the bounds,
-        and halfway between them if no value is counted at all.
+        A public count is exact. If the number of values is private, the mean is a ratio of two
+        estimates, cut to the bounds. It is halfway between the bounds if no value is counted.
         """
         asked = "mean" if name is None else name
         if asked not in _NAMES:
@@ -302,7 +301,7 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     """Return the least and largest share x / (x + y) that the true point (x, y) >= 0 can have.
 
     The line through the origin and the true point passes the released point (above, below) within
-    ``distance``. The released point's own nearest share always counts.
+    ``distance``. The share nearest to the released point's is always included.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()

@@ -74,8 +74,8 @@ class GroupedReading(Reading):
 class Grouped(TallyStatistic):
     """A statistic that is counted for each of several declared groups.
 
-    An event is a pair (group, event of the statistic). A row belongs to one group, so a unit moves
-    the nodes no more than it does without groups.
+    An event is a pair (group, event of the statistic). A row belongs to one group, so a unit
+    changes the cells no more than without groups.
 
     Args:
         of: the statistic.

@@ -11,12 +11,12 @@ UNKNOWN_AMOUNT = "(by an unknown amount)"
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return a sentence: values beyond the bounds count as the bounds, so a number is too low or
-    high.
+    """Return a sentence for readers: values beyond the bounds count as the bounds, which biases a
+    number.
 
     Args:
         lower, upper: the bounds.
-        bent: the number, with its article.
+        bent: the biased number, with its article.
         of: the clipped things.
 
     >>> print(clipped_in_words(Fraction(0), Fraction(180), "the average"))
@@ -31,7 +31,8 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 
 
 def ends_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return the sentence on clipping for several numbers, or one that may be too low or too high.
+    """Return the sentence on clipping for several numbers, or for one that may be too low or too
+    high.
 
     >>> print(ends_in_words(Fraction(0), Fraction(99), "means and variances", "values of age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means and variances (by

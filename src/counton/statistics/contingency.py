@@ -94,7 +94,8 @@ class ContingencyReading(GridReading):
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the margin of some columns: all combinations of their values, with intervals.
 
-        Without columns it is the total. Every margin is the exact sum of every finer one.
+        Without columns it is the total. Every margin is the exact sum of the margins with more
+        columns.
 
         Raises:
             InvalidInput: a column is unknown, or named twice.
@@ -150,10 +151,10 @@ class ContingencyReading(GridReading):
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Return the cells as whole or non-negative numbers, so that all margins are their sums.
+        """Return the cells as whole or non-negative numbers; all margins are their sums.
 
-        They are chosen from the total down, and from the first column on: each value's number is
-        shared out among the values of the next column (`whole_numbers`).
+        The total is rounded first. It is then shared out among the values of the first column, each
+        of these among those of the next column, and so on (`whole_numbers`).
         """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits

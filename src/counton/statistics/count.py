@@ -90,7 +90,7 @@ def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
     """Return the unit of each number: ``column`` for values, ``rows`` for the number of rows.
 
-    The key "" stands for all numbers but the count. No column: nothing.
+    The key "" stands for all numbers but the count. Without a column the result is empty.
     """
     return {} if column is None else {"": column, "count": rows}
 

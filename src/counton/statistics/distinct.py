@@ -44,24 +44,24 @@ class Distinct(Statistic):
 
     - ``Distinct()`` counts users seen so far. An event is a user, who counts at first sight.
     - ``Distinct(window=24)`` counts users anew in each window of 24 steps. Releases are running
-      totals over all windows; `Reading.since` the last reading of the previous window gives the
-      users of this window.
+      totals over all windows. The difference from the last reading of the previous window
+      (`Reading.since`) is the number of users of this window.
     - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for a user who
       comes and ``(user, False)`` for one who goes.
     - ``Distinct(stay=24, changes=4)`` counts users active within the last 24 steps. An event is a
-      user, who comes with it, and goes after 24 steps without one.
+      user, who is active from it on, until 24 steps pass without an event.
 
-    The protected unit is one user: neighbouring datasets differ in all of one user's events,
-    present or absent. Only a user's own events decide how this user counts, so no other user's
-    count changes.
+    The protected unit is one user with all events. Only a user's own events decide how this user
+    counts, so no other user's count changes.
 
-    - So far, a user adds 1 in one step: no bound is needed.
-    - In windows, a user adds 1 in one step of each of at most ``windows`` windows; later ones are
-      not counted. Without ``windows`` the protected unit is a user's events within one window.
-    - Active now, a user changes the number by +1, -1, +1, ... at most ``changes`` times. Further
-      changes are not counted, so the user stays as the last counted change left it. Coming while
-      active, and going while not active, is no change. Several changes within a step add up to
-      -1, 0 or 1, and still alternate. With ``stay``, an even number leaves nobody active for ever.
+    - If users are counted so far, a user adds 1 in one step: no bound is needed.
+    - If users are counted in windows, a user adds 1 in one step of each of at most ``windows``
+      windows. Further windows do not count the user. Without ``windows`` the protected unit is a
+      user's events within one window.
+    - If active users are counted, a user changes the number by +1, -1, +1, ... at most ``changes``
+      times. Further changes are not counted: the user stays active or inactive. Coming while
+      active, and going while not active, is no change. With ``stay``, choose an even number of
+      changes, which leaves nobody active for ever.
 
     Args:
         window: steps of a window; None for all steps.
@@ -189,11 +189,12 @@ class Distinct(Statistic):
 
 
 class _Users(Exact):
-    """The exact record of each user, who has a number in the order of first sight.
+    """The exact record of each user; users are numbered in the order of first sight.
 
-    A record is two numbers. With ``changes`` these are the number of counted changes (odd if the
+    A record is two numbers. With ``changes`` they are the number of counted changes (odd if the
     user is active) and, with ``stay``, the step of the last event. Otherwise they are the last
-    window in which the user was seen, from 1, and the number of windows in which the user counted.
+    window in which the user was seen, counted from 1, and the number of windows in which the user
+    counted.
     """
 
     def __init__(self, statistic: Distinct) -> None:
@@ -217,7 +218,8 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return what `undo` restores: step, number of users, changed users, and their old records.
+        """Return the state that `undo` restores: step, number of users, changed users, and old
+        records.
 
         No user has changed yet.
         """
@@ -272,9 +274,10 @@ class _Users(Exact):
         steps: NDArray[np.int64],
         count: int,
     ) -> NDArray[np.int64]:
-        """Count events of users, and return the change of their number in each of ``count`` steps.
+        """Count events of users, and return by how much their number changes in each of ``count``
+        steps.
 
-        ``come`` is False for users who go.
+        ``come`` is True for an event in which a user comes, False if the user goes.
         """
         if self._statistic.stay is not None:
             return self._count_stays(users.tolist(), steps.tolist(), count)
@@ -298,9 +301,10 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which events count if users count once in each window, and 1 for each of them.
+        """Return the places of the events that count, and 1 for each of them.
 
-        ``own`` is each event's place in the users' records ``did``, which are updated.
+        Each user counts once in each window. ``own`` is each event's place in the users' records
+        ``did``, which are updated.
         """
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
         first = np.ones(len(own), bool)  # the first event of a user in a window
@@ -317,9 +321,10 @@ class _Users(Exact):
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which events count if users come and go, and +1 or -1 for each of them.
+        """Return the places of the events that count, and +1 or -1 for each of them.
 
-        ``own`` is each event's place in the users' records ``did``, which are updated.
+        Users come and go. ``own`` is each event's place in the users' records ``did``, which are
+        updated.
         """
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]

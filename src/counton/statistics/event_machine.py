@@ -49,14 +49,15 @@ class _CellNoise:
 class Machine:
     """A statistic with its exact counts, which takes the events of whole steps. Secret.
 
-    The caller (`counton.statistics.live_statistic.Running` in memory, the store in a state) takes a
-    step, releases it, and then keeps the counts, or undoes them if the release failed.
+    Its caller takes a step, releases it, and then keeps the counts, or undoes them if the release
+    failed. Callers are `counton.statistics.live_statistic.Running` and the database of a state.
 
     Attributes:
         statistic: the statistic.
         batched: True if a step may have any number of events.
         design: all public terms of the releases.
-        listed: for cells on demand, the cells of a table without names; None: all.
+        listed: if cells are computed on request, the cells that a table has when no names are
+            requested; None: all.
     """
 
     listed: NDArray[np.int64] | None = None
@@ -89,9 +90,10 @@ class Machine:
     def _ends(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Return, for each step, the number of events up to its end; check ``stops`` if given.
+        """Return, for each step, the number of events up to its end.
 
-        By default all events are one step, or each is a step of its own.
+        Without ``stops``, all events are one step, or each is a step of its own; given ``stops``
+        are checked.
         """
         count = self._count(events)
         if stops is None:
@@ -140,8 +142,8 @@ class Machine:
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count events exactly, and return the change of each cell in each step.
 
-        After the release the caller keeps these counts, or undoes them. After an interruption in
-        between, all further releases are refused: a unit must not be counted twice.
+        After the release the caller keeps these counts, or undoes them. If an interruption prevents
+        both, all further releases are refused: a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -193,9 +195,9 @@ class Machine:
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """Return the released values of some cells at a step, computed on request.
 
-        Cells with numbers close to each other cost one call of the noise. A value is a function of
-        key, cell and step.
+        A value is a function of key, cell and step.
         """
+        # Cells with numbers close to each other cost one call of the noise.
         alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return alone
 

@@ -1,12 +1,11 @@
 """Counts of labelled cells, in a line or in a table of several columns, over time.
 
-The cells' counts are measured as C_time x C_1 x ... x C_d (Kronecker): the strategy of every axis,
-an integer matrix, is applied to each step's counts exactly, and these rows are counted over time
-like any other cells. One event is in one cell of one step, so norms multiply.
+The strategy of each axis, an integer matrix, is applied to every step's counts exactly. The
+resulting rows are counted over time like any other cells. In matrices this is the Kronecker product
+C_time x C_1 x ... x C_d. One event is in one cell of one step, so norms multiply.
 
-Running sums over the cells are put on one dyadic grid at every step, and every published number is
-a difference of them. So boxes add up to larger ones exactly, and the count between two steps is the
-difference of the two published numbers.
+Every published number is a difference of running sums over the cells, which are rounded to one
+dyadic grid. So boxes add up to larger ones exactly, and so do steps.
 """
 
 from __future__ import annotations
@@ -88,9 +87,11 @@ class GridReading(Reading):
 
     @cached_property
     def sums(self) -> Integers:
-        """Released running sums of cells along every axis, zeros in front; units of 2^-16 or more.
+        """Released running sums of cells along every axis, with zeros in front; in units of the
+        grid.
 
-        Between two steps they are the difference of the published sums.
+        A unit is a power of two, 2^-16 or more. Between two steps they are the difference of the
+        published sums.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)
@@ -102,10 +103,8 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a sum over a box.
-
-        The sum adds a rounded number for each corner, at one step or, between two steps, at both.
-        """
+        """Largest rounding error of a sum over a box."""
+        # The sum adds a rounded number for each corner, at one step or, between two steps, at both.
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 
@@ -137,12 +136,13 @@ class GridReading(Reading):
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
         """Return half-widths of the intervals of sums over boxes [low, high).
 
-        If each measured cell has one draw of noise, they come from the law of a sum of discrete
-        draws. This is exact if only cells are measured; if noise is narrow they are at most a
-        quarter of an atom or 1/128 of the standard deviation too wide. Otherwise, and if the law
-        takes too long or noise is wide, they come from the standard deviation, with a margin for
-        all that it leaves open.
+        They are exact if only cells are measured, each with one draw of noise.
         """
+        # If each measured cell has one draw of noise, they come from the law of a sum of discrete
+        # draws: exact if only cells are measured; if noise is narrow at most a quarter of an atom
+        # or 1/128 of the standard deviation too wide. Otherwise, and if the law takes too long or
+        # noise is wide, they come from the standard deviation, with a margin for all that it leaves
+        # open.
         if self.cells.one_draw:
             return self._of_draws(low, high, level)
         std = self.cells.std * np.sqrt(self.statistic.grid.variance(low, high))
@@ -323,7 +323,8 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return the smaller and the larger of two stds: of a cell, and of the sum of all cells.
+        """Return two standard deviations, the smaller first: of a cell, and of the sum of all
+        cells.
 
         Their unit is the standard deviation of a measured row.
         """
@@ -334,16 +335,17 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return how many binary places published numbers have, given a row's std at the first
+        """Return the number of binary places of published numbers, given a row's std at the first
         step.
-
-        All steps use one grid, so that differences of them add up too.
         """
+        # All steps use one grid, so that differences of them add up too.
         return fraction_bits(first * self._box_stds()[0])
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest count of rows with which sums stay exact, below 2^53 units."""
+        """Return the largest number of rows for which published sums are exact: below 2^53 grid
+        units.
+        """
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
     @override
@@ -366,7 +368,8 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of draws up to few different ones; more draws have wider intervals."""
+    """Round numbers of draws up so that only few different numbers remain."""
+    # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:
         return draws
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)

@@ -1,13 +1,12 @@
 """Counts of all nodes of a public tree, over time; children add up to their parents.
 
-The leaves' counts are measured as C_time x C_tree (Kronecker). The measurement of a tree by
-`counton.strategies.trees`, an integer matrix, is applied to each step's counts exactly, and these
-rows are counted over time like any other cells. One event is in one leaf of one step, so it moves
-the nodes of the noise by (column of C_time) x (column of C_tree), and norms multiply.
+The measurement of a tree by `counton.strategies.trees`, an integer matrix, is applied to every
+step's counts of leaves exactly. The resulting rows are counted over time like any other cells. In
+matrices this is the Kronecker product C_time x C_tree. One event is in one leaf of one step, so
+norms multiply.
 
-Every step's estimates are put on one dyadic grid, on which children add up to their parents
-exactly. The count between two steps is the difference of the two published counts, so it adds up
-over space too, and over time.
+Estimates are rounded to one dyadic grid, so that children add up to their parents exactly at every
+step. The count between two steps is the difference of the two published counts, so it adds up too.
 """
 
 from __future__ import annotations
@@ -77,7 +76,10 @@ class HierarchyReading(Reading):
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
-        """Released counts of all nodes, an array for each level, in units of 2^-16 or more."""
+        """Released counts of all nodes, an array for each level, in units of the grid.
+
+        A unit is a power of two, 2^-16 or more.
+        """
         found, *before = map(self._nodes, self.release.between or (self.release,))
         if before:  # the difference of the published numbers
             found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
@@ -89,7 +91,9 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's count: 2 units at each of the steps that it reads."""
+        """Largest rounding error of a node's count: 2 grid units for each step that it is computed
+        from.
+        """
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
@@ -255,20 +259,22 @@ class Hierarchy(TableStatistic):
     Args:
         tree: all possible leaves, which are public, or the dict of `Tree.to_dict`.
         targets: wanted standard deviations by level, relative to each other. A missing level takes
-            that of the nearest coarser level, the coarsest that of the nearest finer one. A
-            node with one child passes its noise on, and so may be more accurate than wanted. None:
+            the number of the nearest level above it, or below it if there is none above. None:
             equal at every level.
-        counts: True if an event has a number of times; the protected unit is one of these times.
-        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the weights that reach
-            the targets with least noise under the guarantee.
-        neighbours: an event is added or removed, or replaced by another in its step.
+        counts: True if an event states how many times it counts; the protected unit is one of these
+            times.
+        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the weights that reach the
+            targets with least noise under the guarantee.
+        neighbours: "add_remove" if an event is added or removed, "replace" if it is replaced by
+            another in its step.
         unit: the word for one protected unit; None: "event", or the word of its state.
 
     Raises:
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
             measurement of another tree.
 
-    Sensitivity: exactly the product of both strategies' norms, for events added or removed.
+    Sensitivity: for events added or removed, the norm of the measurement times that of the strategy
+    over time, exactly.
 
     >>> from counton import ZCDP, Key, Running
     >>> tree = Tree.from_leaves(
@@ -414,8 +420,8 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """Return the hierarchy that reaches its targets as absolute errors, and the least rho for
-        it.
+        """Return the hierarchy whose standard deviations are the targets themselves, and the least
+        rho.
 
         The rho is for one release. None: there are no targets.
 
@@ -491,10 +497,10 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level, what finds a node from its parent and its label.
+        """For each level, a table that finds a node from its parent and its label.
 
-        Three values: sorted keys (parent x number of labels + label), the node of each, number of
-        labels.
+        It has three values: sorted keys (parent x number of labels + label), the node of each key,
+        and the number of labels.
         """
         found = []
         for parents, labels, place in zip(
@@ -554,17 +560,18 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return how many binary places published counts have, given a cell's std at the first
+        """Return the number of binary places of published counts, given a cell's std at the first
         step.
-
-        All steps use one grid, so that differences of them add up too.
         """
+        # All steps use one grid, so that differences of them add up too.
         least = min(float(part.min()) for part in self.law.variances)
         return fraction_bits(first * math.sqrt(least))
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest count of rows with which counts stay exact, below 2^53 units."""
+        """Return the largest number of rows for which published counts are exact: below 2^53 grid
+        units.
+        """
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 

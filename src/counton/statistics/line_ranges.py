@@ -41,7 +41,7 @@ class RangesReading(GridReading):
     """Released sums over intervals of cells at one step, or between two steps.
 
     A name is a pair of labels: the first cell, and the first cell after the interval. None stands
-    for an end of the line; a bare label is its own cell.
+    for an end of the line. A single label names one cell.
     """
 
     statistic: Ranges
@@ -110,14 +110,15 @@ class Ranges(GridCells):
         workload: the queries to make accurate: "ranges", "prefixes", "nodes" or "subsets".
         line: name of the strategy for the cells. None: the strategy of least total error over the
             workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
-            dense matrices; in a stream of one step among all.
+            dense matrices. In a stream of one step all strategies are tried.
         counts, neighbours, unit: as in `Hierarchy`.
         grid: the strategy itself, as in `Grid.to_dict`.
 
     Raises:
         InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
 
-    Sensitivity: exactly the product of both strategies' norms, for events added or removed.
+    Sensitivity: for events added or removed, the norm of the strategy for the cells times that of
+    the strategy over time, exactly.
 
     >>> from counton import ZCDP, Key, Running
     >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")
@@ -246,7 +247,8 @@ class Ranges(GridCells):
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return the statistic with the best strategy for the cells under this guarantee.
 
-        For a single step the noise is known beforehand, and decides.
+        In a stream of one step the kind of noise is known beforehand; then all strategies are
+        compared.
         """
         if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)

@@ -96,9 +96,8 @@ class Running(Machine):
             name: name of the stream.
             strategy: the correlation of the noise over time; None: the planner's choice.
             batched: True if a step may have any number of events (`release_batch`). Otherwise it
-                has at most one, and exactly one if events are letters. Then an event that comes or
-                goes before others moves all later ones to other steps, and nothing is promised
-                about it: put `None` in the place of a missing one.
+                has at most one, and exactly one if events are letters. All other events must then
+                stay in their steps: put `None` in the place of a missing event.
 
         Raises:
             InvalidInput: an argument is missing or out of range.
@@ -196,7 +195,7 @@ class Running(Machine):
     def reading(self, step: int | None = None) -> Reading:
         """Return the released numbers of an earlier step, if cells are computed on request.
 
-        They are the same as at that step.
+        They are equal to the numbers released at that step.
 
         Raises:
             InvalidInput: the step is not released, or all cells of the statistic were released:
@@ -333,14 +332,15 @@ def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Sta
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """Return the size of the noise of a step, in data units, and in words what it is the noise of.
+    """Return a standard deviation of a step's noise, in data units, and the number that it
+    describes.
 
     Args:
         since: the step after which events count; None: all released.
 
     Returns:
-        A standard deviation, and the words of the statistic's `ErrorScale`; None for plain counts
-            and sums.
+        A standard deviation, and words such as those of the statistic's `ErrorScale`; None in their
+            place for plain counts and sums.
     """
     std = float(terms.std(step) if since is None else terms.window_std(since, step))
     if terms.statistic is None:

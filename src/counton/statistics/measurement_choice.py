@@ -29,10 +29,9 @@ _MOST_COUNTED = 2**32
 class TableStatistic(TallyStatistic):
     """Base class of statistics whose numbers are a table; rows without times are released once.
 
-    A measurement is the integer matrix by which exact counts become the cells that get noise.
-    Unless one is stated, the best one for Laplace or for Gaussian noise is chosen. The number of
-    steps decides how fine the weights are: sums that grow for ever need the room that finer weights
-    would take.
+    A measurement is the integer matrix that converts exact counts to the cells that get noise.
+    Unless one is stated, the best one for Laplace or for Gaussian noise is chosen. Weights are
+    coarser for streams of several steps, whose sums grow larger.
     """
 
     counts_rows = True
@@ -89,14 +88,16 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """The error that a measurement should minimise: a std, if each measured cell has std 1."""
+        """The error that a measurement should minimise: a standard deviation, if each measured cell
+        has 1.
+        """
         return self.error_of.mean
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return this statistic with the measurement of least error under a guarantee.
 
-        The measurement is found for each kind of noise. If both kinds can give the guarantee, the
-        error with the planner's strategy over time decides.
+        The best measurement is found for Laplace and for Gaussian noise. If the guarantee allows
+        both, the one with the smaller error is taken.
         """
         if self._measurement is not None:
             return self
@@ -115,7 +116,9 @@ class TableStatistic(TallyStatistic):
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
-        """Set the protected unit: one event, or one of the times that an event counts."""
+        """Set the protected unit: one event; with ``counts``, one of the times that an event
+        counts.
+        """
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)

@@ -1,27 +1,30 @@
 """Ends of intervals of means, variances, covariances and slopes from noisy sums, with a proof.
 
 Values lie between -1 and 1. For n rows the sums of x, y, 1 - x^2, 1 - y^2 and x y are released,
-each with noise of one law. With a stated probability, a sum of these with weights w errs by at most
-h |w|, |w| the 2-norm, for every w. Below, c is the ratio h / n with the released n, and a share is
-a released sum divided by the released n.
-
-A mean m is a ratio: x - m n is 0, a sum with weights 1 and -m, so |share - m| <= c sqrt(1 + m^2):
-Fieller's set (1954). Around the true means (m, m') these are sums of cells too:
-
-    sum of (x - m)^2 - v n          which is 0 at the variance v,
-    sum of (x - m) (y - m') - k n   which is 0 at the covariance k,
-    sum of (x - m) (y - m' - b (x - m))    which is 0 at the slope b,
-
-so if the means are known, each value determines how far its released sum may be from 0. The means
-are not known. So a part of the allowed probability of error goes to them: they then lie in
-intervals of half-widths r and r' around their shares, and the interval is the union over these
-(Berger and Boos 1994). A sum around m is a sum around the share of m, plus n times a product of
-differences: for the variance n (m - share)^2, at most n r^2. So the cost is of second order. The
-best part for the means depends on the true number of rows. That number is not known either, so it
-lies in an interval of its own, and the union over all possible parts is taken. The product of two
-differences d and d' is ((d + d')^2 - (d - d')^2) / 4. So for a covariance the sum and the
-difference of the means are used, which halves the cost.
+each with noise of one law. Here ``ratio`` is h / n: h is the half-width of a weighted sum whose
+weights have 2-norm 1, and n the released number of rows. A share is a released sum divided by the
+released n.
 """
+
+# With a stated probability, a sum of these with weights w errs by at most h |w|, |w| the 2-norm,
+# for every w. Below, c is the ratio h / n with the released n.
+#
+# A mean m is a ratio: x - m n is 0, a sum with weights 1 and -m, so |share - m| <= c sqrt(1 + m^2):
+# Fieller's set (1954). Around the true means (m, m') these are sums of cells too:
+#
+#     sum of (x - m)^2 - v n          which is 0 at the variance v,
+#     sum of (x - m) (y - m') - k n   which is 0 at the covariance k,
+#     sum of (x - m) (y - m' - b (x - m))    which is 0 at the slope b,
+#
+# so if the means are known, each value determines how far its released sum may be from 0. The means
+# are not known. So a part of the allowed probability of error goes to them: they then lie in
+# intervals of half-widths r and r' around their shares, and the interval is the union over these
+# (Berger and Boos 1994). A sum around m is a sum around the share of m, plus n times a product of
+# differences: for the variance n (m - share)^2, at most n r^2. So the cost is of second order. The
+# best part for the means depends on the true number of rows. That number is not known either, so it
+# lies in an interval of its own, and the union over all possible parts is taken. The product of two
+# differences d and d' is ((d + d')^2 - (d - d')^2) / 4. So for a covariance the sum and the
+# difference of the means are used, which halves the cost.
 
 from __future__ import annotations
 
@@ -37,8 +40,7 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return which parts of the error probability may be best to spend on the intervals of the
-    means.
+    """Return the parts of the error probability to try for the intervals of the means.
 
     The best part depends on the number of rows, which is between ``least`` and ``most``.
 
@@ -116,11 +118,10 @@ class MeanEnds(NamedTuple):
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
     """Return the interval of a variance, given the released one and the interval of the mean.
 
-    The weights of the sums are 1 + m^2 - v, 1 and 2 m, for a mean m and a variance v.
-
     >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
     (0.25, 0.25)
     """
+    # The weights of the sums are 1 + m^2 - v, 1 and 2 m, for a mean m and a variance v.
     largest = mean.squares[1]
     moved, square = 1 + largest, 1 + 4 * largest
     low = moved - fieller_ends(moved - value, square, ratio)[1]
@@ -131,17 +132,17 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 def covariance_ends(
     value: float, both: MeanEnds, apart: MeanEnds, ratio: float
 ) -> tuple[float, float]:
-    """Return the interval of a covariance, given the released one.
-
-    The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.
+    """Return the interval of a covariance, given the released one, ``value``.
 
     Args:
-        both, apart: the sum m + m' of the means, and the difference m - m'.
+        both: interval of the sum of both means.
+        apart: interval of the difference of both means.
         ratio: half-width of one sum divided by the released number of rows.
 
     >>> covariance_ends(0.25, MeanEnds.of(0.5, 0.0, 2), MeanEnds.of(0.5, 0.0, 2), 0.0)
     (0.25, 0.25)
     """
+    # The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.
     (least, most), (least_apart, most_apart) = both.squares, apart.squares
     products = (least - most_apart) / 4, (most - least_apart) / 4
     moved, aside = sum(products) / 2, ratio * (products[1] - products[0]) / 2
@@ -161,8 +162,10 @@ def slope_ends(
     """Return the interval of a line's slope, given the released covariance and variance.
 
     Args:
-        covariance, variance: the released ones.
-        on, of: means of the column on which the line runs, and of the other column.
+        covariance: the released covariance of both columns.
+        variance: the released variance of the predicting column.
+        on: interval of the mean of the predicting column.
+        of: interval of the mean of the predicted column.
         ratio: half-width of one sum divided by the released number of rows.
         most: the largest possible slope.
 
@@ -181,11 +184,11 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """Return the upper end of a slope's interval: the largest slope that the released sums allow.
-
-    The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
-    those below an end, and perhaps some beyond a second end, which then count too.
+    """Return the upper end of a slope's interval: the largest slope that the released sums
+    allow.
     """
+    # The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
+    # those below an end, and perhaps some beyond a second end, which then count too.
 
     def slack(slope: float) -> float:
         return (
@@ -217,11 +220,11 @@ def _second_order(slope: float, on: float, of: float) -> float:
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return the largest 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
+    """Return a bound on the 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
 
-    b is the slope; the means m and m' may lie anywhere in the intervals ``on`` and ``of``. The
-    bound is the norm at the middles, plus the norm of the largest deviations from them.
+    b is the slope; the means m and m' may lie anywhere in the intervals ``on`` and ``of``.
     """
+    # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
     middles = math.hypot(1.0, x, 2 * slope * x - y, x * y - slope * (1 + x * x), slope)
     number = abs(x) * dy + abs(y) * dx + dx * dy + size * (2 * abs(x) * dx + dx * dx)

@@ -1,28 +1,28 @@
 """Means, variances and covariances of bounded columns, and the least-squares line, over time.
 
-A unit is a row (v_1, .., v_d). Each value is clipped to its bounds and put on a grid; all columns
-have the same number of points. a_j, from -1 to 1, is its place between the bounds. Measured are, in
-units of one over the squared number of grid cells, hence in whole numbers,
-
-    1,    a_j,    1 - a_j^2    and    a_j a_k  (j < k),
-
-from which all first and second moments follow. The squares are counted from above for a reason.
-With s_j = a_j^2 a row's squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2. It is convex
-in each s_j, so largest if every s_j is 0 or 1: with r ones it is 1 + d + r (r - 1) / 2. Hence
-
-    ||x||_2^2 <= 1 + d + d (d - 1) / 2,
-
-with equality if all values are bounds. Squares themselves would cost d more. From d = 2 on the
-1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
+Values are clipped to their bounds, put on a grid, and scaled to a_j from -1 to 1 for column j. The
+measured cells of a row are 1, a_j, 1 - a_j^2 and a_j a_k for each pair of columns, as whole
+numbers. All first and second moments follow from their sums.
 
 The intervals of means, variances, covariances and slopes are proved
-(`counton.statistics.moment_intervals`). The interval of the height of a line uses the delta method:
-to first order its noise is that of a linear function of the sums, whose tails are known.
-Half-widths are divided by 1 - (half-width of the denominator) / (denominator), since denominators
-are released sums, and a bound on products of errors is added. If a denominator may be 0, the
-interval holds all possible values: values lie on a grid between bounds, so slopes and heights have
-bounds too.
+(`counton.statistics.moment_intervals`). The interval of a line's height uses the delta method. It
+holds all possible values if a denominator may be 0.
 """
+
+# Whole numbers: in units of one over the squared number of grid cells; all columns have the same
+# number of points. The squares are counted from above for a reason. With s_j = a_j^2 a row's
+# squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2. It is convex in each s_j, so largest
+# if every s_j is 0 or 1: with r ones it is 1 + d + r (r - 1) / 2. Hence
+#
+#     ||x||_2^2 <= 1 + d + d (d - 1) / 2,
+#
+# with equality if all values are bounds. Squares themselves would cost d more. From d = 2 on the
+# 1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
+#
+# The height of a line: to first order its noise is that of a linear function of the sums, whose
+# tails are known. Half-widths are divided by 1 - (half-width of the denominator) / (denominator),
+# since denominators are released sums, and a bound on products of errors is added. Values lie on a
+# grid between bounds, so slopes and heights have bounds too.
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class _Dual(NamedTuple):
 
     Attributes:
         value: the value of the function.
-        slopes: its derivatives by the sums, in units of a row; they give its error to first order.
-            NaN if it has none.
+        slopes: its derivatives by the sums, which give its error to first order; NaN if it has
+            none.
     """
 
     value: float
@@ -111,9 +111,9 @@ class _MomentNumber(NamedTuple):
     Attributes:
         of: the function of the sums.
         least, most: bounds of the true value that always hold.
-        scale, moved: in data units it is ``scale`` times as much, plus ``moved``.
-        formula: returns its formula in released cells, in units of bounds; None: it is not a sum of
-            quotients.
+        scale, moved: the number in data units is ``scale`` times the value, plus ``moved``.
+        formula: function that returns its formula in released cells, for columns in [-1, 1]; None:
+            it has none.
     """
 
     of: _Dual
@@ -275,10 +275,9 @@ class MomentsReading(Reading):
 
         Args:
             fails: probability with which the error is larger.
-
-        If this probability is below the smallest known tail, the result is twice the error at its
-        root: the tails fall at least exponentially.
         """
+        # If this probability is below the smallest known tail, the result is twice the error at its
+        # root: the tails fall at least exponentially.
         if fails not in self._ones:
             alone = self._sum(0).slopes
             if fails > 2 * SMALLEST_TAIL:
@@ -319,11 +318,10 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the interval of a variance, a covariance or a slope, with columns scaled to [-1,
-        1].
+        """Return the interval of a variance, a covariance or a slope, for columns in [-1, 1].
 
-        ``known`` is the half-width of a sum that serves the means, and ``ratio`` that of any other,
-        each divided by the number of rows.
+        ``known`` is the half-width of a sum, divided by the number of rows, in the intervals of the
+        means. ``ratio`` is the same in the interval of the number itself.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -405,16 +403,16 @@ class Moments(TallyStatistic):
     Args:
         columns: bounds of each column by its name, in order, or rows of name, lower and upper; at
             most 8.
-        grid: number of cells between the bounds of every column: finer grids only need room in
-            sums.
+        grid: number of cells between the bounds of every column. A finer grid costs no accuracy,
+            but makes sums larger.
         unit: the word for one protected unit.
 
     Raises:
         InvalidInput: no columns or too many, bounds that do not ascend, or a grid so fine that a
             row does not fit into 62 bits.
 
-    Sensitivity: see the module. In the units of a row, the squared 2-norm is 1 + d + d (d - 1) / 2
-    for d columns, and the 1-norm has the same number (9/4 for one column).
+    Sensitivity, if a row counts as 1: for d columns both the squared 2-norm and the 1-norm are 1 +
+    d + d (d - 1) / 2 (for one column the 1-norm is 9/4).
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Moments
@@ -733,7 +731,8 @@ class Line:
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval that holds the slope with probability ``level``, if there is a slope.
 
-        If too little is known, the interval holds all slopes that points of the grid can have.
+        If noise is too large to tell, the interval holds all slopes that values on the grid can
+        have.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].

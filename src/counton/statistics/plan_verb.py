@@ -49,7 +49,7 @@ def plan(
     A plan reads no data and costs no privacy. ``plan(365, epsilon=1)`` ranks strategies for a
     stream by the exact variance of their releases; ``of=`` plans a stream of a statistic. Every
     kind of strategy takes part with its best parameters for this horizon, guarantee and
-    contribution, once for each noise family for which its best parameters differ.
+    contribution: once if they are the same for Laplace and Gaussian noise, else twice.
 
     **The least guarantee.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
@@ -66,26 +66,27 @@ def plan(
         contribution: the bound on one protected unit's change; default: one count, added or
             removed.
         shape: shape of one step's input.
-        strategies: rank these instead. A name stands for a kind, as in a job: "kary", or exactly
-            as its paper states it, "kary-paper".
+        strategies: the strategies to rank; None: all. A name stands for a kind, as in a job:
+            "kary"; "kary-paper" is the kind exactly as its paper states it.
         epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
             approximate privacy.
         of: a statistic, such as ``Distinct()``, which sets contribution and shape; the errors are
             those of its numbers. If it adds up rows, ``contribution`` may state the change by all
             rows of a user.
         batched: with ``of``, True if steps have any number of events; else one each.
-        release: the numbers to make accurate: "totals" so far; "windows", each step's own count,
-            by a strategy that releases nothing else; or "both", totals and, equally, the counts of
+        release: the numbers to make accurate: "totals" so far; "windows", each step's own count, by
+            a strategy that releases nothing else; or "both", totals and, equally, the counts of
             steps as differences of totals.
-        simple: only strategies that release integers; they keep no numbers and need no search.
-        compare: also rank the kinds that have never been found best, or not from 64 steps on.
-        around: without a last step, the number of steps to rank by: errors count up to there, and
-            the strategies serve any number. Default: 65,536.
+        simple: True for strategies alone that release integers; they keep no numbers in memory and
+            need no search.
+        compare: True to rank also the kinds that are never best, or never from 64 steps on.
+        around: for a stream without a last step, the number of steps over which errors are
+            compared. Default: 65,536.
         also: rank these as well, such as a strategy of your own.
-        within: instead of a guarantee, the largest half-width of an interval at the last step.
-            A number; "2%" of a public ``size``; for a statistic with several numbers also by
-            name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of
-            four digits that reaches it.
+        within: instead of a guarantee, the largest half-width of an interval at the last step. A
+            number; "2%" of a public ``size``; for a statistic with several numbers also by name, as
+            in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of four
+            digits that reaches it.
         level: with ``within``, the probability with which each interval holds.
         least: with ``within``, the parameter to minimise, "epsilon" or "rho".
         size: with ``within``, the public number of rows by the last step. Percentages refer to it,

@@ -1,13 +1,11 @@
 """The distribution of values over time: ranges, medians and other quantiles, with intervals.
 
-A histogram over ordered cells is measured as C_time x C_cells (Kronecker): the strategy for the
-cells, an integer matrix, is applied to each step's counts exactly, and its rows are counted over
-time like any other cells. One value is in one cell of one step, so it moves the nodes by
-(column of C_time) x (column of C_cells), and norms multiply.
+The strategy for the cells of a histogram, an integer matrix, is applied to every step's counts
+exactly. The resulting rows are counted over time like any other cells. In matrices this is the
+Kronecker product C_time x C_cells. One value is in one cell of one step, so norms multiply.
 
-The estimated number of values below an edge is a linear function of the released rows, at one step
-or between two steps; its variance is that of a row times that of the query under the cells'
-strategy.
+The estimated number of values below an edge is a linear function of the released rows. Its variance
+is the variance of a row times that of the query under the cells' strategy.
 """
 
 from __future__ import annotations
@@ -168,16 +166,10 @@ class QuantilesReading(Reading):
         """Return the value below which ``share`` of all values lie, with an interval.
 
         The true quantile is the least value that at least this share of the values, clipped to the
-        edges, do not exceed. It lies in one cell, [e, f). For the estimate, the estimated numbers
-        of values below each edge are made monotone and inverted, with values spread evenly over a
-        cell.
+        edges, do not exceed. The estimate assumes that values are spread evenly over each cell.
 
         The interval reaches from the lower end of the first cell to the upper end of the last cell
-        that could hold the true quantile. A cell is left out in two cases. Its upper edge has too
-        few values below it: fewer than ``share`` of all by more than the half-width of this
-        difference, which is a linear function of the released rows. Or its lower edge has too
-        many. Each test leaves the true cell out with probability at most (1 - level) / 2; other
-        cells do not matter. So the interval holds with probability at least ``level``, for one
+        that could hold the true quantile. It holds with probability at least ``level``, for one
         share at one time.
 
         Args:
@@ -187,6 +179,13 @@ class QuantilesReading(Reading):
         Raises:
             InvalidInput: the share or the level is out of range.
         """
+        # The estimated numbers of values below each edge are made monotone and inverted.
+        #
+        # The true quantile lies in one cell, [e, f). A cell is left out in two cases. Its upper
+        # edge has too few values below it: fewer than `share` of all by more than the half-width of
+        # this difference, which is a linear function of the released rows. Or its lower edge has
+        # too many. Each test leaves the true cell out with probability at most (1 - level) / 2;
+        # other cells do not matter.
         this, level, part = self.statistic, check_level(level), _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
@@ -272,15 +271,16 @@ class Quantiles(TableStatistic):
         line: the strategy for the cells: its name, or its `to_dict`. None: the strategy with the
             least error of numbers of values below an edge under the guarantee, among independent
             cells, Haar contrasts, hierarchies and, up to 256 cells, dense matrices.
-        neighbours: a value is added or removed, or replaced by another in its step.
+        neighbours: "add_remove" if a value is added or removed, "replace" if it is replaced by
+            another in its step.
         unit: the word for one protected unit; None: "event", or the word of its state.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
             between 0 and 1, or an unknown line.
 
-    Sensitivity: exactly the product of both strategies' sensitivities for values added or removed;
-    for replaced values, with the distance of two columns of the cells' strategy.
+    Sensitivity, exactly: the sensitivity of the strategy over time times that of the strategy for
+    the cells. For a replaced value the latter is the largest distance of two of its columns.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Quantiles
@@ -507,7 +507,7 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the number of values below each edge, and of that from the edge on.
+        """Variances of the number of values below each edge, and of the number from the edge on.
 
         A measured row has variance 1.
         """

@@ -1,17 +1,19 @@
 """The ranking of released estimates: the k largest groups, and those that may be among them.
 
-It is a function of releases. The estimates of n groups have independent errors N. The k groups with
-the largest estimates are shown. Noise has helped to choose them, so lower ends allow for the
-largest noise of all n groups. Upper ends need less: it is enough that the truly k largest groups
-are at most ``upward`` above their estimates. Proof: let i be shown and not among these. Then one of
-them, j, is not shown, so
-
-    truth of i <= truth of j <= estimate of j + upward <= estimate of i + upward.
-
-So with probability ``level`` all statements of a `Ranking` hold, if
-
-    P(N > halfwidth) = p,  P(N < -upward) = q,  (1 - p - q)^k (1 - p)^(n - k) >= level.
+It is a function of releases. Noise has helped to choose the shown groups, so lower ends of
+intervals allow for the largest noise of all n groups. Upper ends need to allow only for the noise
+of the truly k largest groups.
 """
+
+# The estimates of n groups have independent errors N. The k groups with the largest estimates are
+# shown. For upper ends it is enough that the truly k largest groups are at most `upward` above
+# their estimates. Proof: let i be shown and not among these. Then one of them, j, is not shown, so
+#
+#     truth of i <= truth of j <= estimate of j + upward <= estimate of i + upward.
+#
+# So with probability `level` all statements of a `Ranking` hold, if
+#
+#     P(N > halfwidth) = p,  P(N < -upward) = q,  (1 - p - q)^k (1 - p)^(n - k) >= level.
 
 from __future__ import annotations
 
@@ -38,16 +40,16 @@ class Ranking:
     """The groups with the largest estimates, and how sure it is that they are the largest.
 
     `rank_largest` makes it. With probability ``level`` three statements hold at once. The true
-    value of each shown group lies between its ``lower`` and ``upper``. Of the ``sure`` groups, each
-    has fewer than k larger ones. And the k largest groups, with ties in the given order, are shown
-    or among ``others``.
+    value of each shown group lies between its ``lower`` and ``upper``. Each ``sure`` group is one
+    of the k largest. The k largest groups are all shown or among ``others``; of equal groups, the
+    first in the given order count as larger.
 
     Attributes:
         names: shown groups, largest estimate first; equal estimates in the given order.
         values: their estimates.
         lower, upper: ends of their intervals.
-        sure: for each, True if it surely belongs to the k largest.
-        level: the probability.
+        sure: for each shown group, True if it surely belongs to the k largest.
+        level: the probability with which all of this holds.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
     >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
@@ -86,19 +88,20 @@ def rank_largest(
 ) -> Ranking:
     """Return the k largest of some estimates; a function of releases, so it costs no privacy.
 
-    A group surely belongs to the k largest if at most k - 1 others have an estimate above its own
-    minus both half-widths; it cannot belong if k others have one above its own plus both.
+    Let w = ``halfwidth`` + ``upward``. A group surely belongs to the k largest if at most k - 1
+    other estimates are above its own minus w. It cannot belong to them if k other estimates are
+    above its own plus w.
 
     Args:
         names: names of all groups that may be shown.
         values: an estimate for each group.
         halfwidth: largest excess of an estimate over the truth, for all groups at once;
-            `ranking_levels` gives its level. If undeclared groups are shown once they are large,
-            "all" means all possible groups, since showing a group has chosen among all.
+            `ranking_levels` gives its level. If groups are undeclared, "all" means all possible
+            groups.
         k: number of groups to show; fewer if there are fewer.
         upward: largest excess of the truth over the estimate, for the truly k largest at once;
             None: ``halfwidth``.
-        hidden: bound below which the estimates of groups without a value lie; None: there are none.
+        hidden: upper bound on the estimates of groups that are not in ``values``; None: all are.
         level: probability with which both bounds hold.
 
     Raises:
@@ -158,11 +161,11 @@ def ranking_of(
 
     Args:
         names, values, k, hidden: as in `rank_largest`.
-        halfwidth: returns the half-width of an interval at a probability.
+        halfwidth: function from a probability to the half-width of an interval.
         level: probability with which all statements hold at once.
-        room: number of possible groups, from which these are chosen; None: these are all.
-        chosen: True if a reader chose these groups, perhaps by their releases, so that upper ends
-            allow for the noise of all groups too.
+        room: number of all possible groups; None: the number of ``names``.
+        chosen: True if a reader may have chosen ``names`` by their releases; upper ends then allow
+            for the noise of all groups.
     """
     there = len(names) if room is None else room
     down, up = map(halfwidth, ranking_levels(there, there if chosen else k, check_level(level)))

@@ -1,14 +1,13 @@
 """The number of users with at least 1, 5 or 100 rows, or any other thresholds, in a period.
 
-There is a cell for each threshold k. A user enters it with the k-th row of the period: once, in the
-step in which this row counts. So a user with all rows of a period changes as many cells as there
-are thresholds, each by 1. With r thresholds the 1-norm of the change is r; so is the square of its
-2-norm, since no two of the cells meet in a node. By group this holds in each of at most ``most``
-groups in which a user counts. No bound on rows is needed: rows beyond the largest threshold change
-nothing.
-
-The number of users with 1 to 4 rows is the difference of two cells, with the noise of both.
+There is a cell for each threshold k. A user enters it with the k-th row of the period. No bound on
+rows is needed: rows beyond the largest threshold change nothing. The number of users with 1 to 4
+rows is the difference of two cells, with the noise of both.
 """
+
+# A user with all rows of a period changes as many cells as there are thresholds, each by 1. With r
+# thresholds the 1-norm of the change is r; so is the square of its 2-norm, since no two of the
+# cells meet in a node. By group this holds in each of at most `most` groups in which a user counts.
 
 from __future__ import annotations
 
@@ -48,11 +47,9 @@ def _chart_rows(reach: Reach, table: Table) -> Table:
 class Reach(UsersByRank):
     """The number of users with at least some number of rows in a period.
 
-    The protected unit is a user with all rows of a period: neighbouring datasets differ in all of
-    them. The number of a user's rows is remembered until the period is over
-    (`counton.run.contribution_bounds`). So a job counts them, with ``user``, the column that
-    identifies the user, and ``per``, the length of the period; without it the whole stream is one
-    period. Releases are running totals over all periods.
+    The protected unit is a user with all rows of a period. The statistic is counted by a job that
+    states ``user``, the column that identifies the user, and ``per``, the length of the period.
+    Without ``per`` the whole stream is one period. Releases are running totals over all periods.
 
     Args:
         at_least: the thresholds.

@@ -73,15 +73,18 @@ class Cells:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The steps that the cells count: start + 1 .. stop; a delay is not subtracted."""
+        """Steps (start, stop): the cells count the steps start + 1 .. stop.
+
+        In a stream with a delay, they count steps that are earlier by the delay.
+        """
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
-        """Return what the cells counted after an earlier release of them.
+        """Return these cells less an earlier release of them: the counts of the steps between.
 
         Raises:
-            InvalidInput: cells of another stream, later ones, or those of a difference; or cells
-                of a stream whose releases are not running totals.
+            InvalidInput: ``earlier`` is of another stream, is later, or is a difference itself; or
+                the stream does not release running totals.
         """
         if earlier.first != self.first:
             raise InvalidInput(
@@ -94,9 +97,9 @@ class Cells:
         """Return some of these cells, as the cells of another statistic or of a part.
 
         Args:
-            of: picks their values from all values.
+            of: function from the values of all cells to those of the part.
             terms: the design of the part.
-            first: the cell of ``terms`` that is the first of them.
+            first: number of the part's first cell in ``terms``.
         """
         return Cells(self.release.part(of, terms), first)
 
@@ -168,18 +171,17 @@ class Cells:
     ) -> NDArray[np.float64]:
         """Return half-widths of intervals of weighted sums of cells, in data units.
 
-        Cells have independent noise of one law. In standard deviations the half-width is the
-        largest of that of a single cell, that of sums of a few cells, and that of a normal law. The
-        margin added to it is that of `smooth_halfwidth`.
-
         Args:
             std: standard deviations of the sums.
             level: probability with which each interval holds.
-            read: most cells of a sum, if cells are rounded as well.
+            read: the most cells in a sum, if released cells are rounded; None: they are not.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
         """
+        # Cells have independent noise of one law. In standard deviations the half-width is the
+        # largest of that of a single cell, that of sums of a few cells, and that of a normal law.
+        # The margin added to it is that of `smooth_halfwidth`.
         one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
         if not self.std:
             return np.zeros_like(std)
@@ -221,8 +223,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
     """Return one released cell as a number, by its name.
 
-    It is the `number_of` of statistics whose numbers are their cells. Table, interval, difference,
-    ratio, share and chart follow from it.
+    Statistics whose numbers are their cells use it as their `number_of`.
 
     Args:
         statistic: the statistic.
@@ -256,14 +257,13 @@ def read_release(statistic: Statistic, release: StepRelease) -> Reading:
 class Reading(PublicNumbers):
     """The numbers of a statistic at one step, or between two steps; it holds nothing exact.
 
-    Every number follows from `Statistic.number_of`: value, standard deviation, interval, and the
-    noise that it shares with others.
+    Every number has a value, a standard deviation and an interval; `number_of` computes them.
 
     Attributes:
         step: number of the step, from 1.
-        start: the step after which it counts, if it is between two steps; None: all so far.
+        start: for a difference, the step after which rows count; None: all rows so far count.
         statistic: the statistic.
-        cells: the cells that it is read from.
+        cells: the released cells that the numbers are computed from.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -352,11 +352,11 @@ class Reading(PublicNumbers):
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """Return the numbers of what was counted after an earlier reading of the stream.
+        """Return the numbers for the steps after an earlier reading of the stream.
 
         Raises:
-            InvalidInput: a reading of another stream, a later one, or of a difference; or of a
-                stream whose releases are not running totals.
+            InvalidInput: ``earlier`` is a reading of another stream, a later one or a difference;
+                or the stream does not release running totals.
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
@@ -364,7 +364,7 @@ class Reading(PublicNumbers):
         """Return the text tables that a command prints for a table that is released once.
 
         Args:
-            request: the rows to show, and the way to make their numbers fit.
+            request: the rows to show, and the constraints to adjust their numbers to.
             level: probability with which each interval holds.
         """
         found = self.numbers(request).columns(level)

@@ -19,10 +19,10 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Return which numbers of rows a report measures at least twice, by the column of their label.
+    """Return the numbers of rows that a report measures at least twice.
 
-    For each statistic with these numbers the value is the name of one in its table; all names are
-    of one label. The column of all rows is "".
+    The result maps each column to a statistic that counts rows by its labels, and that to the name
+    of one such number in the statistic's table. The column of all rows is "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl

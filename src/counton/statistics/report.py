@@ -1,19 +1,20 @@
 """A report: several statistics of the same rows under one guarantee.
 
-A row is one event for all statistics together: its user's bound, its id and its window count once.
-So the cells of all statistics stand beside each other as those of one statistic. The cells of
-statistic k are multiplied by a whole number w_k, and all are measured with noise of one law. Let
-D1_k and D2_k bound the change by one unit in the cells of statistic k. Then it changes the report's
-by
+A row is one event for all statistics together, and counts once for its user's bound. The cells of
+each statistic are multiplied by a whole number, its weight, and all cells get noise of one
+distribution. The weights share the budget (`counton.planning.splits`): first some statistics get
+the accuracy that they want at the last step, then shares divide the rest.
 
-    sum_k w_k D1_k  in the 1-norm,  and  (sum_k (w_k D2_k)^2)^(1/2)  in the 2-norm,
-
-since no cell belongs to two statistics. The weights share the budget (`counton.planning.splits`):
-first by the accuracy that some statistics want at the last step, then the rest by shares.
-
-Numbers that follow from the cells of another statistic are not measured again: the number of rows
-from any statistic that counts them, a sum or an average from an average or moments of its column.
+A number is not measured twice if it follows from another statistic: the number of rows follows from
+any statistic that counts them, a sum or an average from an average or moments of its column.
 """
+
+# Let D1_k and D2_k bound the change by one unit in the cells of statistic k, and w_k be its weight.
+# Then a unit changes the report's cells by
+#
+#     sum_k w_k D1_k  in the 1-norm,  and  (sum_k (w_k D2_k)^2)^(1/2)  in the 2-norm,
+#
+# since no cell belongs to two statistics.
 
 from __future__ import annotations
 
@@ -228,9 +229,9 @@ def _left_out(report: Report, table: Table) -> str:
 class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
-    An event is a mapping from columns to values, or a sequence in the order of ``column_names``.
-    The report refuses a row that one of its statistics cannot place; a job that drops these rows
-    counts them in no statistic.
+    An event is a mapping from columns to values, or a sequence in the order of ``column_names``. A
+    row with a value that one of its statistics refuses is refused. If a job drops such rows, no
+    statistic counts them.
 
     Args:
         statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
@@ -238,12 +239,13 @@ class Report(TallyStatistic):
             parts.
         groups: the names of the groups, for each statistic by group; the first of its columns then
             names the group of a row.
-        within: largest half-width of a 95% interval at the last step, for some statistics: a number
-            (for an average of its mean), or by names of numbers ``"mean=2,count=50"`` or a mapping.
+        within: for some statistics, the largest half-width of a 95% interval at the last step: a
+            number (of an average, for its mean), a text such as ``"mean=2,count=50"``, or a mapping
+            from names to numbers.
         shares: shares of the remaining budget for the other statistics; 1 each by default.
         size: public number of rows at the last step, approximately: ``within`` of an average needs
             it.
-        most: number of rows of a person that count; a job states it by itself.
+        most: number of rows of a person that count; jobs set it.
         weights: the factors of the cells of each statistic; `settle` finds them by default.
         apart: statistics that are measured although they follow from another one.
         unit: the word for one protected unit.
@@ -398,10 +400,10 @@ class Report(TallyStatistic):
         return OwnColumns(self.column_names, tuple(numbers))
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """Return the names of the numbers that a chart shows of each statistic.
+        """Return, for each statistic, the names of the numbers that a chart shows.
 
-        Of many groups the largest come first. The size of a group is its last row, or the mean of
-        all rows if rows are of some steps.
+        If there are many groups, the chart shows the largest. A group's size is its number in the
+        last row, or the mean over all rows if the rows are of single windows.
         """
         names, found = table["name"].astype(str), {}
         for one, statistic in self.statistics.items():
@@ -506,10 +508,10 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Return where the numbers of statistic ``name`` stand among those of ``other``.
+        """Return, for each number of statistic ``name``, its name among the numbers of ``other``.
 
-        None: some are missing there. Both statistics count the same rows, so they share one number
-        of rows. Values that the other rounds to finer multiples are exact enough.
+        None: ``other`` lacks some of them. Both statistics count the same rows. It suffices that
+        ``other`` rounds values to finer multiples.
         """
         one, source = self.statistics[name], self.statistics[other]
         columns, there = self.columns[name], self.columns[other]
@@ -563,7 +565,7 @@ class Report(TallyStatistic):
         """Return how much one unit changes all weighted cells: 1-norm and squared 2-norm.
 
         Args:
-            norms: returns both for one statistic.
+            norms: function from a statistic to both norms of its own change.
         """
         pairs = (
             scaled_norms(*norms(one), by=self.weight(name))
@@ -576,7 +578,7 @@ class Report(TallyStatistic):
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """Return the bound on one unit's change of all weighted cells; it is the same for batches.
 
-        The beginning of this file has the formula.
+        Comments at the beginning of this file have the formula.
         """
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
@@ -589,10 +591,10 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Return how much all rows of one person change the weighted cells: 1-norm and squared
+        """Return the change of the weighted cells by all rows of one person: 1-norm and squared
         2-norm.
 
-        Users count once, and every other row as often as it comes.
+        A person counts up to ``most`` rows. Statistics that count users count the person once.
         """
         return self._weigh(partial(norms_of_people, most=most))
 

@@ -36,11 +36,12 @@ class PartDesign(Design):
     """The design of one statistic of a report; its cells are in its own units, without weight.
 
     Attributes:
-        one: value in data units of one unit of its exact sums, divided by the weight.
+        one: value, in data units, of 1 in the report's cells: the resolution of the statistic
+            divided by the weight.
         weight: the factor by which its cells are multiplied in the report.
-        place: range of its cells among those of the report; of the first group, if there are
-            groups.
-        apart: distance between the cells of one group and of the next.
+        place: range of its cells among those of the report; if there are groups, the range of the
+            first group.
+        apart: number of cells from one group's first cell to the next group's.
     """
 
     one: Fraction
@@ -91,8 +92,7 @@ class PartDesign(Design):
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return the report with the weights of its statistics, and the cheapest choice what is
-    measured.
+    """Return the report with weights, after choosing the statistics to measure at least cost.
 
     A statistic that follows from another one is measured by itself if that costs less. All choices
     for the statistics with ``within`` are tried.
@@ -154,10 +154,9 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return the wanted half-width of each bounded number, and its own if a cell's half-width is 1.
+    """Return, for each bounded number of a statistic, its bound, its error and its name.
 
-    Returns:
-        For each bounded number: the bound, its error, and its name.
+    The error is its half-width if the half-width of a cell is 1.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading

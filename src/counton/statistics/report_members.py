@@ -31,7 +31,7 @@ _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """The number of users in a report: each counts once, with the first counted row.
+    """The number of users in a report: each user counts once, with the first row that counts.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])

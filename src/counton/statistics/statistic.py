@@ -1,8 +1,8 @@
 """The base class of statistics.
 
-A statistic is one idea: a map from events (letters, edges, values) to cells, the bound on one
-protected unit's change of these cells, and a way to read their releases. A `Counter` counts the
-cells like any others, so every strategy, guarantee and plan serves.
+A statistic is a map from events (letters, edges, values) to cells, a bound on one protected unit's
+change of these cells, and a way to compute numbers from released cells. A `Counter` counts the
+cells like any others, so all strategies, guarantees and plans can be used.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """Which number a plan's standard deviations describe, and its error relative to one cell's.
+    """The number that a plan's standard deviations describe, and its error relative to one cell's.
 
     Attributes:
-        what: the number in words, after "errors are of".
-        mean, largest: its error by that of a cell: root of the mean variance, root of the largest.
+        what: the number in words that follow "errors are of".
+        mean: root of its mean variance, divided by that of a cell.
+        largest: root of its largest variance, divided by that of a cell.
     """
 
     what: str
@@ -56,15 +57,15 @@ Table = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ChartSpec:
-    """How a chart shows a statistic: titles, axes, and which rows.
+    """The way a chart shows a statistic: title, axes, and the rows to draw.
 
     Attributes:
         title: the title. "Running" and "so far" are left out if the chart shows some steps only.
             "{counted}" is replaced by the word for the cells, "{statistics}" by a report's
             statistics. "": the statistic's own name.
-        axis: the label of the axis, with the same placeholders; "": rows differ in it.
+        axis: the label of the axis, with the same placeholders; "": rows have different labels.
         rows: names of the rows of a table to draw; None: all.
-        of_values: True if it shows values of a column, whose name the chart then has.
+        of_values: True if it shows values of a column; the chart then names the column.
         bars: True if cells stand beside each other after the last step, instead of curves.
         panels: True if each curve has its own panel.
         from_zero: True if the axis begins at 0.
@@ -72,12 +73,14 @@ class ChartSpec:
         cells: name of the column with the names of cells.
         once: the chart of a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
             ``"quantiles"``; "": none.
-        by: the dimensions of its cells, at the end of a title: "by region and by sex".
-        bounds: bounds of its readings; an interval of all of them says nothing.
-        choose: returns the rows to draw of a statistic and its table, with a column ``group`` of
-            names if needed; None: all rows.
-        left_out: returns words on groups that ``choose`` leaves out; None: it leaves out none.
-        profile: returns the column by which cells are ordered beside each other; None: no order.
+        by: words at the end of a title that say how cells differ: "by region and by sex".
+        bounds: bounds of its numbers; an interval from one to the other says nothing.
+        choose: function from a statistic and its table to the rows to draw, with a column ``group``
+            of names if needed; None: all rows.
+        left_out: function that returns words on groups that ``choose`` leaves out; None: it leaves
+            out none.
+        profile: function that returns the column by which cells are ordered beside each other;
+            None: no order.
 
     >>> ChartSpec("Running number of large values", "values").from_zero
     True
@@ -117,22 +120,23 @@ class Card:
         keyword: its name in commands, job files and tables; "": it has none.
         says: one line on the statistic.
         help: further help of its command; a `counton.base.errors.field` is an option.
-        example: its options in a command over the front page's visits.csv; None: no example.
+        example: its options in an example of its command, over the file visits.csv of the front
+            page; None: no example.
         example_file: name and text of a file that the example reads as well.
-        phrase: words in a sentence that begins "The running"; parameters are in braces.
+        phrase: words that follow "The running" in a sentence; parameters are in braces.
         also_called: other words by which people look for it.
         sources: sources of its description, by names of `counton.base.literature`.
-        unprotected: words on what its unit does not cover.
+        unprotected: things that its unit does not cover, in words.
         neighbours: returns words on the difference of neighbouring streams; None: see
             `neighbours_differ`.
         event: the word for one event.
         unit: the kind of protected unit, if it is not an event: a "user", an "edge" or a "letter";
             "": as ``event`` states.
         counted: name of its cell, if it has only one cell with a name.
-        column: name of the table column with the names of its numbers.
+        column: name of the column of its table that has the names of its numbers.
         stream: default name of its streams.
         options: its options in a command or a job file, besides those of every job.
-        reads: options of every job that also define it, such as "domain".
+        reads: options of every job that are also parameters of it, such as "domain".
         shows: options for showing its readings.
         chart: the way a chart shows it.
         label: returns the label of a row, from the names in its columns.
@@ -149,21 +153,24 @@ class Card:
         windowed: True if its steps are windows of time. Otherwise, without a column of times, each
             row is a step.
         is_table: True if rows without times are released once, as a table.
-        finds: True if its groups may be undeclared, each shown once it is large enough.
+        finds: True if its groups may be undeclared: a group is then shown once it is large enough.
         ranks: True if its groups are shown by their size.
         additive: True if its cells are the released groups. Then the count of some windows, or of
             several groups, is a sum of them, and the terms of a stream do not name the statistic.
         many_groups: True if `number_of` takes the cells of many groups at once, and returns arrays.
-        in_rank: True if before any data its error is known as a part of the rows, not in values.
+        in_rank: True if its error is known before any data as a share of the rows, not in values,
+            as for quantiles.
         known_beforehand: names of numbers whose half-widths are known before any rows; None: all.
-        of_now: True if a release counts what is present now, not what came so far.
+        of_now: True if a release counts things that are present now, not all that came so far.
         anew_every: number of steps after which users count anew; None: each user counts once.
-        declares: groups of rows that are the names of its cells; None: its cells have other names.
+        declares: names of the declared groups, if these are its cells; None: its cells have other
+            names.
         domain: its public declaration, if that is not groups: nodes, labels, a tree.
         by_groups: returns the statistic whose cells are the given groups. None, or if it returns
             None: `counton.statistics.by_group.Grouped` divides it into groups.
         check_asked: refuses a name that its readings do not have; None: see `check_asked`.
-        fills: returns defaults for options of every job that a new stream leaves open.
+        fills: function that returns defaults for options of every job that a new stream does not
+            state.
 
     >>> Card(keyword="above", says="How many values lie above a threshold.").event
     'event'
@@ -236,14 +243,16 @@ class Exact(ABC):
 
     @abstractmethod
     def undo(self) -> None:
-        """Forget the last `take` after its release failed; at most once for each `take`."""
+        """Forget the events of the last `take`, whose release failed; at most once for each
+        `take`.
+        """
 
     @abstractmethod
     def save(self) -> bytes:
         """Return the exact counts as bytes, for `load`."""
 
     def load(self, saved: bytes) -> None:
-        """Load the bytes of `save` into empty counts; then the `news` of each later `take`, in
+        """Load the bytes of `save` into empty counts, then the bytes of `news` of later calls, in
         order.
 
         Raises:
@@ -254,7 +263,7 @@ class Exact(ABC):
     def news(self) -> bytes | None:
         """Return as bytes what the last `take` added, for `load`.
 
-        None: unknown; then all counts are saved again.
+        None: this is not known, and all counts must be saved again.
         """
         return None
 
@@ -269,10 +278,11 @@ class Exact(ABC):
 
 
 class Statistic(ABC):
-    """Base class of statistics: how events change cells, how much one unit can, and what they show.
+    """Base class of statistics: the change of cells by events, its bound for one unit, and the
+    numbers.
 
-    Events are counted in cells, sums to which noise is added. A contribution bounds one unit's
-    change of them. Readings compute the statistic's numbers from released cells.
+    Events are counted in cells: sums to which noise is added. A contribution bounds one unit's
+    change of the cells. Readings compute the statistic's numbers from released cells.
 
     Attributes:
         card: the facts about it: its words for users, its options, and its kind.
@@ -318,8 +328,7 @@ class Statistic(ABC):
     def _parameters_of(self, *names: str) -> dict[str, Any]:
         """Return the named parameters as JSON values, apart from those with their defaults.
 
-        The attribute of that name has the value. The unit is left out unless it was stated,
-        whatever its word.
+        Each value is the attribute of that name. The unit is left out unless the caller stated it.
         """
         defaults = _defaults_of(type(self))
         return {
@@ -378,10 +387,9 @@ class Statistic(ABC):
     number_of = number_of_cell
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
-        """Return this statistic after choosing the parameters that depend on the guarantee.
+        """Return this statistic with the parameters chosen that depend on the guarantee.
 
-        By default it returns itself. `plan` and `counter` call it first; any other code that begins
-        a stream must call it too.
+        By default it returns itself. All code that begins a stream must call it first.
 
         Args:
             horizon: number of steps; None if there is no end.

@@ -32,7 +32,7 @@ def unit_sensitivities(
 ) -> Sensitivity:
     """Return how much one protected unit changes all node values together.
 
-    It is in units of the integers that the nodes' noise is drawn in.
+    The change is in steps of the grid on which the noise of the nodes is drawn.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -48,8 +48,9 @@ def unit_sensitivity(
 ) -> float:
     """Return the sensitivity of a statistic under a strategy: exact, or a proven upper bound.
 
-    It is the largest p-norm of C d, where d is the difference of neighbours. Open parameters of the
-    statistic are settled for the noise of this norm.
+    It is the largest p-norm of C d, where C is the strategy's matrix and d the difference of two
+    neighbouring datasets in the cells. Parameters of the statistic that depend on the noise are
+    chosen for the noise of this norm.
 
     Args:
         statistic: the statistic.

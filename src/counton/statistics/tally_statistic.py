@@ -1,8 +1,8 @@
 """Statistics for which the order of events does not matter: each row changes cells by itself.
 
-A row is encoded as one integer, its code; its changes follow from this integer by arithmetic. So
-rows can be added up by window in any order, on any number of machines. Late rows and rows of new
-files are added like all others, and of two equal rows it does not matter which one counts.
+A row is encoded as one integer, its code, from which its changes of cells follow by arithmetic. So
+rows can be added up by window in any order, on any number of machines, and late rows are added like
+all others.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Part(NamedTuple):
 class RankDigit(NamedTuple):
     """A digit, in a row's code, that tells if it is the first, second or k-th row of its user.
 
-    The rank is among the counting rows of its user and group. A row with code s is in group ``s //
-    unit % size``. The row of rank ``ranks[i]``, from 1, has the code ``s + unit * 2**i``; every
-    other row has s.
+    The rank is among the rows of its user and group that count. ``code // unit % size`` is the
+    group of a row. A row of rank ``ranks[i]``, counted from 1, has ``unit * 2**i`` added to its
+    code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -71,19 +71,21 @@ class RankDigit(NamedTuple):
 class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows, in any order.
 
-    A row is one integer, its code (`encode`), which decides the changes of places, sums of rows
-    (`entries`). The cells are a linear function of these sums (`measure`).
+    A row has a code, one integer (`encode`). The code decides which sums the row changes, and by
+    how much (`entries`); each sum has a place. The cells are a linear function of the sums
+    (`measure`).
 
     Attributes:
-        places: number of places in which rows are added up, before they are measured.
+        places: number of sums over rows, before they are converted to cells.
         ordered: True if the order of rows matters, although cells are sums.
         parts: the parts of an event besides its time, group and user.
-        counts_rows: True if every row changes one place by 1, so that totals are numbers of rows.
+        counts_rows: True if every row changes one sum by 1, so that totals are numbers of rows.
         asks: its numbers, if they are only the "count", "sum" and "mean" of one column's values;
             then another statistic that `gives` these can replace it.
-        counts_units: True if a row counts as often as it says, and the unit is one of these times.
-        counted_ranks: the ranks by which it counts users: each user counts once in each group for
-            each rank, with the row of that rank; (1,) counts users by their first row.
+        counts_units: True if a row states how many times it counts, and the unit is one of these
+            times.
+        counted_ranks: ranks of rows by which users are counted: a user counts with the row of that
+            rank, once in each group; (1,) counts users by their first row.
     """
 
     ordered: bool = False
@@ -95,12 +97,13 @@ class TallyStatistic(Statistic):
     counted_ranks: tuple[int, ...] = ()
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return its own names for "count", "sum" and "mean" of a column, as far as it has them.
+        """Return its names for "count", "sum" and "mean" of a column, as far as it has these
+        numbers.
 
-        Another statistic may then take these numbers instead of measuring them.
+        Another statistic may take these numbers from it instead of measuring them.
 
         Args:
-            place: place of the column among its own; None: the numbers of rows alone.
+            place: place of the column among its own columns; None: only numbers of rows.
         """
         return {}
 
@@ -122,14 +125,14 @@ class TallyStatistic(Statistic):
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """Return the least and the largest code that a row can have, if it counts anywhere."""
+        """Return the least and the largest code of a row that counts."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
-        """Largest entry of the matrix by which sums of rows become cells.
+        """Largest entry of the matrix that converts sums of rows to cells.
 
-        It bounds a row's change of a cell, divided by the larger of `row_bounds`.
+        Times the larger of `row_bounds`, it bounds a row's change of a cell.
         """
         return 1
 
@@ -150,11 +153,11 @@ class TallyStatistic(Statistic):
         """Return each row as one integer, its code.
 
         Args:
-            parts: an array for each of ``parts``: floats; for labels their places among the known
-                ones (int64), -1 if it is missing, -2 if it is unknown.
+            parts: an array for each part of an event: floats; for labels, indices among the known
+                labels (int64), -1 for a missing label, -2 for an unknown one.
 
         Returns:
-            int64; below 0 if a row has no known place, for statistics whose code has the place.
+            int64; below 0 for a row whose labels name no cell.
 
         Raises:
             InvalidInput: a part has an impossible value.
@@ -178,7 +181,7 @@ class TallyStatistic(Statistic):
     def spans(self) -> tuple[range, ...]:
         """For each of `entries` whose place the row's code decides, the range of possible places.
 
-        If there are any, a row may have no known place.
+        If this is not empty, a row may have no known place.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
@@ -199,7 +202,7 @@ class TallyStatistic(Statistic):
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return what the cells would be for this many evenly spread rows, for planned half-widths.
+        """Return the cells for this many rows with evenly spread values, for planned half-widths.
 
         None if no half-width depends on the rows (`Card.known_beforehand`). All inputs are public.
 
@@ -219,7 +222,7 @@ class TallyStatistic(Statistic):
         return math.inf
 
     def total(self, cells: Integers) -> Floats:
-        """Return the total of all sums of rows, computed back from exact cells.
+        """Return the total of all sums of rows, computed from exact cells.
 
         Args:
             cells: shape ``(steps, *cells)``.
@@ -250,7 +253,8 @@ class UsersByRank(TallyStatistic):
     ``counted_ranks``.
 
     A user enters a cell once, with the row of that rank. The code of a row is 1, plus ``2**i`` for
-    each cell i that its user enters with it. Ranks are known only if a person's rows are bounded.
+    each cell i that its user enters with it. A job must bound the rows of a person, so that ranks
+    are known.
     """
 
     @override
@@ -351,14 +355,12 @@ def refuse_unreadable(
 def refuse_unreadable_cells(
     statistic: TallyStatistic, terms: Design, taken: Integers, changes: Integers
 ) -> None:
-    """Raise `SumOverflow` if cells grow so large that releases would not be exact.
-
-    The cells are those so far plus the next steps.
+    """Raise `SumOverflow` if the next steps make cells so large that releases would not be exact.
 
     Args:
         statistic, terms: statistic and design of the stream.
-        taken: shape ``cells``; empty if a release is a step's own count.
-        changes: shape ``(steps, *cells)``.
+        taken: cells so far, shape ``cells``; empty if a release is a step's own count.
+        changes: changes of cells in the next steps, shape ``(steps, *cells)``.
     """
     if math.isinf(statistic.most_counted(0.0, 0.0)):
         return

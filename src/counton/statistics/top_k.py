@@ -38,8 +38,7 @@ class TopKReading(Reading):
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
         """Rank the groups with the largest released counts; `rank_largest` describes the result.
 
-        All intervals together hold with probability ``level``. Lower ends allow for the largest
-        noise of all groups, which is independent; upper ends only for that of k of them.
+        All intervals together hold with probability ``level``.
 
         Args:
             k: number of groups; None: that of the statistic.
@@ -74,23 +73,22 @@ def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
-    The statistic counts all groups. The ranking is a function of the releases and costs nothing. It
-    chooses among all groups, so its lower ends allow for the noise of all groups, and its intervals
-    hold at once.
+    The statistic counts all groups. The ranking is a function of the releases and costs no privacy.
+    Its intervals hold for all groups at once.
 
-    An event is the name of a group; with ``cells`` a list of up to this many different groups; with
-    ``most`` a pair ``(user, group)``. Only the first ``most`` of each user count (with
-    ``once="group"`` those in different groups). Only that user's own events decide which.
+    An event is the name of a group; with ``cells`` it is a list of up to this many different
+    groups. With ``most`` it is a pair ``(user, group)``, and only the first ``most`` events of each
+    user count; with ``once="group"``, the first event in each of up to ``most`` groups.
 
-    ``neighbours="replace"`` protects the group of an event, but not that there was an event.
+    ``neighbours="replace"`` hides the group of an event, but not whether there was an event.
 
     Args:
         groups: names of all possible groups.
         k: number of groups to show.
         cells: most groups in which an event counts.
         most: protect users, each with at most this many events, instead of single events.
-        once: as in `Contribution.events`.
-        neighbours: as in `Contribution`.
+        once: "group" if a user counts at most once in each group; see `Contribution.events`.
+        neighbours: "add_remove" or "replace", as the relation of `Contribution`.
         unit: the word for one protected unit; None: "event", or "user" with ``most``, or the word
             of its state.
 
@@ -98,8 +96,9 @@ class TopK(TallyStatistic):
         InvalidInput: names that are not texts, or occur twice; a number out of range; or most with
             cells or neighbours.
 
-    Sensitivity: exactly that of a histogram with its contribution (Constants, section 5). With most
-    events of a user in any steps and cells it is m times that of one: all may be in one cell.
+    Sensitivity: exactly that of a histogram with its contribution ("Constant matters", section 5).
+    With ``most`` it is ``most`` times that of one event, since all of a user's events may be in one
+    cell.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK

@@ -1,4 +1,4 @@
-"""Digests of users' names, by which exact state knows users again."""
+"""Digests of users' names, by which exact counts recognise users."""
 
 from __future__ import annotations
 

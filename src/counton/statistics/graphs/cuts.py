@@ -54,7 +54,8 @@ class CutsReading(OnDemandReading):
         """Return the released weight of all edges between two sets of nodes, with an interval.
 
         Args:
-            one, other: the sets; all other nodes if only one is given.
+            one: a set of nodes.
+            other: a second set of nodes; None: all nodes that are not in ``one``.
             level: least probability with which the interval holds the true value. It holds for each
                 cut by itself: of many cuts, some intervals miss.
 
@@ -79,11 +80,9 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error that any mechanism makes in cuts of two single nodes.
-
-    A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
-    steps whose edges are protected together, unlike here.)
-    """
+    """Return lower bounds on the error that any mechanism makes in cuts of two single nodes."""
+    # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
+    # steps whose edges are protected together, unlike here.)
     from counton.planning.lower_bounds import largest_of_cells
 
     one = float(cuts.bounds.per_cell * (cuts.bounds.resolution or 1))
@@ -102,17 +101,15 @@ class Cuts(NamedCells):
     """A noisy weight for every pair of nodes, so that any cut can be read; edge-level privacy.
 
     The cut of two disjoint sets of nodes S and P is the weight of all edges between them. Its
-    estimate is the sum of |S| |P| released weights, so its standard deviation is exactly
-    sqrt(|S| |P|) times that of one edge, for any graph. It is large for cuts of many nodes, so
-    the graph should be dense. Noise is computed only for the requested pairs.
+    estimate is the sum of |S| |P| released weights. Its standard deviation is exactly sqrt(|S| |P|)
+    times that of one edge. Noise is computed only for the requested pairs.
 
-    An event is an edge ``(u, v)``, which adds 1 to its weight, or with ``resolution`` an edge ``(u,
-    v, weight)``, whose weight is clipped to [lower, upper] and rounded to the grid; ``None`` is a
-    step without an edge. Nodes are declared, and public. Edges have no direction. The protected
-    unit is one sighting of an edge. Sightings add up: an edge that is seen k times has the
-    protection of k sightings. A sighting moves one cell in one step: squared 2-norm D_2^2 (and
-    1-norm D_1) for weights in [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with
-    weights in [-1, 1] 4 D_2^2.
+    An event is an edge ``(u, v)``, which adds 1 to its weight; ``None`` is a step without an edge.
+    With ``resolution`` it is ``(u, v, weight)``, and the weight is clipped to [lower, upper] and
+    rounded to the grid. Nodes are declared and public. Edges have no direction.
+
+    The protected unit is one sighting of an edge: a person whose edge is seen k times has the
+    protection of k units.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
     Erratum: its bound for all cuts at once fails for small cuts, and is not used here.
@@ -135,6 +132,9 @@ class Cuts(NamedCells):
     >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
     (True, True)
     """
+
+    # A sighting moves one cell in one step: squared 2-norm D_2^2 (and 1-norm D_1) for weights in
+    # [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in [-1, 1] 4 D_2^2.
 
     card = Card(
         besides_noise=_besides_noise,
@@ -278,9 +278,9 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each pair of nodes, given by their places among all nodes.
+        """Return the number of each pair of nodes, given the nodes' places among all nodes.
 
-        All pairs of the first node come first, then those of the second, and so on.
+        Pairs of the first node come first, then those of the second, and so on.
         """
         low, high = np.minimum(one, other), np.maximum(one, other)
         count = len(self._labels)

@@ -41,33 +41,17 @@ def _least_errors(
 
 
 class Degrees(GraphStatistic):
-    """Degree histogram of a growing graph: nodes with 1, 2, ..., ``degree`` edges; edge-level.
+    """Degree histogram of a growing graph: the number of nodes with 1, 2, ..., ``degree`` edges.
 
-    Nodes need not be declared. If their number is public, state it as ``nodes``: then nodes
-    without an edge are counted too, as cell 0. `Triangles` describes events, the protected unit and
-    the enforced bound.
-
-    *Sensitivity.* Let e = uv be the edge in which two streams differ, and let u have j other edges.
-    While e is there, u is in cell j + 1 instead of j. Each further edge of u moves both cells up by
-    one: the steps change cell j by -1, +1 and cell j + 1 by +1, -2, +1, and so on. Up to j = D - 1
-    these are 2 + 4 (D - 1) changes of 1; v has as many: ||C d||_1 <= (8 D - 4) D_1. Of the three
-    columns of a cell, those of opposite signs only lower the norm, and the product of the outer two
-    is no larger than the product of one of them with the middle one. So squares add up: 1 + 4 + 1
-    for each cell between, 2 for the first, 5 and 1 for the last two. Both nodes together at most
-    double the vector: 4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and
-    24 D - 24 (4). Replacing: four times (`GraphStatistic`). Dropping: three edges differ
-    (`Triangles`), so three times. The smooth mechanism attains the squared norm if a step has
-    several edges; with one edge in each step, whose columns are not all one, it is a bound.
-    Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u has
-    j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most w + 2 (D
-    - 1) w times, each up and down in turn. The squared norm of a sum is at most twice that of its
-    terms, and twice again for two nodes. So the squared norm is at most w (32 D - 16) times that of
-    one series of so many alternating changes, and the 1-norm at most w (8 D - 4) D_1.
+    Privacy is edge-level. Nodes need not be declared. If their number is public, state it as
+    ``nodes``: then nodes without an edge are counted too, as cell 0. `Triangles` describes events,
+    the protected unit and the enforced bound on degrees. Comments in the source prove the
+    sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
-    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: with Corollary 3
-    the squared 2-norm of the differences would be enough; columns of C are not orthogonal, so the
-    norms of C d are stated here.
+    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: the proof needs
+    more than the squared 2-norm of the changes (Corollary 3), since columns of C are not
+    orthogonal.
 
     Args:
         degree: most edges of a node, D.
@@ -89,6 +73,26 @@ class Degrees(GraphStatistic):
     >>> reading.std(2) > 1, reading.table_columns()["degree"].tolist()
     (True, [1, 2, 3])
     """
+
+    # Sensitivity, with D = degree and D_1, D_2 the norms of a column of C. Let e = uv be the edge
+    # in which two streams differ, and let u have j other edges. While e is there, u is in cell j +
+    # 1 instead of j. Each further edge of u moves both cells up by one: the steps change cell j by
+    # -1, +1 and cell j + 1 by +1, -2, +1, and so on. Up to j = D - 1 these are 2 + 4 (D - 1)
+    # changes of 1; v has as many: ||C d||_1 <= (8 D - 4) D_1. Of the three columns of a cell, those
+    # of opposite signs only lower the norm, and the product of the outer two is no larger than the
+    # product of one of them with the middle one. So squares add up: 1 + 4 + 1 for each cell
+    # between, 2 for the first, 5 and 1 for the last two. Both nodes together at most double the
+    # vector: 4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and 24 D - 24
+    # (4). Replacing: four times (`GraphStatistic`). Dropping: three edges differ (`Triangles`), so
+    # three times. The smooth mechanism attains the squared norm if a step has several edges; with
+    # one edge in each step, whose columns are not all one, it is a bound.
+    #
+    # Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u
+    # has j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most w
+    # + 2 (D - 1) w times, each up and down in turn. The squared norm of a sum is at most twice that
+    # of its terms, and twice again for two nodes. So the squared norm is at most w (32 D - 16)
+    # times that of one series of so many alternating changes, and the 1-norm at most w (8 D - 4)
+    # D_1.
 
     card = replace(
         GraphStatistic.card,

@@ -18,18 +18,14 @@ from counton.statistics.statistic import ChartSpec
 class Edges(Subgraphs):
     """The number of edges of a growing graph, each counted at first sight; edge-level privacy.
 
-    `Triangles` describes events, the protected unit, and edges that come and go. No bound on
-    degrees is needed: an edge changes the number of edges by 1. If edges only come, only first
-    sightings count. If one sighting is replaced by another edge in its step, that step counts with
-    both signs or not at all, so that two steps differ by at most 1. The first sightings of an edge
-    and of its replacement differ in the same way: 2 D_1 and, with opposite signs, 2 D_2^2.
+    An edge changes the number by 1, so no bound on degrees is needed. `Triangles` describes events,
+    the protected unit, and edges that come and go.
 
     Args:
         changes: most times that an edge comes or goes; 1: edges only come.
-        beyond: "refuse" or "drop" further changes of an edge; dropping needs no more noise, since
-            an edge's own changes alone decide what is kept.
-        neighbours: "add_remove", or "replace": one sighting is of another edge in its step, or all
-            are of another edge that is seen nowhere else; with ``changes`` as in `Triangles`.
+        beyond: "refuse" or "drop" further changes of an edge; dropping needs no more noise.
+        neighbours: "add_remove"; or "replace", if one sighting, or all sightings, of an edge are of
+            another edge.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -43,6 +39,13 @@ class Edges(Subgraphs):
     >>> print(Edges().contribution())
     one edge added or removed, counted in one cell of one step by at most 1
     """
+
+    # If edges only come, only first sightings count. If one sighting is replaced by another edge in
+    # its step, that step counts with both signs or not at all, so that two steps differ by at most
+    # 1. The first sightings of an edge and of its replacement differ in the same way: 2 D_1 and,
+    # with opposite signs, 2 D_2^2. Under "replace" all sightings may instead be of another edge
+    # that is seen nowhere else; with changes it is as in `Triangles`. Dropping needs no more noise,
+    # since an edge's own changes alone decide what is kept.
 
     card = replace(
         Subgraphs.card,

@@ -39,19 +39,10 @@ class Forest(Statistic):
     """Weight of a minimum spanning forest of a growing graph; edge-level privacy.
 
     An event is an edge ``(u, v, weight)``; ``None`` is a step without an edge. Weights are rounded
-    to multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``.
-    `Triangles` describes nodes. The protected unit is one edge: a pair of nodes, with all its
-    sightings. Only the first sighting of a pair counts, and its weight. `GraphStatistic` describes
-    neighbouring datasets.
-
-    *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are either not
-    connected, or connected by a path whose heaviest edge weighs b; b falls as edges come. While
-    they are not connected, the forest with e weighs w more than the forest without e; afterwards b
-    - w less, if b > w. So the difference rises from 0 to w, falls by at most W, to w - b, and rises
-    again to at most 0. Cut into layers of equal height, W in all, it is a sum of series that rise
-    once and fall once, in either order: W times one edge that comes and goes
-    (`counton.base.distributions.Alternating` with two changes). The bound is attained with w = W.
-    It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replacing costs four times as much.
+    to multiples of ``resolution``. A weight is refused if it is then not above 0, or above
+    ``largest``. Nodes are as in `Triangles`. The protected unit is one edge: a pair of nodes, with
+    all its sightings. Only the first sighting of a pair counts, and its weight. `GraphStatistic`
+    describes neighbouring datasets. Comments in the source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
@@ -62,7 +53,7 @@ class Forest(Statistic):
             one or all of its sightings, or in others.
 
     Raises:
-        InvalidInput: bounds that are not multiples of the resolution, or over 2^32 of them.
+        InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Forest, unit_sensitivity
@@ -76,6 +67,16 @@ class Forest(Statistic):
     >>> round(unit_sensitivity(Forest(largest=10), SqrtToeplitz(1000), 2), 2)
     25.55
     """
+
+    # Sensitivity. Let e have weight w, and W be the largest. Without e, its nodes are either not
+    # connected, or connected by a path whose heaviest edge weighs b; b falls as edges come. While
+    # they are not connected, the forest with e weighs w more than the forest without e; afterwards
+    # b - w less, if b > w. So the difference rises from 0 to w, falls by at most W, to w - b, and
+    # rises again to at most 0. Cut into layers of equal height, W in all, it is a sum of series
+    # that rise once and fall once, in either order: W times one edge that comes and goes
+    # (`counton.base.distributions.Alternating` with two changes). The bound is attained with w = W.
+    # It is at most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replacing costs four times as
+    # much.
 
     card = Card(
         neighbours=lambda forest: differ(forest.neighbours),
@@ -161,14 +162,16 @@ class Forest(Statistic):
 
 
 class _Forest(Exact):
-    """The minimum spanning forest, stored as links by which edges are entered one by one.
+    """The minimum spanning forest; it can be updated edge by edge.
 
-    For any weight, two nodes are connected by edges that are no heavier if and only if climbing
-    links that are no heavier ends at one node. A new edge links the ends of both climbs. The link
-    that it replaces is entered anew from there; the edge that remains in the end is the edge that
-    the forest loses. Nodes link to nodes of higher priority, mixed from their number, so that
-    climbs are short.
+    It is stored as one link for each node, to another node and with a weight.
     """
+
+    # For any weight, two nodes are connected by edges that are no heavier if and only if climbing
+    # links that are no heavier ends at one node. A new edge links the ends of both climbs. The link
+    # that it replaces is entered anew from there; the edge that remains in the end is the edge that
+    # the forest loses. Nodes link to nodes of higher priority, mixed from their number, so that
+    # climbs are short.
 
     def __init__(self, statistic: Forest) -> None:
         self._statistic, self._nodes = statistic, NodeNumbers()

@@ -63,26 +63,29 @@ class GraphStatistic(Statistic):
     """Base class of statistics of a simple graph whose edges arrive one after another.
 
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
-    declared; ``None`` is a step without an edge. An edge has no direction. The protected unit is
-    one edge: a pair of nodes, with all its sightings. A further sighting of an edge changes
-    nothing. Neighbouring datasets differ in all sightings of one pair, present or absent; all other
-    edges stay in their steps, and a step without any left is a step without an edge. A producer
-    that makes a step only when an edge comes reveals that one came, and is *not* covered: let steps
-    be of time, and use ``batched=True``. All edges of one node together are not protected either,
-    nor is the number of steps.
+    declared; ``None`` is a step without an edge. An edge has no direction. A further sighting of an
+    edge changes nothing.
 
-    With ``neighbours="replace"`` streams differ in any sightings of up to two pairs: one sighting
-    may be of another pair, which may also be seen earlier or later, or all of them may. Four
-    changes of one edge lead from one stream to the other: both pairs are removed, which leaves
-    equal streams, and both are added with their other sightings.
+    The protected unit is one edge: a pair of nodes, with all its sightings. Neighbouring datasets
+    differ in all sightings of one pair; all other edges stay in their steps. So a step must not
+    depend on whether an edge comes: let steps be of time, and use ``batched=True``. Neither the
+    number of steps nor all edges of one node together are protected.
+
+    With ``neighbours="replace"`` one sighting of an edge, or all of them, may be of another edge,
+    which may also be seen in other steps.
 
     Attributes:
         degree: most edges of a node over the whole stream; None if nothing depends on it.
         changes: most times that an edge comes or goes.
-        beyond: treatment of an edge beyond these bounds.
-        neighbours: an edge is added or removed, or replaced by another.
-        any_sightings: True if streams under "replace" may differ in any sightings of two edges.
+        beyond: treatment of an edge beyond these bounds: "refuse" or "drop".
+        neighbours: "add_remove" if an edge is added or removed, "replace" if it is replaced by
+            another.
+        any_sightings: True if under "replace" neighbouring streams may differ in any sightings of
+            two edges.
     """
+
+    # Under "replace" four changes of one edge lead from one stream to the other: both pairs are
+    # removed, which leaves equal streams, and both are added with their other sightings.
 
     card = Card(
         besides_noise=_besides_noise,
@@ -154,11 +157,13 @@ class GraphStatistic(Statistic):
         Args:
             edges: nodes of all edges in order, shape (edges, 2).
             old: number of edges that were there before.
-            steps: step of each other edge, from 0.
+            steps: step of each new edge, from 0.
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return what a graph without edges counts from the first step on: (cell, amount)."""
+        """Return the cells that are not 0 in a graph without edges: pairs of a cell and an
+        amount.
+        """
         return ()
 
 
@@ -223,7 +228,7 @@ class NodeNumbers:
         ``more`` names what an event has after its two nodes.
 
         Raises:
-            InvalidInput: an event is no edge; nodes may then be numbered in vain.
+            InvalidInput: an event is no edge; nodes of other events may have got numbers by then.
         """
         width = 2 if more is None else 3
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
@@ -351,8 +356,8 @@ class _Index:
 class Graph(Exact):
     """The exact graph: the edges seen so far, and the number of times that each came or went.
 
-    An edge is kept if it is among the first ``degree`` edges that both of its nodes ever had, kept
-    or not.
+    If edges beyond the bound are dropped, an edge is kept if it is among the first ``degree`` edges
+    of both of its nodes. Dropped edges count among these.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
@@ -408,7 +413,8 @@ class Graph(Exact):
     def _take_many(
         self, new_edges: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
-        """Count many new edges at once; return the changes of cells by step, and what undoes them.
+        """Count many new edges at once; return the changes of cells by step, and the data to undo
+        them.
 
         Edges only come here, so each counts once, at first sight.
         """

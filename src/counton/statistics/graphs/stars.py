@@ -23,11 +23,12 @@ _MOST_STARS = 2**40
 
 
 class Stars(Subgraphs):
-    """The number of stars of a growing graph: a node with ``leaves`` of its neighbours; edge-level.
+    """The number of stars in a growing graph: a node with ``leaves`` of its neighbours; edge-level
+    privacy.
 
-    The number is the sum over the nodes of C(number of edges, leaves). An edge is in at most
-    2 C(degree - 1, leaves - 1) stars: with either of its nodes in the middle. `Triangles` describes
-    events, the protected unit, the enforced bound, and edges that come and go.
+    The number is the sum over the nodes of C(number of edges, leaves), a binomial coefficient. An
+    edge is in at most 2 C(degree - 1, leaves - 1) stars. `Triangles` describes events, the
+    protected unit, the enforced bound on degrees, and edges that come and go.
 
     Args:
         degree: most edges of a node, at least ``leaves``.

@@ -16,28 +16,31 @@ from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStati
 class Subgraphs(GraphStatistic):
     """The number of subgraphs with ``size`` edges each; an edge is in at most ``most`` of them.
 
-    *Sensitivity.* Let e be the edge in which two streams differ.
-
-    - Edges that only come: d, the difference of the steps' changes, counts the subgraphs with e as
-      they are completed. d >= 0 and its sum is at most s = ``most``, so that ||C d||_1 <= s D_1 and
-      ||C d||_2 <= s D_2; all in one step attains it.
-    - Replacing: the streams differ in any sightings of two edges, so by four changes of one edge
-      (`GraphStatistic`), two with each sign: d = d' - d'' with ||C d'||_1 and ||C d''||_1 of at
-      most 2 s D_1 each, so 4 s D_1 in all. If columns of C have no negative product, ||C d||_2^2 <=
-      ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2.
-    - Dropping keeps an edge if it is among the first ``degree`` that both of its nodes ever had,
-      kept or not. Without e, at each of its nodes at most one later edge moves up into the first
-      ``degree``. So two graphs of kept edges differ in e on the one side and in at most two edges
-      on the other. Step by step the degree never exceeds the bound: d = d' - d'' - d''',
-      hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 12 s D_1 and (36 + 36) s^2 D_2^2).
-    - Edges that come and go, each at most w times: a subgraph is there while all of its r edges
-      are. It appears at most r ceil(w / 2) - (r - 1) times, since among the first comings of its
-      edges only the last completes it. So it comes or goes at most c = r w - 2 r + 2 times (w even)
-      or r w - r + 1 times (w odd). e is in at most s subgraphs that ever exist, as ``degree``
-      counts all edges that a node ever has. So d is a sum of s series that change by +1 and -1 in
-      turn, at most c times (`counton.base.distributions.Alternating`). It is four times as much
-      with replacing and three times as much with dropping.
+    Comments in the source prove the sensitivity.
     """
+
+    # Sensitivity. Let e be the edge in which two streams differ; D_1 and D_2 are norms of a column
+    # of C.
+    #
+    # - Edges that only come: d, the difference of the steps' changes, counts the subgraphs with e
+    #   as they are completed. d >= 0 and its sum is at most s = most, so that ||C d||_1 <= s D_1
+    #   and ||C d||_2 <= s D_2; all in one step attains it.
+    # - Replacing: the streams differ in any sightings of two edges, so by four changes of one edge
+    #   (`GraphStatistic`), two with each sign: d = d' - d'' with ||C d'||_1 and ||C d''||_1 of at
+    #   most 2 s D_1 each, so 4 s D_1 in all. If columns of C have no negative product,
+    #   ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2.
+    # - Dropping keeps an edge if it is among the first `degree` that both of its nodes ever had,
+    #   kept or not. Without e, at each of its nodes at most one later edge moves up into the first
+    #   `degree`. So two graphs of kept edges differ in e on the one side and in at most two edges
+    #   on the other. Step by step the degree never exceeds the bound: d = d' - d'' - d''',
+    #   hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 12 s D_1 and (36 + 36) s^2 D_2^2).
+    # - Edges that come and go, each at most w times: a subgraph is there while all of its r edges
+    #   are. It appears at most r ceil(w / 2) - (r - 1) times, since among the first comings of its
+    #   edges only the last completes it. So it comes or goes at most c = r w - 2 r + 2 times (w
+    #   even) or r w - r + 1 times (w odd). e is in at most s subgraphs that ever exist, as `degree`
+    #   counts all edges that a node ever has. So d is a sum of s series that change by +1 and -1 in
+    #   turn, at most c times (`counton.base.distributions.Alternating`). It is four times as much
+    #   with replacing and three times as much with dropping.
 
     #: Number of edges of a subgraph, and the most subgraphs with one edge.
     size: int
@@ -45,7 +48,7 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """How many edges make up the difference of neighbours at most: (added, subtracted)."""
+        """Most edges by which neighbouring graphs differ: (added, subtracted)."""
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)
@@ -73,7 +76,9 @@ class Subgraphs(GraphStatistic):
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the sum of the values in each of ``count`` steps; ``steps`` gives the step of each."""
+    """Return the sum of the values in each of ``count`` steps; ``steps`` gives each value's
+    step.
+    """
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)
     return total

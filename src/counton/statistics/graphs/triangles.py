@@ -25,15 +25,15 @@ class Triangles(Subgraphs):
 
     An event is an edge ``(u, v)``; ``None`` is a step without an edge. Nodes are texts or integers
     and need not be declared. Edges have no direction. A further sighting of an edge changes
-    nothing; an edge that joins a node with itself is refused. The protected unit is one edge, a
-    pair of nodes, with all its sightings; it does not cover all edges of one node. An edge is in at
-    most ``degree - 1`` triangles, so it moves C x by at most (degree - 1) D_p.
+    nothing. An edge that joins a node with itself is refused. The protected unit is one edge, a
+    pair of nodes, with all its sightings; all edges of one node together are not protected. An edge
+    is in at most ``degree - 1`` triangles.
 
-    The bound is enforced. An edge that would be one more than ``degree`` of a node is refused, and
-    nothing is released. The refusal itself reveals a degree, so choose a bound that the graph
-    cannot break, or ``beyond="drop"``. It leaves out edges beyond the first ``degree`` that a node
-    ever had, kept or not. It needs three times the noise (sqrt 5 times the 2-norm), because one
-    edge decides which later edges of its two nodes are kept.
+    The bound on degrees is enforced. An edge that would be one more than ``degree`` of a node is
+    refused, and nothing is released. The refusal itself reveals a degree, so choose a bound that
+    the graph cannot break, or ``beyond="drop"``, which leaves such edges out. Dropping needs three
+    times the noise (sqrt 5 times the 2-norm), since one edge decides which later edges of its two
+    nodes are kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
     Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
@@ -41,14 +41,14 @@ class Triangles(Subgraphs):
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5, and Fichtenberger,
     Henzinger and Ost, "Differentially private algorithms for graphs under continual observation".
     Edges that come and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea that
-    changes which alternate cancel; the bound is proved at `Subgraphs`.
+    changes which alternate cancel; comments in the source of `Subgraphs` prove the bound.
 
     Args:
         degree: most edges of a node, at least 2.
         changes: most times that an edge comes or goes; 1: edges only come.
         beyond: "refuse" or "drop" edges and changes that exceed these bounds.
-        neighbours: "add_remove", or "replace": an edge is replaced by another, in one or all of its
-            sightings, or in others: four times the 1-norm.
+        neighbours: "add_remove"; or "replace", if an edge is replaced by another, in one or all of
+            its sightings. Replacing needs four times the 1-norm.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -113,12 +113,11 @@ class Triangles(Subgraphs):
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many triangles each edge completes when it arrives, in order.
 
-    Each edge is directed towards its node with more edges, so that few leave a node. Every triangle
-    then has one node from which two of its edges leave, and is found there once.
-
     >>> count_completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
     [0, 0, 1, 0, 1]
     """
+    # Each edge is directed towards its node with more edges, so that few leave a node. Every
+    # triangle then has one node from which two of its edges leave, and is found there once.
     found = np.zeros(len(edges), np.int64)
     if len(edges) < 3:
         return found

@@ -42,34 +42,18 @@ SQUARES = (
 class Episodes(Words):
     """Counts of each word of up to ``longest`` letters as an episode, after every letter.
 
-    A minimal occurrence of a word is a piece of the stream, from the word's first to its last
-    letter, that contains the word with other letters left out, while no shorter piece of it does.
-    It may be of any length. It counts at the step of its last letter, and no two minimal
-    occurrences of one word end with the same letter. All episodes are released, so nothing reveals
-    which are frequent.
+    A word occurs as an episode in a piece of the stream that contains its letters in their order,
+    perhaps with others between them. An occurrence is minimal if no shorter piece of it contains
+    the word. Minimal occurrences are counted, each at the step of its last letter; they may be of
+    any length. All words are released, so nothing reveals which are frequent.
 
     The protected unit is one letter: neighbouring datasets have equally many letters in each step
-    and differ in one letter.
-
-    *Sensitivity.* Let letter p be a in one stream and b in the other. For a word e_1 .. e_m let h_i
-    be the latest place before p from which e_1 .. e_i can be read before p, with h_0 = p. Let y_i
-    be the earliest place by which e_(i+1) .. e_m has been read after p, with y_m = p. With a at p,
-    the latest place from which e_1 .. e_i can be read up to p is x_i = h_(i-1) if e_i = a, else
-    h_i. An occurrence that began by p ends at t > p if and only if x_i > x_j for the least i with
-    y_i <= t and the least j with y_j < t; at p, if e_m = a and h_(m-1) > h_m. So the changed ends
-    depend only on which of the inequalities h_(i-1) >= h_i and y_(i-1) >= y_i are strict. Now
-    append a letter c to the letters before p. Then h_(i-1) > h_i becomes false if e_i = c and
-    e_(i-1) is not; keeps the value for i - 1 if both are c; becomes true if it held for i or i - 1,
-    and e_(i-1) = c and e_i is not; and otherwise stays. So there are finitely many states, and as
-    many, reversed, of the letters after p. All were tried for the words over each set of letters,
-    which no other letters affect, and the largest values added up
-    (``tests/support/episode_states.py``). With n+ more and n- fewer ends of a word, its part of
-    ``||C d||^2`` is at most n+^2 + n-^2 times the largest of a column: products of columns are not
-    negative. For two letters this is the largest sum over streams of any length.
+    and differ in one letter. Comments in the source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; its squared
-    sensitivity is 4 l q^(l-1), for four letters and l = 4 twice as much. Erratum: it releases only
-    episodes of a support of at least S, and this choice reveals data.
+    sensitivity is 4 l q^(l-1) for q letters and l = ``longest``, for four letters and l = 4 twice
+    as much. Erratum: it releases only episodes of a support of at least S, and this choice reveals
+    data.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
@@ -85,6 +69,22 @@ class Episodes(Words):
     >>> type(readings[-1]["JFK", "LGA"] + readings[-1].std())  # 2 and noise
     <class 'float'>
     """
+
+    # Sensitivity. Let letter p be a in one stream and b in the other. For a word e_1 .. e_m let h_i
+    # be the latest place before p from which e_1 .. e_i can be read before p, with h_0 = p. Let y_i
+    # be the earliest place by which e_(i+1) .. e_m has been read after p, with y_m = p. With a at
+    # p, the latest place from which e_1 .. e_i can be read up to p is x_i = h_(i-1) if e_i = a,
+    # else h_i. An occurrence that began by p ends at t > p if and only if x_i > x_j for the least i
+    # with y_i <= t and the least j with y_j < t; at p, if e_m = a and h_(m-1) > h_m. So the changed
+    # ends depend only on which of the inequalities h_(i-1) >= h_i and y_(i-1) >= y_i are strict.
+    # Now append a letter c to the letters before p. Then h_(i-1) > h_i becomes false if e_i = c and
+    # e_(i-1) is not; keeps the value for i - 1 if both are c; becomes true if it held for i or i -
+    # 1, and e_(i-1) = c and e_i is not; and otherwise stays. So there are finitely many states, and
+    # as many, reversed, of the letters after p. All were tried for the words over each set of
+    # letters, which no other letters affect, and the largest values added up
+    # (tests/support/episode_states.py). With n+ more and n- fewer ends of a word, its part of ||C
+    # d||^2 is at most n+^2 + n-^2 times the largest of a column: products of columns are not
+    # negative. For two letters this is the largest sum over streams of any length.
 
     card = replace(
         Words.card,
@@ -130,12 +130,13 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """Where minimal occurrences of words end, as bits of integers: one bit for each letter read.
+    """The ends of minimal occurrences of words, as integers with one bit for each letter read.
 
-    A word comes after its beginnings. An occurrence of w c ends at the first c after an occurrence
-    of w. So it waits, from the letter after w on, until a c comes: adding bits to a run of ones
-    carries them to its end.
+    Words are listed after their own beginnings.
     """
+
+    # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the
+    # letter after w on, until a c comes: adding bits to a run of ones carries them to its end.
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
         super().__init__(len(cells))

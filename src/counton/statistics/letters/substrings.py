@@ -39,27 +39,13 @@ class Substrings(Words):
     """Counts of each word of up to ``longest`` letters as a substring, after every letter.
 
     A word counts at the step of its last letter. The protected unit is one letter: neighbouring
-    datasets have equally many letters in each step and differ in one letter. A further letter at
-    the end of a stream changes less: one word of each length. If steps may have any number of
-    letters, a letter added or left out in the middle changes less too, as all others keep their
-    steps. The number of letters of a step is not protected. So if each step has one letter, none
-    may be left out: that would move all later ones.
-
-    *Sensitivity.* For each length j and each offset i from 0 to j - 1, the word that ends i letters
-    after the changed letter, p, counts no more, and another word does. Take two offsets i < k. If
-    both old words are equal, then s_p = s_(p + k - i), since letter p of the first is at p + k - i
-    in the second; likewise for both new words; but only one of these letters has changed. So at
-    each pair of offsets either the old words may be equal or the new ones, never both. If an old
-    word equals a new one, their signs are opposite. With columns c_t of C, whose products are not
-    negative, ``||C d_j||^2 <= ||sum of c_(p + i)||^2 + sum of ||c_(p + i)||^2`` over the offsets. A
-    constant stream attains this for all lengths at once: the old words of a length are all equal,
-    and the new ones all differ. In the 1-norm each of 2j words counts. Words of length j end at
-    step j at the earliest. With several letters in a step all products are at most the largest,
-    D^2. So j^2 + j of them add up: l (l + 1) (l + 2) / 3 times D^2 in all.
+    datasets have equally many letters in each step and differ in one letter. The number of letters
+    of a step is not protected. If each step has one letter, do not leave one out: that would move
+    all later letters. Comments in the source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 4. Erratum: its
-    sensitivity, l, is too small: it adds up squares as if the changes of a word in several steps
-    never met in a node. Squared, they can add up to l (l + 1) (l + 2) / 3.
+    squared sensitivity is too small, since changes of a word in several steps meet in nodes. The
+    squares add up to l (l + 1) (l + 2) / 3 for words of up to l letters.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
@@ -80,6 +66,22 @@ class Substrings(Words):
     >>> type(reading["ATT"] + reading.std("ATT"))
     <class 'float'>
     """
+
+    # A further letter at the end of a stream changes less: one word of each length. If steps may
+    # have any number of letters, a letter added or left out in the middle changes less too, as all
+    # others keep their steps.
+    #
+    # Sensitivity. For each length j and each offset i from 0 to j - 1, the word that ends i letters
+    # after the changed letter, p, counts no more, and another word does. Take two offsets i < k. If
+    # both old words are equal, then s_p = s_(p + k - i), since letter p of the first is at p + k -
+    # i in the second; likewise for both new words; but only one of these letters has changed. So at
+    # each pair of offsets either the old words may be equal or the new ones, never both. If an old
+    # word equals a new one, their signs are opposite. With columns c_t of C, whose products are not
+    # negative, ||C d_j||^2 <= ||sum of c_(p + i)||^2 + sum of ||c_(p + i)||^2 over the offsets. A
+    # constant stream attains this for all lengths at once: the old words of a length are all equal,
+    # and the new ones all differ. In the 1-norm each of 2j words counts. Words of length j end at
+    # step j at the earliest. With several letters in a step all products are at most the largest,
+    # D^2. So j^2 + j of them add up: l (l + 1) (l + 2) / 3 times D^2 in all.
 
     card = replace(
         Words.card,
@@ -120,9 +122,11 @@ class Substrings(Words):
 class _Codes(WordTally):
     """Counts of words in a stream of letters, which is read in blocks.
 
-    A word of a length has a number, whose digits are its letters. For each letter of a block, the
-    numbers of the words that end at it are computed, and compared with those of the counted words.
+    A word of a length has a number, whose digits are its letters.
     """
+
+    # For each letter of a block, the numbers of the words that end at it are computed, and compared
+    # with those of the counted words.
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
         super().__init__(len(cells))

@@ -82,7 +82,9 @@ class Words(NamedCells):
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """For each length, from 1 on, the number of its first word; then that of all words."""
+        """For each length from 1 on, the number of its first word; at the end the number of all
+        words.
+        """
         firsts = [0]
         for length in range(1, self.longest + 1):
             firsts.append(firsts[-1] + len(self.letters) ** length)
@@ -226,8 +228,7 @@ class WordTally:
 class Letters(Exact):
     """The exact stream of letters so far, in a byte or two each, and the ends of its steps.
 
-    Occurrences of words are counted on request, from an earlier answer to the request on if there
-    is one.
+    Occurrences of words are counted on request. A repeated request counts new letters only.
     """
 
     def __init__(self, statistic: Words) -> None:
@@ -278,10 +279,9 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """Return as bytes the letters after ``letter``, and the ends of the steps after ``step`` if
-        needed.
+        """Return as bytes the letters after ``letter``, and the ends of the steps after ``step``.
 
-        Ends are not needed if all steps from the first on have one letter each.
+        Ends are left out if every step so far has one letter.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
