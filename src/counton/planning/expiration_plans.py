@@ -46,11 +46,11 @@ _BETWEEN = Fraction(1, 2)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """Plan of a stream whose protection fades with age: the best design, and designs to compare
-    with.
+    """Plan of a stream whose protection fades with age: the best design, and others to compare with
+    it.
 
-    A design has a growth, a delay, and epsilon or rho. After the best one come those of growths 0,
-    1/2, 1 and so on.
+    A design has a growth, a delay, and an epsilon or rho. After the best one come the best designs
+    of growths 0, 1/2, 1 and so on.
 
     Attributes:
         targets: largest allowed losses by age; all designs keep them.
@@ -102,7 +102,7 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def steps(self) -> int:
-        """Number of releases over which errors are averaged, or their maximum is taken."""
+        """Number of releases over which errors are averaged, or over which they are the largest."""
         return self.best.steps
 
     @cached_property
@@ -169,26 +169,27 @@ def plan_expiring(
 ) -> FadingPlan:
     """Plan a stream without an end whose protection fades with age.
 
-    ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error whose
-    losses by age stay within these. With a wanted error, ``plan_expiring(age=8760, rmse=30)``
-    minimises the loss at that age. A plan looks at no data and costs no privacy.
+    ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error with
+    which an item loses at most 1 up to age 24 and at most 3 up to age 8760. With a wanted error,
+    ``plan_expiring(age=8760, rmse=30)`` minimises the loss at that age. A plan looks at no data and
+    costs no privacy.
 
     Args:
         epsilon: largest loss by age in steps. Beyond the largest age there is no target, and the
             loss grows on like log(age)^growth: state a target for the oldest age that matters.
         rho: largest loss by age in rho of zero-concentrated privacy; the noise is Gaussian.
-        age: instead of losses: the age at which the loss is minimised.
-        least: with ``age``: what is minimised, "epsilon" or "rho".
+        age: the age at which the loss is minimised, if no losses are given.
+        least: with ``age``, the kind of loss that is minimised, "epsilon" or "rho".
         rmse: wanted root of the mean squared error, from noise and delay.
-        largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. With
-            targets the plan minimises this bound, and no longer the rmse. If both are wanted, it
-            minimises the larger ratio of a planned error to its wanted value.
+        largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. If losses
+            are given, the plan minimises this bound instead of the rmse. If ``rmse`` is given too,
+            it minimises the larger ratio of a planned error to its wanted value.
         steps: releases over which errors are taken; default: the largest age, at least 1,000.
         per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
         delays: delays to choose from; default: all that can lower the error.
-        largest_growth: growths to choose from are 0 to this, in hundredths. With more growth the
-            error is smaller if targets limit only the first few releases of an item; its later
-            loss is then close to its age.
+        largest_growth: growths from 0 to this are tried, in hundredths. More growth makes the error
+            smaller if losses are limited only at small ages; later losses are then close to the
+            age.
 
     Raises:
         InvalidInput: an argument is out of range, or no choice can keep targets together with the

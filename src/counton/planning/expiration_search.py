@@ -40,15 +40,17 @@ class _Pure:
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
-        """Return the error from noise at a parameter, given the error at parameter 1."""
+        """Return the error from noise at an epsilon, given the error ``unit`` at an epsilon of
+        1.
+        """
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
-        """Return the parameter that gives an error, given the error ``unit`` at parameter 1."""
+        """Return the epsilon that gives an error, given the error ``unit`` at an epsilon of 1."""
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest parameter with which an item loses at most ``loss``.
+        """Return approximately the largest epsilon with which an item loses at most ``loss``.
 
         Args:
             age: number of releases since the item came, less one.
@@ -56,7 +58,7 @@ class _Pure:
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return approximately what an item of this age has lost, in the units of the parameter."""
+        """Return approximately the loss of an item of this age, in units of epsilon."""
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -69,7 +71,8 @@ class _Pure:
 class _ConcentratedLoss:
     """Gaussian noise of variance 1 / (2 rho), with rho as its parameter.
 
-    If the noise is narrow, the discrete Gaussian loses more than rho; then exact losses are used.
+    If the noise is narrow, discrete Gaussian noise loses more than rho; exact losses are then
+    computed.
     """
 
     gaussian = True
@@ -102,9 +105,9 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return the loss at an age of a stream's first item, at parameter 1.
+    """Return the loss of a stream's first item at an age, at an epsilon or rho of 1.
 
-    The first item loses approximately the most of all; exact losses check the result later.
+    It is approximately the largest loss of all items; exact losses check the result later.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
@@ -123,28 +126,26 @@ class TypicalError:
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Return the error from noise alone at parameter 1: the root of its mean variance."""
+        """Return the root of the mean variance of the noise alone, at an epsilon or rho of 1."""
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the error from noise together with a number of items held back.
-
-        Noise has mean 0, so squares add up.
-        """
+        """Return the error from noise together with ``held`` items that a delay holds back."""
+        # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
         """Return the largest error from noise with which the whole error is at most ``error``.
 
-        It is 0 if the held items alone exceed it.
+        It is 0 if the ``held`` items alone make a larger error.
         """
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """Bound that holds for the errors of all ``steps`` releases together, with probability 2/3."""
+    """A bound on the errors of all ``steps`` releases together; it holds with probability 2/3."""
 
     steps: int
     name = "a largest error"
@@ -213,10 +214,11 @@ class Space:
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
         """Return the delays to try, in order: those that the caller gave, or else a selection.
 
-        The selection holds back at most ``most`` items. It contains the delays from which on an
-        item of a target's age is in fewer than a power of two of the releases: there its loss
-        drops.
+        Selected delays hold back at most ``most`` items. ``targets`` are the ages with a largest
+        loss.
         """
+        # The selection contains the delays from which on an item of a target's age is in fewer than
+        # a power of two of the releases: there its loss drops.
         last = max(targets)
         if self.delays is not None:
             allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
@@ -259,7 +261,7 @@ def least_error(
     """Return the design that keeps all targets and has the smallest error.
 
     The error is the largest ratio of a measure of error to its limit. Delays are at most the
-    largest age with a target: a longer delay leaves nothing to protect.
+    largest age with a target, since a longer delay leaves nothing to protect.
     """
     form = space.form
 

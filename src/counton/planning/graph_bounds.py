@@ -1,31 +1,37 @@
 """Lower bounds on the error of every mechanism for numbers of graphs whose edges only come.
 
-**By reconstruction.** Let each of n secret bits be an edge of its own, there or not, and let later
-edges, which everybody knows, make released numbers tell sums of the bits over n sets, the rows of a
-matrix S of zeros and ones. With S a core of Sylvester's Hadamard matrix, n = 2^k - 1, its least
-singular value is sqrt(n + 1) / 2. If released numbers have errors of mean square at most a^2 then
-S^-1 gives estimates of the bits whose mean squares add up to at most 4 n a^2 / (n + 1). But no
-estimate of a fair bit that the guarantee hides has a mean square below v, `least_square_of_a_bit`,
-the other bits being known or not. So a^2 >= (n + 1) v / 4, which grows with the number of sets that
-can be asked for:
+**By reconstruction.** If released numbers were too accurate, secret bits, each an edge that is
+there or not, could be estimated better than the guarantee allows (`least_square_of_a_bit`).
 
-- *degrees up to D.* Bit i is an edge at node i. To ask for a set give each of its nodes an edge to
-  a new node: if nodes had c - 1 edges beside the secret one, those of the set with a bit now have
-  c + 1, and they alone. Then give all other nodes one too. That is n edges for each of n sets, and
-  n + 1 at a node: n <= D - 1 and n (n + 1) <= T, if each step has one edge.
-- *matchings.* Bit i is the first edge of a path. Where e further edges lengthen it the largest
-  matching has ceil((e + 1) / 2) edges with the bit and ceil(e / 2) without: one more if e is even,
-  and the same if e is odd. Lengthen by one edge those paths that are to enter the sum or to leave
-  it. That is n edges at most for a set, so n (n + 1) <= T.
-
-**By counting.** Edges that have no node in common are counted by the nodes of degree 1, two for
-each, and by the matching, one for each. So bounds on any mechanism for counts hold too, where a
-step may have any number of edges (`least_noise_variance`).
+**By counting.** Edges that have no node in common are counted by the nodes of degree 1 and by the
+largest matching. So bounds on any mechanism for counts hold too, if a step may have any number of
+edges (`least_noise_variance`).
 
 Source: this is counton's, in the manner of Dinur and Nissim ("Revealing information while
 preserving privacy", 2003). That such errors grow as a root of the number of steps is known of
 graphs whose edges also go (Raskhodnikova and Steiner, arXiv 2409.17623).
 """
+
+# By reconstruction: let each of n secret bits be an edge of its own, there or not, and let later
+# edges, which everybody knows, make released numbers tell sums of the bits over n sets, the rows of
+# a matrix S of zeros and ones. With S a core of Sylvester's Hadamard matrix, n = 2^k - 1, its least
+# singular value is sqrt(n + 1) / 2. If released numbers have errors of mean square at most a^2 then
+# S^-1 gives estimates of the bits whose mean squares add up to at most 4 n a^2 / (n + 1). But no
+# estimate of a fair bit that the guarantee hides has a mean square below v,
+# `least_square_of_a_bit`, the other bits being known or not. So a^2 >= (n + 1) v / 4, which grows
+# with the number of sets that can be asked for:
+#
+# - *degrees up to D.* Bit i is an edge at node i. To ask for a set give each of its nodes an edge
+#   to a new node: if nodes had c - 1 edges beside the secret one, those of the set with a bit now
+#   have c + 1, and they alone. Then give all other nodes one too. That is n edges for each of n
+#   sets, and n + 1 at a node: n <= D - 1 and n (n + 1) <= T, if each step has one edge.
+# - *matchings.* Bit i is the first edge of a path. Where e further edges lengthen it the largest
+#   matching has ceil((e + 1) / 2) edges with the bit and ceil(e / 2) without: one more if e is
+#   even, and the same if e is odd. Lengthen by one edge those paths that are to enter the sum or to
+#   leave it. That is n edges at most for a set, so n (n + 1) <= T.
+#
+# By counting: such edges are counted by the nodes of degree 1, two for each, and by the matching,
+# one for each.
 
 from __future__ import annotations
 
@@ -51,27 +57,26 @@ _LARGEST_LOSS = 700.0
 def least_square_of_a_bit(guarantee: Guarantee) -> float:
     """Return a lower bound on the mean squared error of any estimate of a secret random bit.
 
-    The bit is 0 or 1 with probability 1/2 each, and one unit decides it. The best estimate has mean
-    squared error E p (1 - p), where p is the probability of the bit given the releases.
-
-    - *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
-      e^epsilon / (1 + e^epsilon)^2.
-    - *Approximate*: apart from a probability of delta, the releases can be made from a randomised
-      answer of loss epsilon (Kairouz, Oh and Viswanath, "The composition theorem for differential
-      privacy", 2015).
-    - *rho*, at whole orders: let P and Q be the two laws of the releases and M their mean, so that
-      P = 2 p M and Q = 2 (1 - p) M. The divergences of order 2 are at most 2 rho. So the means
-      under M
-      of 2 p^2 / (1 - p) and of 2 (1 - p)^2 / p are at most e^(2 rho). So is half their sum, which
-      is
-      the mean of 1 / u - 3 with u = p (1 - p). By Jensen the mean of u is at least
-      1 / (3 + e^(2 rho)). A randomised answer with two values has this u and keeps rho at all whole
-      orders, so no better bound follows from them.
+    The bit is 0 or 1 with probability 1/2 each, and one unit decides it. Kairouz, Oh and Viswanath,
+    "The composition theorem for differential privacy", 2015, for approximate privacy.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
     [0.1966, 0.0983, 0.0963]
     """
+    # The best estimate has mean squared error E p (1 - p), where p is the probability of the bit
+    # given the releases.
+    #
+    # - *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
+    #   e^epsilon / (1 + e^epsilon)^2.
+    # - *Approximate*: apart from a probability of delta, the releases can be made from a randomised
+    #   answer of loss epsilon (Kairouz, Oh and Viswanath).
+    # - *rho*, at whole orders: let P and Q be the two laws of the releases and M their mean, so
+    #   that P = 2 p M and Q = 2 (1 - p) M. The divergences of order 2 are at most 2 rho. So the
+    #   means under M of 2 p^2 / (1 - p) and of 2 (1 - p)^2 / p are at most e^(2 rho). So is half
+    #   their sum, which is the mean of 1 / u - 3 with u = p (1 - p). By Jensen the mean of u is at
+    #   least 1 / (3 + e^(2 rho)). A randomised answer with two values has this u and keeps rho at
+    #   all whole orders, so no better bound follows from them.
     if isinstance(guarantee, ZCDP):
         kept = math.exp(-2 * _loss(guarantee.rho))
         return kept / (1 + 3 * kept) * _SAFE
@@ -112,9 +117,9 @@ def _bits_among(nodes: int | None) -> int:
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root of the mean squared error, by reconstruction.
+    """Return a lower bound on the root mean squared error of the worst step, by reconstruction.
 
-    The bound holds for the step with the largest error. See the module.
+    Comments at the beginning of this file have the proof.
 
     Args:
         sets: number of sets of secret bits whose sums the releases reveal.
@@ -145,9 +150,9 @@ def least_error_of_degrees(
     protected unit is one edge.
 
     Args:
-        degree: most edges of a node, D.
-        steps: T.
-        batched: a step may have any number of edges, else one at most.
+        degree: most edges of a node.
+        steps: number of steps.
+        batched: True if a step may have any number of edges; else it has one at most.
         nodes: number of nodes, if it is public.
 
     >>> from counton import PureDP
@@ -185,9 +190,8 @@ def least_error_of_matchings(
 def bounds_on_degrees(
     degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds to show beside a plan of a degree histogram.
-
-    They are for degree histograms, and for the largest matching.
+    """Return lower bounds for a plan of a degree histogram: on the histogram, and on the largest
+    matching.
     """
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"

@@ -1,10 +1,12 @@
 """The expected largest error of many answers, by simulation, since no formula is known.
 
 "Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
-workload W. Every run draws the mechanism's own exact noise. Over all intervals of a line the
-largest error of one draw is the largest running sum of the noise less the least, so no query is
-left out. The paper samples 5,000 intervals, and its numbers are too small.
+workload W. Every run draws the mechanism's own exact noise, and takes all queries into account. The
+paper samples 5,000 intervals, so its numbers are too small.
 """
+
+# Over all intervals of a line the largest error of one draw is the largest running sum of the noise
+# less the least, so no query is left out.
 
 from __future__ import annotations
 

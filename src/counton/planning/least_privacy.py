@@ -40,8 +40,9 @@ class ReachedHalfwidths(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Return the largest ratio of a planned half-width to the wanted one: at most 1 if all
-        bounds hold.
+        """Return the largest ratio of a planned half-width to the wanted one.
+
+        It is at most 1 if all wanted half-widths are reached.
         """
         return max(self.planned[name] / bound for name, bound in self.wanted.items())
 
@@ -57,8 +58,9 @@ class ReachedHalfwidths(NamedTuple):
 
 
 def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
-    """Return the wanted half-widths by the name of the number; "" stands for a bound without a
-    name.
+    """Return the wanted half-widths by the name of the number.
+
+    The name "" stands for a bound without a name.
 
     Args:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
@@ -176,18 +178,17 @@ def least_guarantee(
     delta: Number | None = None,
     near: Fraction = Fraction(1),
 ) -> Guarantee:
-    """Return the guarantee with the least epsilon or rho, of four digits, that keeps an error
-    bound.
+    """Return the guarantee with the least epsilon or rho that keeps an error within a bound.
 
-    The error must fall as the loss grows. It may rise a little where the planner changes its
-    strategy; the error of the result is within the bound in any case.
+    The epsilon or rho has four digits. The error must fall as it grows, apart from small rises
+    where the planner changes its strategy. The error of the result is within the bound in any case.
 
     Args:
-        error: returns the error under a guarantee.
+        error: function from a guarantee to the error.
         within: largest allowed error.
         least: "epsilon" or "rho".
-        delta: with epsilon, of approximate privacy.
-        near: a guess of the loss, where the search begins.
+        delta: with epsilon, the delta of approximate privacy; None: pure privacy.
+        near: a guess of the epsilon or rho, where the search begins.
 
     >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
     PureDP(epsilon=1.5)
@@ -244,8 +245,7 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """Return the number at a place in the list of all numbers of four significant digits, in
-    order.
+    """Return the number at a place in the ascending list of all numbers of four significant digits.
 
     Place 0 is the number 1.
 

@@ -1,24 +1,32 @@
 """Lower bounds on the variance of releases that no factorisation can beat.
 
-For every A = B C whose columns of C have norm at most 1, in units of the variance of one node:
+A is the matrix of totals of T steps, and A = B C with columns of C of norm at most 1. Bounds are in
+units of the variance of one node:
 
-- *mean of totals, Gaussian noise*: ||B||_F^2 / T >= (||A||_* / T)^2, since ||B||_F ||C||_F is at
-  least the sum of the singular values of A and ||C||_F^2 <= T. They are
-  1 / (2 sin((2j - 1) pi / (4T + 2))), j = 1..T. On short horizons `gaussian_bound` is tighter.
+- *mean of totals, Gaussian noise*: the square of ||A||_* / T, the mean of A's singular values.
 - *largest of totals, Gaussian noise*: the square of |A|_cb, the least product of B's largest row
-  norm and C's largest column norm, which Mathias ("The Hadamard operator norm of a circulant and
-  applications", 1993, Corollary 3.5; "Constant matters", section 1) gives to within 1/2.
-- *each step's own count*: 1, whatever the noise, since tr (C^T C)^-1 >= sum 1 / ||C e_t||_2^2.
-- *totals and counts*: with W the matrix of both ||B||_F^2 >= ||W||_*^2 / T, and the singular
-  values of W are sqrt(s^2 + 1) for those of A.
-- *Laplace noise*: columns of 1-norm at most 1 have 2-norm at most 1, so all of these hold. They say
-  little: the best strategies known need several times as much, and no better bound is known to us.
+  norm and C's largest column norm. It is known to within 1/2 (Mathias, "The Hadamard operator norm
+  of a circulant and applications", 1993, Corollary 3.5; "Constant matters", section 1).
+- *each step's own count*: 1, for any noise.
+- *totals and counts*: ||W||_*^2 / T, where W is the matrix of both.
+- *Laplace noise*: all of these hold, but say little: the best strategies known need several times
+  as much, and no better bound is known to us.
 
-For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
-say nothing about a given size. This file computes the numbers that their arguments prove.
-`StreamPlan.factors` says in two numbers how far a plan is from the bounds. `StreamPlan.bounds` has
-all bounds, and marks a bound that says nothing as vacuous.
+For other noise, and for any mechanism at all, the papers state bounds up to constants. This file
+computes the numbers that their arguments prove. `StreamPlan.factors` compares a plan with two of
+these bounds. `StreamPlan.bounds` has all bounds, and marks a bound that says nothing as vacuous.
 """
+
+# *Mean of totals*: ||B||_F^2 / T >= (||A||_* / T)^2, since ||B||_F ||C||_F is at least the sum of
+# the singular values of A and ||C||_F^2 <= T. They are 1 / (2 sin((2j - 1) pi / (4T + 2))), j =
+# 1..T. On short horizons `gaussian_bound` is tighter.
+#
+# *Each step's own count*: 1, since tr (C^T C)^-1 >= sum 1 / ||C e_t||_2^2.
+#
+# *Totals and counts*: ||B||_F^2 >= ||W||_*^2 / T, and the singular values of W are sqrt(s^2 + 1)
+# for those of A.
+#
+# *Laplace noise*: columns of 1-norm at most 1 have 2-norm at most 1.
 
 from __future__ import annotations
 
@@ -78,14 +86,15 @@ LARGEST_SEARCHED = 256
 
 
 def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
-    """Return a lower bound on the variance of every factorisation whose columns have norm 1.
+    """Return a lower bound on the variance of releases, over all factorisations with columns of
+    norm 1.
 
     The unit is a node's variance. The bound is proven for columns of 2-norm 1 (Gaussian noise), and
     so holds for columns of 1-norm 1 (Laplace noise).
 
     Args:
         horizon: number of steps T.
-        metric: of the mean over all released numbers, or the largest of them.
+        metric: "mean" for the mean variance of all released numbers, "max" for the largest.
         release: totals, each step's own count, or both.
 
     Raises:
@@ -153,16 +162,17 @@ def mathias_sum(horizon: int) -> float:
 def factorisation_bounds(horizon: int) -> tuple[float, float]:
     """Return a lower and an upper bound on the least error of any factorisation A = B C.
 
-    Its error is |A|_cb: the largest row norm of B times the largest column norm of C. A is the T x
-    T matrix of totals. (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993,
-    Corollary 3.5). The square-root factorisation's product is Psi*(T), within 0.5851 of the lower
-    bound.
+    A is the T x T matrix of totals. The error is the largest row norm of B times the largest column
+    norm of C. Mathias 1993, Corollary 3.5: the least error is between (1/2 + 1/(2T)) gamma and
+    gamma / 2 + 1/2, where gamma is `mathias_sum`.
 
     >>> from counton.strategies.streams.square_root import square_root_sensitivity
     >>> lower, upper = factorisation_bounds(1024)
     >>> lower < square_root_sensitivity(1024) < lower + 0.5851
     True
     """
+    # The least error is |A|_cb. The square-root factorisation's product is Psi*(T), within 0.5851
+    # of the lower bound.
     gamma = mathias_sum(horizon)
     return (0.5 + 0.5 / horizon) * gamma, gamma / 2 + 0.5
 
@@ -171,36 +181,12 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 
 
 def least_noise_variance(guarantee: Guarantee) -> float:
-    """Return the least variance of any noise that hides a change by 1: c in the bounds on any
-    mechanism.
+    """Return the least variance of any noise that hides a change by 1 as the guarantee says.
 
-    The constant of "Constant matters", Theorem 3, which states it up to one. Let noise w of any law
-    be as close to w + y as the guarantee says, y being what a unit moves the releases by. For any u
-    let s = u'y and V = Var(u'w). Then V >= c s^2, with c what is returned. So with S the covariance
-    of w, y' S^-1 y <= 1 / c for every such y: S^(1/2) and S^(-1/2) A factorise the matrix A of
-    totals, and the mean (or largest) variance of w is at least c times that of a factorisation with
-    columns of norm 1, `least_variance`. Why V >= c s^2:
-
-    - *pure*: within the coset w + Z y, w = w_0 + k y has a law p(k) whose neighbours differ by
-      factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >= r P(k >= j)
-      for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a moved into
-      [-1/2, 1/2], is least for the discrete Laplace law: c = 1 / (2 sinh^2(epsilon / 2)).
-    - *approximate*: V / s^2 >= E Var(p) and delta >= E (H_+ + H_-) / 2 over the cosets, with H_+-
-      the sum over k of max(0, p(k) - e^epsilon p(k -+ 1)). So V / s^2 + l delta is at least the
-      least Var(p) + l (H_+ + H_-) / 2 of any law on the integers, for every l: a linear programme,
-      each dual solution of which is a proof. Where epsilon is small, several moves are taken
-      together: m of them cost (m epsilon, delta (e^(m epsilon) - 1) / (e^epsilon - 1)).
-    - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
-      exp(2 rho).
-
-    **Any mechanism**, also if its errors depend on the data: let their squares have means of at
-    most V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its
-    errors then have a law with second moments at most V_t. Where one count is one more, v + e has
-    the law of v up to total variation 1 / (n + 1); so this law, moved by y, is as close to itself
-    as the guarantee says, but for a term of 1 / n. As n grows there is a limit law, since second
-    moments are bounded, and it is noise as above. So the largest of V_t, and the largest mean over
-    steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one cell
-    to another take the difference of the two cells.)
+    It makes a bound on factorisations a bound on any mechanism: the mean (or largest) squared error
+    of every mechanism is at least this number times `least_variance`. The argument is that of
+    "Constant matters", Theorem 3, which states the bound up to a constant. Comments in the source
+    have the proof.
 
     Args:
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
@@ -211,6 +197,33 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6))]
     [1.841, 0.582, 1.841]
     """
+    # Let noise w of any law be as close to w + y as the guarantee says, y being what a unit moves
+    # the releases by. For any u let s = u'y and V = Var(u'w). Then V >= c s^2, with c what is
+    # returned. So with S the covariance of w, y' S^-1 y <= 1 / c for every such y: S^(1/2) and
+    # S^(-1/2) A factorise the matrix A of totals, and the mean (or largest) variance of w is at
+    # least c times that of a factorisation with columns of norm 1, `least_variance`. Why V >= c
+    # s^2:
+    #
+    # - *pure*: within the coset w + Z y, w = w_0 + k y has a law p(k) whose neighbours differ by
+    #   factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >= r P(k >=
+    #   j) for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a moved into
+    #   [-1/2, 1/2], is least for the discrete Laplace law: c = 1 / (2 sinh^2(epsilon / 2)).
+    # - *approximate*: V / s^2 >= E Var(p) and delta >= E (H_+ + H_-) / 2 over the cosets, with H_+-
+    #   the sum over k of max(0, p(k) - e^epsilon p(k -+ 1)). So V / s^2 + l delta is at least the
+    #   least Var(p) + l (H_+ + H_-) / 2 of any law on the integers, for every l: a linear
+    #   programme, each dual solution of which is a proof. Where epsilon is small, several moves are
+    #   taken together: m of them cost (m epsilon, delta (e^(m epsilon) - 1) / (e^epsilon - 1)).
+    # - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
+    #   exp(2 rho).
+    #
+    # Any mechanism, also if its errors depend on the data: let their squares have means of at most
+    # V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its errors
+    # then have a law with second moments at most V_t. Where one count is one more, v + e has the
+    # law of v up to total variation 1 / (n + 1); so this law, moved by y, is as close to itself as
+    # the guarantee says, but for a term of 1 / n. As n grows there is a limit law, since second
+    # moments are bounded, and it is noise as above. So the largest of V_t, and the largest mean
+    # over steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one
+    # cell to another take the difference of the two cells.)
     if isinstance(guarantee, PureDP):
         return _least_pure(float_above(guarantee.epsilon)) * _SAFE
     if isinstance(guarantee, ZCDP):
@@ -237,9 +250,10 @@ def _least_pure(epsilon: float) -> float:
 def _least_approximate(epsilon: float, delta: float) -> float:
     """Return a lower bound on the variance of noise under (epsilon, delta)-privacy.
 
-    It is in units of the squared change by one unit, V / s^2 in `least_noise_variance`, and the
-    best over moves of one step and of several steps at a time.
+    Its unit is the square of the change by one unit.
     """
+    # V / s^2 in `least_noise_variance`; the best over moves of one step and of several steps at a
+    # time.
     moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
     loss = moves * epsilon
     if loss > _LARGEST_CLOSE:
@@ -249,15 +263,14 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 
 
 def _least_close(epsilon: float, delta: float) -> float:
-    """Return a lower bound on the variance of noise on the integers under (epsilon,
-    delta)-privacy.
+    """Return a lower bound on the variance of noise on the integers under (epsilon, delta)-privacy.
 
-    The noise, or a mixture of such noises, must be (epsilon, delta)-close to itself moved by 1. Its
-    variance is the least of E (k - a)^2 over centres a, and centres within [0, 1/2] suffice, since
-    laws may be moved and mirrored. Let f(a) be the least of E (k - a)^2 + l (H_+ + H_-) / 2 over
-    all laws. Then f(a) - a^2 is a minimum of affine functions, so it is concave: between two
-    centres it is above the chord.
+    The noise must be (epsilon, delta)-close to the noise moved by 1.
     """
+    # The noise may be a mixture of such noises. Its variance is the least of E (k - a)^2 over
+    # centres a, and centres within [0, 1/2] suffice, since laws may be moved and mirrored. Let f(a)
+    # be the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws. Then f(a) - a^2 is a minimum of
+    # affine functions, so it is concave: between two centres it is above the chord.
     price, _ = _price_and_bound(epsilon, delta, 0.0, None)
     above = [_price_and_bound(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
     least = math.inf
@@ -273,12 +286,13 @@ def _price_and_bound(
 ) -> tuple[float, float]:
     """Return a price l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2.
 
-    H_+ and H_- are the sums in `least_noise_variance`, and a is ``centre``. The bound is a dual
-    solution of a linear programme. For any numbers up_k, down_k in [0, l / 2] it is the least over
-    k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}. The programme finds
-    good numbers, and without a given price the price that is best at this delta. The bound is
-    computed from these numbers, so it holds even if they are not the best.
+    H_+ and H_- are defined in comments of `least_noise_variance`, and a is ``centre``. Without a
+    given ``price``, l is the price that gives the best bound at this delta.
     """
+    # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
+    # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
+    # down_{k-1}. The programme finds good numbers. The bound is computed from these numbers, so it
+    # holds even if they are not the best.
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csr_array, diags_array, eye_array
 
@@ -322,17 +336,9 @@ def _price_and_bound(
 def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     """Return an error that no pure mechanism stays below on fair coin flips with probability 3/4.
 
-    Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4: the probability is
-    over the stream of 0 and 1 too. As printed, the proof needs 10 T^(-1/20) <= 1/12, so
-    T >= 120^20 = 3.8e41 steps.
-
-    The same argument with numbers instead of constants: cut the stream x into m blocks of B steps,
-    and let x^i be x with k of the zeros of block i, drawn at random, made ones. Its law is within D
-    = P(X > B - k) + (mass of the k likeliest values of X), X binomial (B, 1/2), of that of x. Let
-    E_i be the event that the released totals at the ends of blocks exceed those of x by more than k
-    / 2 for the first time at the end of block i. If all errors on x^i are below k / 2, E_i happens;
-    and x^i differs from x in k steps. Since the events exclude each other, 1 >= sum_i P(E_i on x)
-    >= m e^(-k epsilon) (3/4 - D), or some error is k / 2 or more.
+    The probability is over the stream of 0 and 1 and over the mechanism. Andersson, Pagh, Steiner
+    and Torkamani, "Count on Your Elders", Theorem 1.4. As printed, the proof needs 10 T^(-1/20) <=
+    1/12, so T >= 120^20 = 3.8e41 steps; here its argument is computed for T steps.
 
     Args:
         horizon: number of steps T.
@@ -347,6 +353,13 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
     [0.5, 2.0, 3.5]
     """
+    # Cut the stream x into m blocks of B steps, and let x^i be x with k of the zeros of block i,
+    # drawn at random, made ones. Its law is within D = P(X > B - k) + (mass of the k likeliest
+    # values of X), X binomial (B, 1/2), of that of x. Let E_i be the event that the released totals
+    # at the ends of blocks exceed those of x by more than k / 2 for the first time at the end of
+    # block i. If all errors on x^i are below k / 2, E_i happens; and x^i differs from x in k steps.
+    # Since the events exclude each other, 1 >= sum_i P(E_i on x) >= m e^(-k epsilon) (3/4 - D), or
+    # some error is k / 2 or more.
     horizon = check_integer("horizon", horizon, 1, 2**256)
     loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
 
@@ -368,13 +381,14 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
     """Return two probabilities of the coin-flip bound, summed term by term.
 
-    With X binomial (size, 1/2) and k = ``changed`` they are the mass of the k likeliest values of
-    X, and P(X > size - k). Importing scipy would take longer than to plan a stream. For more than
-    1074 steps the second mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
+    X is binomial (size, 1/2) and k is ``changed``. The probabilities are that of the k likeliest
+    values of X together, and P(X > size - k).
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
     """
+    # Importing scipy would take longer than to plan a stream. For more than 1074 steps the second
+    # mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
     half, even = np.ceil(size / 2), size % 2 == 0
     place = np.arange(1.0, changed)[:, None]
     # From the middle outwards, each value but that of even sizes twice.
@@ -439,13 +453,10 @@ def allowed_loss(targets: Mapping[int, float], age: int) -> float:
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     """Return an error that every mechanism reaches in at least one of ``steps`` releases.
 
-    The result is the largest error, in steps of 1/2, that the theorem rules out for streams of 0
-    and 1 with probability 2/3; 0 if it rules out none.
+    No mechanism with these losses stays below it on all streams of 0 and 1 with probability 2/3.
+    The result is a multiple of 1/2; 0: no error is ruled out.
 
-    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
-    errors strictly below C < steps / 2 at all steps need sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6
-    C)), where g(d) is the loss allowed at age d. Its proof compares streams with a block of 2C
-    ones; so 2C has to be an integer, and C need not be.
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1.
 
     Args:
         targets: largest loss by age. There is no target beyond the largest age.
@@ -454,11 +465,14 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
     23.0
     """
+    # Errors strictly below C < steps / 2 at all steps need sum_{d = 0}^{2C - 1} g(d) >= ln(steps /
+    # (6 C)), where g(d) is the loss allowed at age d. The proof compares streams with a block of 2C
+    # ones; so 2C has to be an integer, and C need not be.
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return whether the theorem leaves errors below half of ``block`` possible, with a
-        margin for rounding.
+        """Return True if the theorem allows errors below half of ``block``, with a margin for
+        rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -476,14 +490,11 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
 
 
 def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """Return an error that no pure mechanism stays below in all cells at all steps, with
-    probability 2/3.
+    """Return an error that no pure mechanism stays below in all cells at all steps.
 
-    A unit enters any one of the cells, in any step. "Constant matters", Theorem 6, states the order
-    of growth for letters. A packing has the constant: a stream that enters no cell, and for each
-    cell and each of floor(T / k) blocks of k steps the stream which enters it in that block. With
-    errors below k / 2 the first end of a block at which a cell seems to have been entered more than
-    k / 2 times tells block and cell: none if k epsilon < ln(2/3 cells floor(T / k)).
+    Every mechanism reaches it with probability 1/3 or more on some stream. A unit counts in any one
+    of the cells, in any step. "Constant matters", Theorem 6, states the order of growth for
+    letters.
 
     Raises:
         InvalidInput: epsilon not above 0.
@@ -491,6 +502,10 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
     >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
     [2.0, 2.5, 8.5]
     """
+    # A packing has the constant: a stream that enters no cell, and for each cell and each of
+    # floor(T / k) blocks of k steps the stream which enters it in that block. With errors below k /
+    # 2 the first end of a block at which a cell seems to have been entered more than k / 2 times
+    # tells block and cell: none if k epsilon < ln(2/3 cells floor(T / k)).
     loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def ruled_out(changed: int) -> bool:
@@ -510,12 +525,11 @@ ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
-    """Return lower bounds on the standard deviation of all strategies, by the family of their
-    noise.
+    """Return lower bounds on the standard deviation of all strategies, by kind of noise.
 
-    The bounds are on the root of the mean variance, or of the largest, in data units, for the
-    numbers that the design releases: see `StreamPlan.least_std`. Families without a known bound are
-    left out.
+    The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
+    units, for the numbers that the design releases. Kinds of noise without a known bound are left
+    out.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
@@ -541,9 +555,10 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
     """Return how many times a design's error exceeds lower bounds.
 
-    The first bound is for mechanisms with its kind of noise, the second for any mechanism: see
-    `StreamPlan.factors`. There are none if no theorem applies, as for guarantees that expire. A
-    stream without a last step is taken up to ``design.errors_of.steps``, else up to 65,536.
+    The first bound is for mechanisms with the design's kind of noise, the second for any mechanism;
+    see `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that
+    expire. Of a stream without a last step, the first ``design.errors_of.steps`` steps are taken,
+    else 65,536.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -608,14 +623,14 @@ def far_from_possible(
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A lower bound on an error, and what a plan's best choice achieves.
+    """A lower bound on an error, beside the error that a plan's best design achieves.
 
     Attributes:
         quantity: the bounded quantity in words; its numbers are in data units.
         at_least: the bound; None if it is vacuous.
         achieved: the plan's value of this quantity; None if it is not known.
-        holds_for: the mechanisms for which the bound holds; for a vacuous bound the reason, and
-            when it would not be vacuous.
+        holds_for: the mechanisms for which the bound holds; for a vacuous bound, why it says
+            nothing here, and when it would.
         source: paper and statement.
 
     >>> from counton import plan
@@ -646,7 +661,7 @@ class LowerBound:
 
     @property
     def times(self) -> str:
-        """The factor of the achieved error to the bound, as it is printed."""
+        """The achieved error divided by the bound, as text for a table."""
         return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
 
     @property
@@ -676,10 +691,10 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return the lower bounds of the papers on what a plan releases, with the errors that it
+    """Return the papers' lower bounds on a plan's errors, each with the error that the plan
     achieves.
 
-    See `StreamPlan.bounds`.
+    `StreamPlan.bounds` describes them.
     """
     if plan.best.errors_of.what:
         return (*_of_variances(plan), *plan.least_errors)
@@ -706,8 +721,8 @@ def _unit(design: Design) -> float:
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
-    """Return the paper of the bound on the variance of any factorisation; of two, that of the
-    tighter.
+    """Return the paper that has the bound on the variance of any factorisation: the tighter of two
+    bounds.
     """
     steps, release = design.steps, design.release
     if release == "windows":
@@ -745,7 +760,8 @@ def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     """Return a lower bound on the root mean squared error of every mechanism; 0 if none is known.
 
     Args:
-        metric: whether the bound is on the mean over steps of the squared error, or on its maximum.
+        metric: "mean" for a bound on the mean over steps of the squared error, "max" for one on its
+            maximum.
     """
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
@@ -787,10 +803,11 @@ def _largest(design: Design, probability: float) -> float | None:
 
 
 def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
-    """Yield the papers' bounds for statistics of which a total is a part: graph cuts, letter
-    counts.
+    """Yield the papers' bounds for statistics that contain totals: graph cuts and counts of
+    letters.
 
-    The bound for cuts never applies to totals; that for letters applies if there are several cells.
+    The bound for cuts never applies to totals; the bound for letters applies if there are several
+    cells.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)

@@ -1,10 +1,12 @@
 """The planner: it computes the error of every candidate strategy and noise, and ranks them.
 
-If a unit changes one step, the sensitivity of a tree follows from its height. If a unit changes
-several steps, it depends on where these steps can lie: then the planner computes both norms for
-every arity, height and number of zeros. A strategy is left out if another one has a smaller error
-and is not worse in either norm.
+If a unit changes several steps, the planner computes both norms of the sensitivity for every arity,
+height and number of zeros of a tree. A strategy is left out if another one has a smaller error and
+neither norm is larger.
 """
+
+# If a unit changes one step, the sensitivity of a tree follows from its height. If a unit changes
+# several steps, it depends on where these steps can lie.
 
 from __future__ import annotations
 
@@ -264,9 +266,9 @@ class StreamPlan(Plan[Design]):
 
     @property
     def steps(self) -> int:
-        """Number of steps over which errors are averaged or their maximum is taken.
+        """Number of steps over which errors are averaged, or over which they are the largest.
 
-        It is the horizon, or for a stream without an end the ``around`` of the request.
+        It is the horizon; for a stream without an end it is the ``around`` of the request.
         """
         return self.best.steps if self.horizon is None else self.horizon
 
@@ -376,12 +378,11 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Return lower bounds on the standard deviation of all strategies, by the family of
-        their noise.
+        """Return lower bounds on the standard deviation of all strategies, by kind of noise.
 
-        The bounds are for the mean or the largest variance (None: the plan's metric), in data
-        units. See ``counton.planning.lower_bounds``. For units that count once: Laplace noise under
-        `PureDP`, Gaussian noise under `ZCDP` and `ApproxDP`.
+        The bounds are on the root of the mean variance or of the largest, in data units; ``metric``
+        None is the plan's. They are known for units that count in one step: for Laplace noise under
+        `PureDP`, for Gaussian noise under `ZCDP` and `ApproxDP`.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -418,10 +419,9 @@ class StreamPlan(Plan[Design]):
     def factors(self) -> tuple[LowerBound, ...]:
         """Return how many times the best design's error exceeds each of two lower bounds.
 
-        The first bound is on every matrix mechanism with this kind of noise, for units that count
-        in one step. The second is on every mechanism, on some stream. A bound without a theorem is
-        left out. For units that count more often, the second bound is that for units which count
-        once: it holds, but is loose.
+        The first bound holds for every matrix mechanism with this kind of noise, if a unit counts
+        in one step. The second holds for every mechanism, on some stream; it is loose if a unit
+        counts in several steps. A bound that no theorem proves is left out.
 
         >>> from counton import PureDP, plan
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
@@ -453,8 +453,8 @@ class StreamPlan(Plan[Design]):
         """Measure the seconds that one release of all cells takes, over up to the first 4,096
         steps.
 
-        None if that takes more than two million draws. The time of a strategy that solves for its
-        whole horizon includes this solution.
+        None if the measurement needs more than two million draws. The time includes the solution of
+        a strategy that is solved for its whole horizon.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
         if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
@@ -470,9 +470,10 @@ class StreamPlan(Plan[Design]):
         """Return one row for each design: rank, strategy, noise, mean_std, max_std (data units),
         kind, cost, why.
 
-        The cost is ``planning_seconds`` and ``held``, how many numbers of 8 bytes a running stream
-        keeps. The column of the paper names the refereed paper that describes the strategy, with
-        its venue; or it begins with "ours" and names the theorems that a machine has checked.
+        Columns of cost are ``planning_seconds`` and ``held``, the number of 8-byte numbers that a
+        running stream keeps in memory. Another column names the refereed paper that describes the
+        strategy, with its venue; or it begins with "ours" and names the theorems that a machine has
+        checked.
         """
         return [
             {
@@ -564,8 +565,10 @@ def ranked_designs(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[tuple[Design, float]], list[str]]:
-    """Return the designs of a stream, best first, each with the seconds that it took to find; and
-    notes on what was left out. For the arguments see `counton.plan`.
+    """Return the designs of a stream, best first, each with the seconds it took to find it.
+
+    The second result is notes on kinds of strategies that were left out. Arguments are those of
+    `counton.plan`.
     """
     listed = None if strategies is None else [*strategies]
     wanted = {one for one in listed or () if isinstance(one, str)}
@@ -702,7 +705,7 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """The part of a request on which the choice of strategies depends: all but the size of the
+    """The part of a request that decides the choice of strategies: all but the size of the
     budget.
     """
 
@@ -717,14 +720,12 @@ class _Question(NamedTuple):
     def plain(self) -> bool:
         """True if units count once and totals are released.
 
-        Then each strategy class knows its best parameters.
+        Each strategy class then knows its best parameters.
         """
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the 1-norm and the squared 2-norm of the largest change of node values by one
-        unit.
-        """
+        """Return the largest change of node values by one unit: 1-norm and squared 2-norm."""
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
         )
@@ -842,11 +843,11 @@ class _StrategyKind(NamedTuple):
         kind: names of the kind.
         make: returns its strategies for a question and a norm.
         norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute its error.
-        contends: norms with which it may be the best of all kinds, from 64 steps on.
-        simple: whether it releases integers.
+        contends: norms for which it may be the best of all kinds, from 64 steps on.
+        simple: True if it releases integers.
         only_simple: True if another kind is always better when fractions may be released.
-        published: True if papers describe it and it is never best for units that count in one
-            step; for these units plans only compare with it.
+        published: True if papers describe it and it is never best for units that count in one step;
+            for these units plans only compare with it.
     """
 
     kind: KindOfStrategy
@@ -860,13 +861,13 @@ class _StrategyKind(NamedTuple):
     def norms_wanted(
         self, asked: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Return those of the given norms for which to plan this kind of strategy.
+        """Return the norms for which to plan this kind of strategy, among those of the request.
 
         Args:
-            asked: norms of the sensitivity: 1 for Laplace noise, 2 for Gaussian noise.
-            compare: whether the plan compares strategies.
-            several: whether one unit changes several steps.
-            everything: whether the plan includes kinds that are never best.
+            asked: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
+            compare: True if the plan also compares kinds that are hardly ever best.
+            several: True if one unit changes several steps.
+            everything: True if the plan includes kinds that are never best.
         """
         if self.published and not compare and not several:
             return ()
@@ -949,9 +950,10 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return how many first nodes of a `GrowingSquareRoot` get equal noise for the least error.
+    """Return the number of first nodes of a `GrowingSquareRoot` that get equal noise for the least
+    error.
 
-    None is the strategy's own default.
+    None stands for the strategy's own default.
     """
 
     def error(even: int | None) -> float:
@@ -964,7 +966,7 @@ def _even(metric: Metric, around: int) -> int | None:
 
 
 def _as_printed(name: str, horizon: int | None) -> _Contenders:
-    """Return a paper's mechanism with the paper's parameters."""
+    """Return a paper's strategy with the parameters that the paper states."""
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
     strategy: StreamStrategy
@@ -977,9 +979,7 @@ def _as_printed(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """Strategies of one kind, or a note why there are none, and the seconds it took to find
-    them.
-    """
+    """The strategies of one kind, or a note why there are none; and the seconds to find them."""
 
     kind: str
     members: tuple[StreamStrategy, ...]
@@ -1016,11 +1016,12 @@ def candidates(
 ) -> tuple[_Contenders, ...]:
     """Return strategies by kind, and why other kinds cannot serve the horizon.
 
-    Within a kind, parameters appear only if no others have both smaller sensitivities and a smaller
-    error: which of them is best depends on the guarantee. ``steps``, ``separation`` and ``every``
-    state how often a unit counts, as in `Contribution`. If a unit changes ``several`` steps,
-    published kinds are included. ``everything`` includes all kinds that may be the best, and
-    ``compare`` all kinds.
+    Which parameters of a kind are best depends on the guarantee. Parameters are left out if others
+    have both smaller sensitivities and a smaller error.
+
+    ``steps``, ``separation`` and ``every`` state how often a unit counts, as in `Contribution`.
+    With ``several``, published kinds are included, since a unit changes several steps.
+    ``everything`` includes all kinds that may be the best, and ``compare`` all kinds.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

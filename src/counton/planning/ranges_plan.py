@@ -40,8 +40,7 @@ class CellsDesign:
 
     Attributes:
         strategy: the strategy of every axis.
-        law: the noise distribution of one measurement, on the integers that stand for multiples of
-            the resolution.
+        law: the noise distribution of one measurement, in units of the resolution.
         guarantee, contribution: the guarantee, and the contribution bound of one unit.
         workloads: the queries along every axis.
         expected_error: total squared error over the workloads, in squared units of the counts.
@@ -100,11 +99,11 @@ def plan_cells(
         epsilon, delta, rho: the guarantee in numbers.
         contribution: the bound on one protected unit's change; default: one count, added or
             removed.
-        line: the strategy for the cells: "auto" tries all; a name, a strategy, or a tuple with
-            one of these for each axis.
-        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
-            tuple with one entry an axis for grids, else the same on every axis. The queries of a
-            grid are all products of the axes' queries (boxes, for "ranges").
+        line: the strategy for the cells: "auto" tries all; a name, a strategy, or a tuple with one
+            of these for each axis.
+        workload: the queries: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row
+            for each query. For a grid, a tuple with one of these for each axis, or one for all
+            axes. The queries of a grid are all products of the axes' queries: boxes, for "ranges".
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.
@@ -225,7 +224,7 @@ def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[G
 def _axis(
     name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
-    """Return the strategy of one axis, and the total variance of the answers to that axis's
+    """Return the strategy of one axis, and the total variance of the answers to the axis's
     queries.
     """
     if not isinstance(name, str):
@@ -247,9 +246,9 @@ def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
 def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
     """Return the name of the strategy that is best for one axis.
 
-    It has the least product of total variance and squared sensitivity. On a grid both are products
-    over the axes, so each axis is chosen alone.
+    It has the least product of total variance and squared sensitivity.
     """
+    # On a grid both are products over the axes, so each axis is chosen alone.
 
     def cost(name: str) -> float:
         axis = build(name, asked, norm, bits)

@@ -20,8 +20,8 @@ _SHARES = np.geomspace(1e-3, 3, 120)
 
 @dataclass(frozen=True, slots=True)
 class RestartedCounter:
-    """A counter in rounds of ``window`` steps, each with a fresh budget; every round uses old data
-    again.
+    """A counter that works in rounds of ``window`` steps; each round spends a fresh budget on old
+    data.
 
     Within a round the binary mechanism spends ``current`` on the round's items. From the second
     round on, the sum of all earlier items is released once in each round, with Laplace noise of
@@ -32,10 +32,11 @@ class RestartedCounter:
 
     Attributes:
         window: steps of a round.
-        current: epsilon of a round's binary mechanism, scale bit_length(window) / current.
+        current: epsilon of a round's binary mechanism, whose noise has scale bit_length(window) /
+            current.
         past: epsilon of the sum of all earlier rounds.
-        gaussian: both budgets are rho of zero-concentrated privacy, and the noise is Gaussian: of
-            variance bit_length(window) / (2 current) and 1 / (2 past).
+        gaussian: True if both budgets are rho of zero-concentrated privacy. The noise is then
+            Gaussian, of variance bit_length(window) / (2 current) and 1 / (2 past).
 
     >>> habit = RestartedCounter(window=127, current=0.7387, past=0.07387)
     >>> habit.loss([0, 127, 10**6]).round(2).tolist()
@@ -58,7 +59,7 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Height of the binary mechanism: the largest number of nodes that an item enters in a
+        """Height of the binary mechanism: the most nodes that an item is counted in, in one
         round.
         """
         return self.window.bit_length()
@@ -78,7 +79,7 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Return the mean over releases 1..steps of the variance, computed for continuous noise."""
+        """Return the mean variance of releases 1 to ``steps``, computed for continuous noise."""
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
@@ -122,11 +123,10 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return how often an item of an age has been used: pairs (nodes released, later rounds
-    begun).
+    """Return how often an item of an age has been used: pairs (released nodes, later rounds begun).
 
-    Both depend on the item's place in its round. Each number of rounds is paired with the largest
-    number of nodes.
+    The numbers depend on the item's place in its round. Each number of rounds is paired with the
+    largest number of nodes.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)
@@ -141,11 +141,13 @@ def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Return two coefficients of the mean variance: first / current^2 + second / past^2.
+    """Return two coefficients, first and second, from which the mean variance follows.
 
-    With Gaussian noise it is first / current + second / past. One number of a round has variance
-    2 scale^2 = 2 (height / current)^2, or height / (2 current) with Gaussian noise.
+    It is first / current^2 + second / past^2 with Laplace noise, and first / current + second /
+    past with Gaussian noise.
     """
+    # One number of a round has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current)
+    # with Gaussian noise.
     from counton.strategies import Binary
 
     steps = check_integer("steps", steps, 1)

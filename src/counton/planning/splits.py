@@ -1,32 +1,37 @@
 """The division of one guarantee among the parts of a report.
 
-The cells of all parts are measured with noise of one law, part k's after they are multiplied by a
-whole number w_k. What one unit changes adds up over the parts: with pure privacy, whose noise
-follows the 1-norm, to sum_k w_k D1_k; else, where it follows the 2-norm, to the root of
-sum_k (w_k D2_k)^2. With noise of error e in the multiplied cells the error of part k is e / w_k.
+The cells of each part are multiplied by a whole number, its weight, and all cells get noise of one
+distribution. Larger weights give a part a smaller error and a larger share of the budget. All
+shares add up to 1. A part with a bound on its error first gets the share that it needs. The rest of
+the budget is shared in one of two ways:
 
-So each part has a share of the budget, and all shares add up to 1:
+- ``"shares"``: in proportion to weights that the user states. A part of weight 2 gets twice the
+  epsilon (pure privacy), or twice the rho, of a part of weight 1. Parts with a bound get no more
+  than they need.
+- ``"errors"``: so that the weighted sum of squared errors is as small as it can be. Parts with a
+  bound may get more than they need.
 
-    pure:   share_k = w_k D1_k / sum_j w_j D1_j            error_k = alone_k / share_k
-    else:   share_k = (w_k D2_k)^2 / sum_j (w_j D2_j)^2    error_k = alone_k / sqrt(share_k)
-
-where alone_k is the error that part k would have with all of the budget for itself. A part that is
-to be within a bound needs the share (alone_k / within_k)^p, with p = 1 under pure privacy, else 2.
-What is left is shared in one of two ways:
-
-- ``"shares"``: in proportion to weights v_k. A part of weight 2 gets twice the epsilon (pure), or
-  twice the rho, of a part of weight 1. Parts with a bound are that accurate and not more.
-- ``"errors"``: so that sum_k v_k error_k^2 is as small as it can be, and parts with a bound are at
-  least that accurate. With a_k = v_k alone_k^2 that is a convex problem with one constraint, and
-  its answer is share_k = max(needed_k, t a_k^(1/3)) under pure privacy, max(needed_k, t a_k^(1/2))
-  else, with the t for which they add up to 1.
-
-If every part has a bound and something is left, all shares grow by one factor: each part is more
-accurate than it must be, under pure privacy all by the same factor.
-
-Whole numbers come last: the smallest ones with which every error is within a thousandth of that,
-and every bound is kept. Privacy depends on them alone, and they are exact.
+If every part has a bound and something is left, all shares grow by one factor. Whole numbers are
+chosen last: the smallest with which every error is within a thousandth of the planned one and every
+bound is kept. Comments at the beginning of this file have the formulas.
 """
+
+# What one unit changes adds up over the parts, part k's multiplied by w_k: with pure privacy, whose
+# noise follows the 1-norm, to sum_k w_k D1_k; else, where it follows the 2-norm, to the root of
+# sum_k (w_k D2_k)^2. With noise of error e in the multiplied cells the error of part k is e / w_k.
+# So:
+#
+#     pure:   share_k = w_k D1_k / sum_j w_j D1_j            error_k = alone_k / share_k
+#     else:   share_k = (w_k D2_k)^2 / sum_j (w_j D2_j)^2    error_k = alone_k / sqrt(share_k)
+#
+# where alone_k is the error that part k would have with all of the budget for itself. A part that
+# is to be within a bound needs the share (alone_k / within_k)^p, with p = 1 under pure privacy,
+# else 2. "errors" makes sum_k v_k error_k^2 the least for stated weights v_k. With a_k = v_k
+# alone_k^2 that is a convex problem with one constraint, and its answer is share_k = max(needed_k,
+# t a_k^(1/3)) under pure privacy, max(needed_k, t a_k^(1/2)) else, with the t for which they add up
+# to 1.
+#
+# Privacy depends on the whole numbers alone, and they are exact.
 
 from __future__ import annotations
 
@@ -73,10 +78,11 @@ class Cost:
     Attributes:
         l1: largest change by one unit in all cells of the part together, in the 1-norm.
         l2_squared: the square of the largest change in the 2-norm.
-        within: wanted half-width of the part's numbers; None: the part shares the rest of the
-            budget.
-        weight: weight of the part in the rest of the budget: of its share, or of its variance.
-        each: error of the part's numbers, divided by the error of a cell.
+        within: wanted half-width of the part's numbers; None: the part gets a share of the rest of
+            the budget.
+        weight: weight of the part when the rest of the budget is shared: of its share, or of its
+            squared error.
+        each: error of the part's numbers divided by the error of one of its cells.
         name: name of the part, in messages.
 
     Raises:
@@ -135,7 +141,7 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Divide one guarantee among the parts of a report; the module explains how.
+    """Divide one guarantee among the parts of a report, by the rules that this file begins with.
 
     Args:
         costs: the cost of each part.
@@ -149,7 +155,7 @@ def split(
         InvalidInput: no parts, another guarantee, or bounds that it cannot keep; the message states
             the least epsilon or rho that keeps them.
 
-    One part that is to be within 30, and two that share what it leaves as 1 to 2:
+    One part has a bound of 30, and two others share the rest of the budget as 1 to 2:
 
     >>> noise = last_halfwidth(52)
     >>> count, visits, sales = Cost(1, 1, within=30), Cost(1, 1), Cost(1, 1, weight=2)
@@ -189,8 +195,8 @@ def last_halfwidth(
 ) -> Noise:
     """Return a function that computes the half-width of a cell's interval at the last step.
 
-    Its arguments are a guarantee, and the 1-norm and squared 2-norm of what one unit changes in all
-    parts of a report together. It plans a strategy for them.
+    Its arguments are a guarantee, and the largest change of all cells of a report by one unit:
+    1-norm and squared 2-norm. It plans a strategy for these.
 
     Args:
         steps, around, metric, release, simple: see `counton.plan`.
@@ -255,8 +261,8 @@ class _Norm(NamedTuple):
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms to which noise may be calibrated under a guarantee: both for approximate
-    privacy.
+    """Return the norms to which noise may be calibrated: both under approximate privacy, else
+    one.
     """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
@@ -268,12 +274,11 @@ def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
 def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
     """Divide a budget among the parts of a report, with noise calibrated to one norm.
 
-    Weights of parts determine the joint norm, the norm determines the strategy and its error, and
-    the error determines the weights. Rounds repeat until the error changes no more.
-
     Raises:
         _BeyondReach: no weights keep all bounds on errors.
     """
+    # Weights of parts determine the joint norm, the norm determines the strategy and its error, and
+    # the error determines the weights. Rounds repeat until the error changes no more.
     power = norm.power
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
     for turn in range(_MOST_ROUNDS):
@@ -304,8 +309,8 @@ def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> 
 
     Args:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        size: approximate change of all cells by a unit; large enough that noise behaves like
-            continuous noise.
+        size: change of all cells by a unit at which the error is computed and scaled down; so large
+            that noise is like continuous noise.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
@@ -344,7 +349,7 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
-        """Return the factor by which the budget must grow to keep all bounds."""
+        """Return the factor by which the budget of a guarantee must grow to keep all bounds."""
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
         return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 
@@ -417,11 +422,11 @@ def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[f
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Return the division with the smallest integer weights whose errors are close to the ideal
+    """Return the division with the smallest integer weights whose errors are close to the wanted
     ones.
 
     Args:
-        shares: ideal share of each part.
+        shares: wanted share of each part.
     """
     ideal = [
         share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
@@ -444,7 +449,7 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
 
 
 def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the division that integer weights make, with exact norms and shares."""
+    """Return the division with these integer weights, with exact norms and shares."""
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
     l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
