@@ -289,5 +289,5 @@ def test_orders_are_whole_numbers_and_others_are_refused() -> None:
     assert Filter.from_dict(limit, saved).after(rest).within
     for order in ("43/2", "1"):
         saved["orders"][0]["order"] = order
-        with pytest.raises(InvalidInput, match="orders that are not 2, 3"):
+        with pytest.raises(InvalidInput, match="belong to an order 2, 3"):
             Filter.from_dict(limit, saved)

@@ -455,7 +455,7 @@ def test_what_the_limit_fixed_is_saved_with_it() -> None:
         one["order"] = str(Fraction(one["order"]) * 2)
     assert Ledger.from_dict(saved).remaining(ZCDP) != ledger.remaining(ZCDP)
     orders[0]["delta"] = "1e-6"
-    with pytest.raises(InvalidInput, match="more than its delta"):
+    with pytest.raises(InvalidInput, match="at most the limit's delta"):
         Ledger.from_dict(saved)
 
 

@@ -93,8 +93,9 @@ class Key:
     def __init__(self, *_: object) -> None:
         """Raise `WrongKey`: keys are made by `generate` and read by `load`, never constructed."""
         raise WrongKey(
-            "a key is not made from what somebody chose: use Key.generate() or Key.load(path); for "
-            "tests and figures InsecureSeededKey(seed) or InsecureSeededKey.from_bytes(secret)"
+            "a key must be random, and nobody may choose it: use Key.generate() or Key.load(path); "
+            "for tests and figures use InsecureSeededKey(seed) or "
+            "InsecureSeededKey.from_bytes(secret)"
         )
 
     @classmethod

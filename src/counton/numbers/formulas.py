@@ -746,12 +746,12 @@ class _Law:
 
 @dataclass(eq=False)
 class _Read:
-    """One quotient of a formula: its released value, and the noise in it.
+    """The released value of one quotient in a formula, and its noise.
 
     Attributes:
-        share, divisor: quotient and divisor.
-        off: weights of the cells in above - share * below; its noise is the quotient's error times
-            the divisor.
+        share, divisor: released values of the quotient and of its divisor.
+        off: weights of the cells in dividend - share * divisor; its noise is the quotient's error
+            times the divisor.
         below: weights of the cells in the divisor.
         grain, rounded: largest rounding errors of these two sums, besides noise.
         weight: weight of the quotient in the formula, to first order.

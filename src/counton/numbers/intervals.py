@@ -1010,7 +1010,7 @@ class Errors(Generic[S]):
         if isinstance(promised, ExpiringDP | ExpiringZCDP):
             return promised.loss(ages, analysis)
         raise InvalidInput(
-            f"{promised} is equal at every age, and only a stream with expire has losses by age: "
+            f"{promised} is equal at every age; only guarantees that expire have losses by age: "
             f"take the guarantee itself"
         )
 

@@ -423,8 +423,8 @@ def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
     chosen = np.asarray(places, dtype=np.int64).ravel()
     if not len(chosen) or len(np.unique(chosen)) < len(chosen):
         raise InvalidInput(
-            f"cells are {cells!r}, which picks {'a cell twice' if len(chosen) else 'none'}: give "
-            f"each cell once"
+            f"cells are {cells!r}, which selects {'a cell twice' if len(chosen) else 'no cell'}: "
+            f"give at least one cell, and each cell once"
         )
     return chosen
 

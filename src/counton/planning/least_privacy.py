@@ -92,7 +92,7 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
             raise InvalidInput(f"{field('within', one)} is a half-width; it must be above 0")
         found[name] = float(number * (size or 1) / 100 if part else number)
     if not found:
-        raise InvalidInput("within names nothing; give a half-width, such as 20")
+        raise InvalidInput("within names nothing: give at least one half-width, such as 20")
     return found
 
 

@@ -765,9 +765,7 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return the k-ary trees to compare. Requests share these objects, which cache norms of
-    units.
-    """
+    """Return the k-ary trees to compare; all requests share these objects, which cache norms."""
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
@@ -935,8 +933,8 @@ def _endless(
     """Return strategies, by kind, for streams without a last step; their protection never fades."""
     if release != "totals":
         raise InvalidInput(
-            f"release is {release!r} and the stream has no last step, for which only totals are "
-            f"planned: state a horizon, far away if need be"
+            f"release is {release!r}, but for a stream without a last step only totals are "
+            f"planned: give a horizon, as large as you need"
         )
     found = []
     if 2 in norms:

@@ -235,8 +235,8 @@ def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by:
     bounded = [cost for cost in costs if cost.within is not None]
     if noise is None and (bounded or by == "errors"):
         raise InvalidInput(
-            "noise is missing: how far off a cell is decides what a bound on errors costs; give "
-            "last_halfwidth(steps)"
+            "noise is missing: the error of a cell decides the cost of a bound on errors; give "
+            "noise=last_halfwidth(steps)"
         )
 
 

@@ -348,8 +348,8 @@ class Contribution:
             )
         if self.every is not None and self.steps == 1:
             raise InvalidInput(
-                f"every is {self.every} and steps is 1, which is no schedule: state the number of "
-                f"scheduled steps in a row in which a unit may count, or leave steps out for all"
+                f"every is {self.every} and steps is 1; a schedule needs 2 steps or more: give the "
+                f"number of consecutive steps of the schedule, or leave steps out for no limit"
             )
         if self.steps == 1:  # one step has no distance
             object.__setattr__(self, "separation", 1)
@@ -358,8 +358,9 @@ class Contribution:
     def _check_most_a_step(self) -> None:
         if self.most is None or self.most_a_step is None or self.most < self.most_a_step:
             raise InvalidInput(
-                f"most_a_step is {self.most_a_step} and most is {self.most}; it bounds how many of "
-                f"the most events stand in one step: give no more than these"
+                f"most_a_step is {self.most_a_step} and most is {self.most}; a unit cannot have "
+                f"more events in one step than in all steps: give most, at least as large as "
+                f"most_a_step"
             )
         steps = -(-self.most // self.most_a_step)
         if (
@@ -368,9 +369,9 @@ class Contribution:
             or ((self.separation, self.every, self.once) != (1, None, None))
         ):
             raise InvalidInput(
-                f"most_a_step is {self.most_a_step}, so that {self.most} events take {steps} "
-                f"steps: leave steps, cells, separation, every and once out, and count units as "
-                f"added or removed"
+                f"most_a_step is {self.most_a_step} and most is {self.most}, which already states "
+                f"that a unit counts in {steps} steps: leave steps, cells, separation, every and "
+                f"once out, and count units as added or removed"
             )
         object.__setattr__(self, "steps", steps)
 

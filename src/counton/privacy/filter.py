@@ -231,10 +231,9 @@ class Filter:
 
     @property
     def _plain_left(self) -> Fraction:
-        """Limit's epsilon less the sum of epsilon; -1 if zero-concentrated guarantees are spent
-        too.
+        """Limit's epsilon less the sum of epsilon; -1 if zero-concentrated guarantees are spent.
 
-        Those have no epsilon.
+        Their loss has no epsilon.
         """
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
@@ -271,9 +270,9 @@ class Filter:
         whole = all(order > 1 == order.denominator and delta > 0 for order, delta in pairs)
         if not whole or kept < 0 or sum(shares) > limit.delta:
             raise InvalidInput(
-                f"saved shares of a limit of {limit} do not fit: {', '.join(map(text, shares))} "
-                f"are more than its delta, no shares, or of orders that are not 2, 3, ...: "
-                f"restore them from a copy"
+                f"saved shares of a limit of {limit} are {', '.join(map(text, shares))}; each must "
+                f"be above 0 and belong to an order 2, 3, ..., and together they may be at most "
+                f"the limit's delta: restore them from a copy"
             )
         orders = tuple(RenyiOrder.within(limit, order, delta) for order, delta in pairs)
         return cls(limit, kept, orders, losses=(Fraction(0),) * len(orders))

@@ -685,8 +685,8 @@ class Ledger:
             remedy = f"count by that time zone and column, protect one {whole_of(self.unit)}"
         raise InvalidInput(
             f"release {entry.name!r} protects one {entry.unit}, and the limit of this ledger is "
-            f"about one {self.unit}: that is {less}, so that the release would be counted against "
-            f"nothing; {remedy}, or use another ledger"
+            f"about one {self.unit}: that is {less}, so this limit cannot count the release; "
+            f"{remedy}, or use another ledger"
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:

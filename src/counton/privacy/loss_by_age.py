@@ -552,9 +552,10 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost if the tree of the window's left end ends at this level or the next.
+    """Return the largest cost over places if the left end's tree has its root at this level or the
+    next.
 
-    The next level is tried only if both ends of the window lie in one node there.
+    The next level is tried only if both ends of the window lie in one interval there.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)

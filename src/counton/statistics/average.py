@@ -300,8 +300,8 @@ class Average(ClippedValues):
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
     """Return the least and largest share x / (x + y) that the true point (x, y) >= 0 can have.
 
-    The line through the origin and the true point passes the released point (above, below) within
-    ``distance``. The share nearest to the released point's is always included.
+    The released point is (above, below). The true point lies on a line through the origin that
+    passes it within ``distance``. The share nearest to the released one is always included.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()

@@ -159,9 +159,9 @@ class Distinct(Statistic):
         comes, changes = stated["comes"], stated["changes"]
         if (comes is not None) != (changes is not None and stated["stay"] is None):
             raise InvalidInput(
-                f"{field('comes')} and {field('changes')} belong together: whether a user comes or "
-                f"goes, and how often at most; give both, or none, or {field('stay')} with "
-                f"{field('changes')} alone"
+                f"{field('comes')} and {field('changes')} belong together: the column that says "
+                f"whether a user comes or goes, and the most changes of a user; give both, or "
+                f"neither, or {field('stay')} with {field('changes')} alone"
             )
         (user,) = stated.require("user")
         if _once_for_ever(stated):

@@ -495,8 +495,8 @@ class Moments(TallyStatistic):
             if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
                 raise InvalidInput(
                     f"bounds of column {quote(name)} are ({readable(lower)}, {readable(upper)}); "
-                    f"their squares are computed with up to 1e100 and for ranges from 1e-100 on: "
-                    f"choose another unit"
+                    f"bounds may be at most 1e100 in size, and at least 1e-100 apart: choose "
+                    f"another unit"
                 )
             self.columns[name] = lower, upper
         if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:
@@ -691,7 +691,10 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """Return the cell of a column's sum of squares, or of the products of two columns."""
+        """Return the index of the cell for the products of two columns.
+
+        If both are the same column, it is the cell for the column's squares.
+        """
         count = len(self.names)
         if one == other:
             return 1 + count + one

@@ -44,10 +44,10 @@ def planned_halfwidths(
     The name is "" if all numbers are of one kind.
 
     Args:
-        rows: number of rows by then; None: leave out the half-widths that depend on it. If all do,
-            "" is the half-width of the number in `Statistic.error_of`.
-        over: number of last steps to count; None: all steps so far.
-        ask: names, such as shares of quantiles; None: all.
+        rows: number of rows up to this step; None: half-widths that depend on it are left out. If
+            all depend on it, "" has the half-width of the number that `Statistic.error_of` names.
+        over: number of last steps whose rows count; None: all steps so far.
+        ask: names of the numbers, such as shares of quantiles; None: all numbers.
 
     >>> from counton.privacy import PureDP
     >>> from counton.statistics import Average

@@ -131,9 +131,10 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """For each band, such as "1 to 4" rows, the index of the cell of its lower threshold.
+        """For each band, such as users with "1 to 4" rows, the index of the cell of its lower
+        threshold.
 
-        The band's number of users is that cell less the next one.
+        The number of users in the band is this cell less the next one.
         """
         ends = enumerate(pairwise(self.at_least))
         return {_band(least, above): cell for cell, (least, above) in ends}

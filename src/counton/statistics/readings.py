@@ -568,8 +568,8 @@ class OnDemandReading(Reading):
             InvalidInput: always.
         """
         raise InvalidInput(
-            f"cells read on demand have no difference of the steps {self.step} and {earlier.step}: "
-            f"subtract their answers"
+            f"readings of cells that are computed on request cannot be subtracted, here of steps "
+            f"{self.step} and {earlier.step}: subtract their numbers"
         )
 
     def ranking(

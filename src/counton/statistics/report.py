@@ -110,9 +110,9 @@ class ReportReading(Reading):
                 return self.of(part).number_of(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
         raise InvalidInput(
-            f"{quote(name)} names no number of the report: name one of its statistics, "
-            f"{', '.join(self.statistic.statistics)}, and where that has several a number of it, "
-            f"such as {f'{first} mean'!r}"
+            f"{quote(name)} names no number of the report: give the name of one of its "
+            f"statistics ({', '.join(self.statistic.statistics)}), followed by the name of a "
+            f"number if it has several, such as {f'{first} mean'!r}"
         )
 
     @override
@@ -467,8 +467,8 @@ class Report(TallyStatistic):
                 before = found.setdefault(column, Part(column, part.kind, part.labels))
                 if before.kind != part.kind:
                     raise InvalidInput(
-                        f"column {column!r} is to hold {before.kind}s and {part.kind}s; give the "
-                        f"statistics of the report columns of their own"
+                        f"column {column!r} would be read as {before.kind}s by one statistic of "
+                        f"the report and as {part.kind}s by another: give each its own column"
                     )
                 labels = tuple(dict.fromkeys((*before.labels, *part.labels)))
                 found[column] = Part(column, part.kind, labels)

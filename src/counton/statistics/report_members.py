@@ -313,7 +313,7 @@ def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
     if not isinstance(by, str) or not by or len(split_names(by)) > 1:
         raise InvalidInput(
             f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be one column, "
-            f"which says of which group a row is; join several into one"
+            f"which names the group of each row; join several columns into one"
         )
     if domain is None:
         raise InvalidInput(

@@ -228,7 +228,7 @@ class TallyStatistic(Statistic):
             cells: shape ``(steps, *cells)``.
 
         Returns:
-            Shape ``(steps,)``; for several groups the largest sum.
+            Shape ``(steps,)``. If there are several groups, the largest total of a group.
         """
         return np.zeros(len(cells))
 

@@ -214,8 +214,8 @@ class TopK(TallyStatistic):
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         if (stated.user is None) != (stated.most is None):
             raise InvalidInput(
-                f"{field('user')} and {field('most')} belong together: whose events they are, and "
-                f"how many of each count; give both, or none"
+                f"{field('user')} and {field('most')} belong together: the column of users, and "
+                f"the most events of a user that count; give both, or neither"
             )
         (by,) = stated.require("by")
         if stated.time is not None:
@@ -389,7 +389,10 @@ class _Tally(Exact):
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
-    """Return the statistic with ``top`` groups shown; return one that shows all groups itself."""
+    """Return the statistic with ``top`` groups shown.
+
+    A statistic that shows all groups is returned unchanged.
+    """
     if not isinstance(statistic, TopK):
         return statistic
     return type(statistic)(**{**statistic.parameters, "k": top})

@@ -222,8 +222,8 @@ class Cuts(NamedCells):
         weight = stated["weight"]
         if (weight is None) != (stated["resolution"] is None):
             raise InvalidInput(
-                f"{field('weight')} and {field('resolution')} belong together: how much an edge "
-                f"weighs, and the finest difference; give both, or none"
+                f"{field('weight')} and {field('resolution')} belong together: the column of "
+                f"weights, and the finest difference of weights; give both, or neither"
             )
         more = () if weight is None else (weight,)
         return OwnColumns((*ends_of_edges(stated), *more), more)

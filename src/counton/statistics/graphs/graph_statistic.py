@@ -119,8 +119,9 @@ class GraphStatistic(Statistic):
         comes = stated["comes"]
         if (comes is None) != (stated["changes"] in (None, 1)):
             raise InvalidInput(
-                f"{field('comes')} and {field('changes')} belong together: whether an edge comes "
-                f"or goes, and how often at most; give both, or none"
+                f"{field('comes')} and {field('changes')} belong together: the column that says "
+                f"whether an edge comes or goes, and the most changes of an edge; give both, or "
+                f"neither"
             )
         flags = () if comes is None else (comes,)
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)

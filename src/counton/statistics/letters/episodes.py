@@ -132,7 +132,7 @@ class Episodes(Words):
 class _Ends(WordTally):
     """The ends of minimal occurrences of words, as integers with one bit for each letter read.
 
-    Words are listed after their own beginnings.
+    Every word comes later in the list than the shorter words that it begins with.
     """
 
     # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the
