@@ -1,10 +1,10 @@
 """Noise distributions as data, and how one protected unit changes a stream's counts.
 
-A law is an exact discrete distribution on the integers: *which* distribution a node's noise has.
+A law is an exact discrete distribution on the integers, from which the noise of a node is drawn.
 `counton.noise` draws from it, and `counton.privacy` chooses it for the `Sensitivity` to one
 protected unit. Neither needs to know the other, so laws stand below both. A pattern tells how one
-unit changes the counts of a stream, if that is more than a number of steps times a number of cells.
-Parameters are exact rationals: a float is not the number you meant.
+protected unit changes the counts of a stream, if a number of steps and a number of cells do not say
+enough. Parameters are exact rationals: a float is not the number you meant.
 """
 
 from __future__ import annotations

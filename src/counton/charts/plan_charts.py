@@ -271,7 +271,8 @@ _WIDE = 10
 def plot_loss(
     plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw privacy loss by age: of the plan, by the paper's analysis, and of a restarted counter.
+    """Draw the privacy loss of an event by its age, as three curves: the plan's own loss, the bound
+    in the paper, and the loss under a counter that is restarted.
 
     Args:
         plan: from ``counton.plan_expiring(...)``.

@@ -215,7 +215,7 @@ def warn_of_no_witness(
         states: each state with the places of its keys, and of its second witness if stated.
         option: the option for a second witness in this command.
         opened: returns the open store of a state, if there is one.
-        in_file: whether a job file would name a second witness, each time.
+        in_file: whether a job file can name the second witness for every run.
     """
     from counton.state.key_and_witness import witness_remarks
 

@@ -258,9 +258,10 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """The place and the name of a stream.
 
-    ``drop_waiting`` drops the rows that the ended stream ``continues`` has not counted yet: they
-    count nowhere, unless a later file holds them again. If no ``ledger`` is named, a state keeps
-    the ledger that counts it already.
+    A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
+    rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
+    them again. If no ``ledger`` is named, the state goes on in the shared ledger that it has
+    already.
     """
 
     heading = "State"
@@ -455,10 +456,10 @@ class Groups(JobPart):
 class Promise(JobPart):
     """The guarantee, and the unit that it protects.
 
-    With ``within`` epsilon or rho is the smallest for which an interval of the last release reaches
-    at most this far to either side: 20, "2%" of ``size``, or by name, "count=20,mean=0.5". The
-    default ``unit`` is the state's, then "event", or with ``user`` "user"; with ``per`` the
-    period's name is added.
+    ``within`` is a wanted half-width of the last release's interval: 20, "2%" of ``size``, or by
+    name, "count=20,mean=0.5". Then epsilon or rho is the smallest that reaches it. The default
+    ``unit`` is the name that the state uses already. In a new state it is "event", or "user" if
+    there is a column of users; with ``per`` the name of the period is added.
     """
 
     heading = "Guarantee"

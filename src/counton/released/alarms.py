@@ -1,20 +1,20 @@
 """Alarms: changes of level in a series of released numbers, with a stated rate of false alarms.
 
-Each number is compared with its forecast from the earlier ones. The differences are made
-independent and standard normal: the covariance of the noise is divided out, level and season are
-estimated from the past alone, and the variance of the counts is estimated from the past too
-(recursive residuals and their Student law). So a threshold does not depend on the level, the noise
-or the budget, and its rate of false alarms is a property of independent standard normal numbers.
+Each number is compared with its forecast from the earlier ones. The differences (recursive
+residuals) are scaled so that without a change they are independent and standard normal, whatever
+the level, the noise and the budget. So one threshold has one rate of false alarms in all streams.
 
-Two charts use these residuals: a cumulative sum for lasting changes, and a contrast of the last
-windows with those before for changes of a known length. Noise law and numbers are public: an alarm
-costs no privacy.
+Two charts use these residuals. A cumulative sum finds lasting changes. A comparison of the last
+windows with those before finds changes of a known length. Noise law and numbers are public, so an
+alarm costs no privacy.
 
 Sources: recursive residuals, Brown, Durbin and Evans, "Techniques for testing the constancy of
 regression relationships over time", JRSS B 37 (1975); charts without known parameters, Hawkins,
 "Self-starting cusum charts for location and scale", The Statistician 36 (1987); the integral
 equation of the run length, Page, "Continuous inspection schemes", Biometrika 41 (1954).
 """
+# The covariance of the noise is divided out. Level, season and the variance of the counts are
+# estimated from the past alone, so a residual has a Student law, which is mapped to the normal one.
 
 from __future__ import annotations
 
@@ -105,13 +105,12 @@ class Chart:
         return values, np.array(alarms, np.int64)
 
     def mean_first_alarm(self, residuals: Floats, before: int) -> float | None:
-        """Return the mean number of residuals up to the first alarm, over several simulated
-        series.
+        """Return the mean number of residuals up to the first alarm, over several simulated series.
 
         Args:
-            residuals: shape ``(series, places)``.
-            before: number of leading places whose alarms do not count. After an alarm in them the
-                cumulative sum begins anew, so that it has a usual value at the change.
+            residuals: shape ``(series, residuals)``.
+            before: number of leading residuals whose alarms do not count. After an alarm in them
+                the cumulative sum begins anew, so that it has a usual value at the change.
 
         Returns:
             The mean; None if more than 1% of the series have no alarm.
@@ -222,17 +221,13 @@ def mean_delay(
     season: int = 1,
     trend: bool = False,
 ) -> float | None:
-    """Return the mean number of windows from a lasting change to its alarm.
-
-    The change is sent through the same filter as the numbers: the covariance of the noise is
-    divided out, and level, season and trend learn the change while it lasts. What is left of it is
-    the mean of each residual, with which the chart is simulated.
+    """Return the mean number of windows from a lasting change to its alarm, over simulated charts.
 
     Args:
         size: size of the change in each window, in data units, above 0.
         noise: variance or covariance of the noise, as for `find_changes`, of the windows before the
             change and of those after it.
-        spread: variance of the counts beside the noise.
+        spread: variance of the true counts about their level; the noise is not part of it.
         chart: the rule.
         after: number of windows before the change.
 
@@ -250,6 +245,9 @@ def mean_delay(
     6
     3
     """
+    # The change is sent through the same filter as the numbers: the covariance of the noise is
+    # divided out, and level, season and trend learn the change while it lasts. What is left of it
+    # is the mean of each residual, with which the chart is simulated.
     if not size > 0:
         raise InvalidInput(f"{field('change', size)} is no size of a change; give one above 0")
     if after < (least := least_windows(season, trend=trend)):

@@ -230,11 +230,12 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that late windows are counted too low; None if the bound has no such
-        effect.
+        """Return a note that the last windows of a period are counted too low; None if they are
+        not.
 
-        Rows use up the bound in their order (`counton.run.contribution_bounds`), so the rows beyond
-        it are those of late windows.
+        Rows of a user count in order of time until the bound is reached
+        (`counton.run.contribution_bounds`). So the rows that are left out lie in the last windows
+        of a period.
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
             return None
@@ -283,8 +284,8 @@ class Bounded(Counting):
                 row's change implies.
 
         Raises:
-            InvalidInput: a bound for each window, and rows of several cells; or the presence of a
-                row is not protected.
+            InvalidInput: the bound holds for each window, but a row counts in several cells; or the
+                guarantee does not protect the presence of a row.
 
         >>> print(Bounded(3).bounding(Contribution.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells

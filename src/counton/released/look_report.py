@@ -40,13 +40,11 @@ _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Return the edges of the histogram cells in which users are counted by their number of
-    events.
+    """Return the edges of the histogram cells in which users are counted by their number of events.
 
     Each number up to 16 has a cell, then cells end at 20, 25, 30, 40, 50, 60, 80, 100, 120, 160,
-    200 and so on; the last cell has all larger numbers. So 20, 50, 100, 200 can be judged as
-    bounds. Powers of two would give 23 cells instead of 36 up to 1,024, and 6% (Gaussian) to 12%
-    (Laplace) less noise.
+    200 and so on; the last cell has all larger numbers. So 20, 50, 100 and 200 can be judged as
+    bounds.
 
     Args:
         at_most: the largest number that is distinguished from larger ones.
@@ -57,6 +55,8 @@ def numbers_of_events(at_most: int) -> list[float]:
     >>> numbers_of_events(40)[14:]
     [15.0, 16.0, 17.0, 21.0, 26.0, 31.0, 41.0, 42.0]
     """
+    # Powers of two would give 23 cells instead of 36 up to 1,024, and 6% (Gaussian) to 12%
+    # (Laplace) less noise.
     last = check_integer("at_most", at_most, 1, 2**40)
     edges = [*range(1, min(last, EXACTLY) + 1)]
     if last > EXACTLY:
@@ -136,9 +136,9 @@ class Swept(NamedTuple):
 
     Attributes:
         most: the bound.
-        kept, lower, upper: share of all events that count, and its interval; for a user with more
-            events than are distinguished, "all" means this largest number. None: apparently no
-            users.
+        kept, lower, upper: share of all events that count, and its interval. A user with more
+            events than the largest distinguished number is taken to have that number. None:
+            apparently no users.
         halfwidth: half-width of an interval of the last release, by the plan alone; None: nothing
             is planned.
 
@@ -327,14 +327,13 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """Return the share of events that count with at most ``most`` for each user, and its
+        """Return the share of events that count if at most ``most`` of each user do, and its
         interval.
-
-        Counted and lost events are two sums over users, each with an interval of half the remaining
-        probability; the kept share grows with the first and falls with the second. If a cell holds
-        users with several numbers of events, each sum lies between its values for the least and the
-        largest.
         """
+        # Counted and lost events are two sums over users, each with an interval of half the
+        # remaining probability; the kept share grows with the first and falls with the second. If a
+        # cell holds users with several numbers of events, each sum lies between its values for the
+        # least and the largest.
         least = self._edges[:-1].copy()
         largest = self._edges[1:] - 1
         # for larger numbers only the first at_most events are included

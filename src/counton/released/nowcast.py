@@ -171,8 +171,8 @@ class _Triangle:
         """Return the factor by which a window's number grows from one lag to the next, for each
         season.
 
-        It is estimated from the windows known at a night. The factors of seasons are shrunk towards
-        a common one, by the part of their differences that chance explains.
+        It is estimated from the windows that are known at the release ``night``. The factors of
+        seasons are moved towards a common one, as far as chance explains their differences.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)

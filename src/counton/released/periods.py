@@ -154,7 +154,8 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
-    """Return the hours or days of a pattern that some steps cover from beginning to end.
+    """Return the hours of the day, days of the week, or hours of the week that some steps cover
+    from beginning to end.
 
     Args:
         windows: the windows of the stream.

@@ -748,7 +748,8 @@ class Release:
         """Return charts by subject: totals, windows, or the table of a statistic.
 
         Args:
-            panels: True draws a small chart for each group of counts and sums; of many the largest.
+            panels: True draws a small chart for each group of counts and sums. If there are many
+                groups, only the largest are drawn.
             title, axis: replacements for the words of the chart.
             source: the source of the numbers, printed below the chart.
             width: width in inches; None: 7.5. A telephone shows 4.

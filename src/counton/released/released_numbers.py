@@ -821,15 +821,15 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield, for each step, the k groups with the largest released numbers, and how certain
-        that is.
+        """Yield, for each step, the k groups with the largest released numbers, and which of them
+        surely belong to the k largest.
 
-        A group surely belongs to the k largest if no group that is not shown can be larger. Showing
-        some groups is a choice among all possible ones, so lower ends allow for the largest noise
-        of all of them, and upper ends for that of k. If a reader chose the groups, perhaps by
-        released numbers, upper ends allow for the noise of all groups too. The certainty of each
-        depends on all groups, so a file contains the numbers of all shown groups.
+        A group surely does if no group that is not shown can be larger. This depends on all groups,
+        so a file contains the numbers of all shown groups.
         """
+        # Showing some groups is a choice among all possible ones, so lower ends allow for the
+        # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
+        # perhaps by released numbers, upper ends allow for the noise of all groups too.
         own, shown = self.own, self.shown
         assert shown.top is not None
         first = np.array([(self.since or {}).get(group, 1) for group in self.groups], np.int64)
@@ -953,8 +953,9 @@ class ReleasedNumbers:
         """Return these numbers with intervals that hold for all steps and groups at once, for a
         chart.
 
-        For counts and sums they follow from the joint law of all steps, if that is narrower. Groups
-        have independent noise, so each holds with ``level ** (1 / groups)``.
+        For counts and sums they follow from the joint law of the noise of all steps, if that makes
+        them narrower. The noise of groups is independent, so the intervals of one group hold
+        together with probability ``level ** (1 / groups)``.
 
         Raises:
             InvalidInput: no intervals, undeclared groups, or groups shown because of their size.

@@ -190,10 +190,11 @@ def delays_in(
 
     Args:
         design: design of counts or sums of windows.
-        known: number of windows before the change. Fewer precede it where the stream ends too soon
-            after it, and more where the level is not learnt yet.
+        known: number of windows before the change. It is lowered if the stream would end too soon
+            after the change, and raised if too few windows precede it to learn the level.
         change: size of the change in each window, in data units.
-        spreads: variances of the numbers beside noise, for which delays are wanted.
+        spreads: variances of the true numbers about their level, without noise; a delay is returned
+            for each.
         chart, season, trend: see `find_changes`.
     """
     least = least_windows(season, trend=trend)

@@ -67,9 +67,9 @@ class Streams(BaseModel):
 class Budget(BaseModel):
     """The privacy of one protected unit that all streams of the state have spent.
 
-    ``spent`` is null if the losses have no common sum, ``limit`` if none is set, ``left`` if
-    nothing is left, or no limit is set. If it is ``shared``, a ledger with a limit of its own adds
-    up other states too.
+    ``spent`` is null if the losses cannot be added. ``limit`` is null if no limit is set. ``left``
+    is null if nothing is left or no limit is set. ``shared`` is true if the limit is that of a
+    ledger which other states share.
     """
 
     unit: str
@@ -116,8 +116,8 @@ class ForecastRows(Protection):
     """Forecasts of the final numbers of windows that are provisional: one row for each window and
     group.
 
-    ``says`` states what an interval holds. In ``changed_groups`` delays changed in the last
-    windows, so that their intervals do not hold.
+    ``says`` states what an interval holds. ``changed_groups`` lists the groups whose delays changed
+    in the last windows; their intervals do not hold.
     """
 
     name: str

@@ -59,12 +59,11 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return a protocol class that closes connections whose request does not come or is
-    incomplete.
+    """Return a protocol class that closes connections whose request does not come or is incomplete.
 
-    If there are more than ``most``, the connection that has waited longest without a request is
-    closed, otherwise the new one: each takes a descriptor from the work. Between two requests
-    uvicorn's own limit holds; bodies have a limit of their own.
+    If there are more than ``most`` connections, one is closed: the one that has waited longest
+    without a request, or the new one if none waits. Two waits have other limits: between requests
+    uvicorn's own, and for the body of a request the service's.
 
     Args:
         seconds: time for which it waits for a whole request.

@@ -92,12 +92,11 @@ class SparkRows(Rows):
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Return an offset and a length, in microseconds, that cut time into pieces within
-        windows.
+        """Return an offset and a length, in microseconds, that cut time into pieces within windows.
 
-        Rows that differ only in times within one piece count alike, so Spark may count equal rows
-        before they are assigned to windows; labels are few. None if rows also differ in numbers, or
-        in local times.
+        Rows that differ only in times within one piece count alike, so Spark may count them
+        together before they are assigned to windows. None if that does not help or is not possible:
+        rows also differ in numbers, or times are local.
         """
         if not reading.columns.time:
             return None
