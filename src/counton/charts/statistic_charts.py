@@ -178,14 +178,14 @@ def plot_statistic(
 
 
 def heading(title: str, running: bool) -> str:
-    """Return a statistic's title as a text of languages, of numbers so far or of some steps."""
+    """Return a chart's title; numbers of some steps alone lose "Running" and "so far"."""
     if running:
         return title
     return _upper(title.removeprefix("Running ").removesuffix(" so far"))
 
 
 def _by(title: str, dimensions: Sequence[str]) -> str:
-    """Return a title with the dimensions by which numbers are apart."""
+    """Return a title with the names of the columns by which numbers are split."""
     if not dimensions:
         return title
     said, *others = dimensions

@@ -310,8 +310,8 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return, as JSON values, the guarantee as which a limit counts a spend; empty if it is the
-    same.
+    """Return, as JSON values, the guarantee that a limit counts for an entry; empty if it is the
+    entry's own guarantee.
     """
     if counted is None or counted[number] == guarantee:
         return {}

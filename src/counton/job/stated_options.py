@@ -126,7 +126,7 @@ def name_of(what: str | Statistic) -> str:
 def is_once(job: Job) -> bool:
     """Return whether a job, if its stream is new, releases a table once: its rows have no times.
 
-    With a number of steps each row is one step, as for all statistics.
+    If the job states a number of steps, each row is a step instead.
 
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
@@ -146,9 +146,8 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Return whether a job states a line of cells that have no names.
-
-    Then each row is the next cell, in order.
+    """Return whether a job states a line of cells that have no names, so that each row is the next
+    cell.
     """
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()

@@ -287,7 +287,7 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 
     Args:
         noise: covariance of the noise.
-        spread: variance of each count beside the noise.
+        spread: variance of each true count about its expectation.
     """
     from scipy import linalg
 
@@ -298,7 +298,8 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[float, float]]:
     """Yield the error of each one-step forecast, and the mean square of the earlier errors.
 
-    The first forecast is that of place ``least``. Errors are scaled to the variance of one value.
+    The first forecast is that of the value at index ``least``. Errors are scaled to the variance of
+    one value.
     """
     parameters = design.shape[1]
     gram = np.linalg.inv(design[:least].T @ design[:least])
@@ -318,7 +319,7 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
 def _residuals(
     numbers: Floats, noise: Floats, season: int, trend: bool, least: int
 ) -> tuple[Floats, float]:
-    """Return standardised forecast errors from place ``least`` on, and the std of one number.
+    """Return standardised forecast errors from index ``least`` on, and the std of one number.
 
     Without a change the errors are independent standard normal numbers.
     """
@@ -350,7 +351,7 @@ def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> F
 
 
 def _spread_of_counts(missed: Floats, noise: Floats) -> float:
-    """Estimate the variance of counts beside the noise, by maximum likelihood.
+    """Estimate the variance of true counts about their level, by maximum likelihood.
 
     Args:
         missed: numbers minus their level.

@@ -90,7 +90,7 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 def _own_lines(definition: Description) -> list[str]:
     """Return the lines of the statistic itself, such as about clipped values.
 
-    In a report there are those of each of its statistics.
+    For a report, the lines of all its statistics are returned.
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):

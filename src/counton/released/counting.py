@@ -83,8 +83,8 @@ class Counting:
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that late windows are counted too low; None if no bound spans several
-        windows.
+        """Return a note that the last windows of a period are counted too low; None if no bound
+        spans several windows.
         """
         return None
 

@@ -318,8 +318,8 @@ class Description:
 
     @property
     def late_note(self) -> str | None:
-        """Note that late windows are counted too low, since users have used up their bound; else
-        None.
+        """Note that the last windows of a period are counted too low, since users have used up
+        their bound; else None.
         """
         return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 

@@ -136,7 +136,8 @@ class Occurrences(NamedTuple):
 
 
 def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """Return a pattern's columns of time: hour, weekday, or both for each hour of the week.
+    """Return the time columns of a table of averages: hour, weekday, or both for each hour of the
+    week.
 
     Raises:
         InvalidInput: anything else.

@@ -139,7 +139,9 @@ class WholeRelease(BaseModel):
 
 
 class Difference(Protection):
-    """Number of events from one end of a window to another, less that of ``against``, if stated."""
+    """Number of events between two ends of windows, less the number of ``against``, if that is
+    stated.
+    """
 
     name: str
     group: str
@@ -317,7 +319,7 @@ def router(
     def nowcast(
         request: Request, name: Name, group: Groups = None, level: Level = None
     ) -> Response:
-        """Forecasts of what windows that are still revised will be when they are final.
+        """Forecasts of the final numbers of windows that are still revised.
 
         They are made of released numbers, and cost no privacy.
         """

@@ -177,7 +177,9 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return when the fold ends to which a batch belongs that came at ``us`` (microseconds)."""
+        """Return the end of the fold (the batches counted together) to which a batch that came at
+        ``us`` belongs; both times in microseconds.
+        """
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())

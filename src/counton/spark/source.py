@@ -139,9 +139,8 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """A part of a source that has no rows, and identifies a micro-batch by its number.
-
-    A run that has seen it recognises the batch.
+    """A part of a source without rows, by which later runs recognise a micro-batch: it has the
+    batch's number.
     """
 
     kind = "a data frame"
