@@ -628,7 +628,9 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
     said: dict[str, Any] = {
         "timezone": "Europe/Berlin", "start": "2026-10-24", "unit": "loan", "epsilon": 100,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="no file tells: timezone=Europe/Berlin") as refused:
+    with pytest.raises(
+        InvalidInput, match="not tell these options: timezone=Europe/Berlin"
+    ) as refused:
         counton.init(frame)
     assert set(refused.value.fields) >= {"timezone", "start", "user", "epsilon"}
     with pytest.raises(InvalidInput, match="clocks skip"):

@@ -78,7 +78,10 @@ def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
         (["--add", "x", "--unit", "reader"], "--add x needs --epsilon too"),
         (["--add", "x", "--epsilon", "1"], "--add x needs --unit too"),
         (["--epsilon", "1"], "--epsilon 1 needs --add, a name"),
-        (["--warn-at", "80", "--limit-epsilon", "1"], "--warn-at 80.0 is no share: try .8"),
+        (
+            ["--warn-at", "80", "--limit-epsilon", "1"],
+            "--warn-at 80.0 must be above 0 and at most 1",
+        ),
         ([*SURVEY, "--warn-at", ".8"], "has none: set one with --limit-epsilon or --limit-rho"),
         (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
     ],

@@ -281,7 +281,7 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
         (("--sweep", "1.5"), "--sweep 1.5 is no list of whole numbers"),
         (("--plan", "count --steps 9"), "lacks the number of windows or the guarantee"),
         (("--plan", "cont --steps 9"), "--plan is 'cont'"),
-        (("--plot", "a.png"), "--plot a.png shows noise beside loss; give --plan"),
+        (("--plot", "a.png"), "the noise follows from a plan; give --plan"),
         (("--share", "0.95,2"), "--share 2.0 must be above 0 and below 1"),
     ],
     ids=" ".join,

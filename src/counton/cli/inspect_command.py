@@ -77,8 +77,8 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     tried = _bounds_to_try(options.sweep)
     if options.plot is not None and options.plan is None:
         raise InvalidInput(
-            f"{field('plot', str(options.plot))} shows noise beside loss; give {field('plan')}, as "
-            f"in 'count --steps 366 --epsilon 1'"
+            f"{field('plot', str(options.plot))} shows left-out events and noise, and the noise "
+            f"follows from a plan; give {field('plan')}, as in 'count --steps 366 --epsilon 1'"
         )
     if planned:  # a refusal here spends nothing
         planned_halfwidths([1], **planned)

@@ -59,7 +59,9 @@ def print_ledger(options: LedgerOptions) -> None:
     else:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
     if options.warn_at is not None and not 0 < options.warn_at <= 1:
-        raise InvalidInput(f"{field('warn_at', options.warn_at)} is no share: try .8")
+        raise InvalidInput(
+            f"{field('warn_at', options.warn_at)} must be above 0 and at most 1: try .8"
+        )
     with _names_of("add"):
         foreign = _foreign_spend(options)
     with _names_of("quota"):

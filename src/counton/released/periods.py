@@ -148,9 +148,9 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     asked = [name.strip() for name in by.split(",")] if isinstance(by, str) else [*by]
     for name in asked:
         if name not in PATTERNS:
-            raise InvalidInput(f"{field('by', name)} is no pattern; use {' or '.join(PATTERNS)}")
+            raise InvalidInput(f"{field('by', name)} is not known; use {' or '.join(PATTERNS)}")
     if not asked:
-        raise InvalidInput(f"{field('by')} names no pattern; use {' or '.join(PATTERNS)}")
+        raise InvalidInput(f"{field('by')} is empty; use {' or '.join(PATTERNS)}")
     return WEEK if {*asked} == {*WEEK} else (asked[0],)
 
 

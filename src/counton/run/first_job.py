@@ -101,7 +101,7 @@ def init(
             for one in left
         )
         names = [name for one in left for name in one.example]
-        raise MissingOptions(f"no file tells: {'; '.join(unstated)}", names)
+        raise MissingOptions(f"the events do not tell these options: {'; '.join(unstated)}", names)
     job = check_job(said, look)[0]
     look.read_as_run(job, first_until(job, look))
     return job
