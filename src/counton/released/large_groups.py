@@ -50,7 +50,7 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
     for name, value in (("above", above), ("surely_above", surely_above)):
         if value is not None and not math.isfinite(value):
             raise InvalidInput(
-                f"{field(name, value)} is no finite number: give the number above which rows are shown"
+                f"{field(name, value)} is no finite number: give the one above which rows are shown"
             )
 
 
