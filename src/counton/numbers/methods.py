@@ -27,12 +27,11 @@ def methods(
     sources: Sequence[str] = (),
     constants: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the text on methods for a publication: some paragraphs and a table, in Markdown.
+    r"""Return the text on methods for a publication: some paragraphs and a table, in Markdown.
 
-    They state the release, unit, guarantee, error, mechanism and assumptions.
-
-    Each paragraph has whole sentences. The table has the strategy, its constants, sources and
-    software. All of it is public: it follows from the terms and from releases.
+    The paragraphs state the release, unit, guarantee, error, mechanism and assumptions. The table
+    has the strategy, its constants, sources and software. The text is public: it follows from the
+    terms and from releases.
 
     Args:
         released: a sentence on the release; None: as the terms state it.
@@ -50,7 +49,7 @@ def methods(
     >>> from counton.strategies import KAry
     >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
     >>> said = methods(counter.design, errors=["The standard deviation is 27."])
-    >>> print(said.split("\\n\\n")[1])
+    >>> print(said.split("\n\n")[1])
     The protected unit is one unit, counted in one cell of one step by at most 1; two data sets are
     neighbours if they differ in one that is added or removed.
     """

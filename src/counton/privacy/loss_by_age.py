@@ -111,8 +111,8 @@ def expiration_loss(
             all tests by at most a thousandth. "paper" adds up the dyadic intervals of the released
             positions. "bound" is the paper's closed form. "concentrated" is exact for continuous
             Gaussian noise; for integer noise see `ExpiringZCDP.at_age`.
-        position: the step at which the item entered, for the exact analyses; None for the largest
-            loss over all positions.
+        position: the step at which the item entered, for "exact" and "concentrated"; None: the
+            largest loss over all positions.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration": Algorithm 3,
     Appendix A and Lemma 4.1. The exact loss is at most the paper's.

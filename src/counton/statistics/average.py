@@ -59,11 +59,11 @@ class Average(ClippedValues):
 
     Args:
         lower, upper: bounds of the values, multiples of ``resolution``.
-        resolution: the finest difference that matters.
+        resolution: distance of the grid points to which values are rounded.
         number: the public number of values of each step. Then only their sum is released, and
             neighbouring datasets differ in a value replaced by another. None: the number is
             private, and neighbouring datasets differ in a value added or removed.
-        unit: the word for one protected unit; None: "event", or the word of its state.
+        unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
         InvalidInput: as `Contribution.values`, or a number below 1.

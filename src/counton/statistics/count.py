@@ -38,7 +38,7 @@ class Count(_SumOfRows):
     """Number of rows.
 
     Args:
-        unit: the word for one row; None: "event", or the word of its state.
+        unit: the word for one row; None: "event", unless the state has another word.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -128,7 +128,7 @@ class Sum(_SumOfRows, ClippedValues):
 
     Args:
         lower, upper, resolution: see `Contribution.values`.
-        unit: the word for one row; None: "event", or the word of its state.
+        unit: the word for one row; None: "event", unless the state has another word.
 
     Raises:
         InvalidInput: as `Contribution.values`.

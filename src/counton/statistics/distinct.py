@@ -68,7 +68,7 @@ class Distinct(Statistic):
         windows: most windows in which a user counts.
         changes: most times a user comes or goes; None if users only come.
         stay: number of steps that a user stays active after an event.
-        unit: the word for one user; None: "user", or the word of the state.
+        unit: the word for one user; None: "user", unless the state has another word.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay

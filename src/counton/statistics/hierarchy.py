@@ -263,11 +263,11 @@ class Hierarchy(TableStatistic):
             equal at every level.
         counts: True if an event states how many times it counts; the protected unit is one of these
             times.
-        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the weights that reach the
-            targets with least noise under the guarantee.
+        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the one that reaches the
+            targets with the least noise.
         neighbours: "add_remove" if an event is added or removed, "replace" if it is replaced by
             another in its step.
-        unit: the word for one protected unit; None: "event", or the word of its state.
+        unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a

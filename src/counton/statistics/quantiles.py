@@ -266,14 +266,14 @@ class Quantiles(TableStatistic):
     Args:
         edges: edges of the cells, ascending, at least two.
         lower, upper, cells: instead of edges, bounds and the number of cells of equal width.
-        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Others can
-            be read too, at no cost.
-        line: the strategy for the cells: its name, or its `to_dict`. None: the strategy with the
-            least error of numbers of values below an edge under the guarantee, among independent
-            cells, Haar contrasts, hierarchies and, up to 256 cells, dense matrices.
+        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Other
+            quantiles can be read too, at no cost.
+        line: the strategy for the cells: its name, or its `to_dict`. None: the strategy that counts
+            the values below an edge with the least error, among independent cells, Haar contrasts,
+            hierarchies and, up to 256 cells, dense matrices.
         neighbours: "add_remove" if a value is added or removed, "replace" if it is replaced by
             another in its step.
-        unit: the word for one protected unit; None: "event", or the word of its state.
+        unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie

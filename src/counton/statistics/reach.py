@@ -53,7 +53,7 @@ class Reach(UsersByRank):
 
     Args:
         at_least: the thresholds.
-        unit: the word for one user; None: "user", or the word of the state.
+        unit: the word for one user; None: "user", unless the state has another word.
 
     Raises:
         InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from

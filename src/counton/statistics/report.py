@@ -245,14 +245,15 @@ class Report(TallyStatistic):
         shares: shares of the remaining budget for the other statistics; 1 each by default.
         size: public number of rows at the last step, approximately: ``within`` of an average needs
             it.
-        most: number of rows of a person that count; jobs set it.
-        weights: the factors of the cells of each statistic; `settle` finds them by default.
+        most: the most rows of a person that count; jobs set it.
+        weights: for each statistic, the factor of its cells; `settle` finds them by default.
         apart: statistics that are measured although they follow from another one.
         unit: the word for one protected unit.
 
     Raises:
         InvalidInput: no statistics; a statistic whose rows count in order or whose unit is not a
-            row added or removed; columns that do not fit; or rows with codes over 62 bits.
+            row added or removed; columns that do not fit; or values that need over 62 bits for one
+            row.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count

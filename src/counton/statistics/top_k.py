@@ -86,11 +86,11 @@ class TopK(TallyStatistic):
         groups: names of all possible groups.
         k: number of groups to show.
         cells: most groups in which an event counts.
-        most: protect users, each with at most this many events, instead of single events.
+        most: the most events of a user that count, if users are protected instead of single events.
         once: "group" if a user counts at most once in each group; see `Contribution.events`.
         neighbours: "add_remove" or "replace", as the relation of `Contribution`.
-        unit: the word for one protected unit; None: "event", or "user" with ``most``, or the word
-            of its state.
+        unit: the word for one protected unit; None: "event", or "user" with ``most``, unless the
+            state has another word.
 
     Raises:
         InvalidInput: names that are not texts, or occur twice; a number out of range; or most with

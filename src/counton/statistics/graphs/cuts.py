@@ -108,15 +108,15 @@ class Cuts(NamedCells):
     With ``resolution`` it is ``(u, v, weight)``, and the weight is clipped to [lower, upper] and
     rounded to the grid. Nodes are declared and public. Edges have no direction.
 
-    The protected unit is one sighting of an edge: a person whose edge is seen k times has the
-    protection of k units.
+    The protected unit is one sighting of an edge. If an edge is seen k times, the losses of its k
+    sightings add up.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
     Erratum: its bound for all cuts at once fails for small cuts, and is not used here.
 
     Args:
         nodes: the nodes, texts or integers; or their number, with names 0, 1, 2, ...
-        lower, upper: bounds of weights; only with ``resolution``.
+        lower, upper: bounds of weights; they need ``resolution``.
         resolution: finest difference of weights; None: every edge weighs 1.
         neighbours: a sighting is added or removed ("add_remove"), or replaced ("replace").
 

@@ -47,10 +47,10 @@ class Forest(Statistic):
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
     Args:
-        largest: largest weight of an edge, W.
+        largest: largest weight of an edge.
         resolution: finest difference of weights; exact.
-        neighbours: "add_remove", or "replace": an edge, or its weight, is replaced by another, in
-            one or all of its sightings, or in others.
+        neighbours: "add_remove"; or "replace", if an edge or its weight is replaced by another in
+            one or all of its sightings.
 
     Raises:
         InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
