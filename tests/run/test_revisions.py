@@ -489,6 +489,6 @@ def test_what_was_known_when(tmp_path: Path) -> None:
     moved = found.revision("2024-03-02", group="a")
     law = found.numbers.revisions
     assert law is not None
-    shared = law.design.strategy.lag_covariance(0, 2) * law.design.law.variance
+    shared = law.design.strategy.windows.lag_covariance(0, 2) * law.design.law.variance
     shared /= 4.0**law.design.strategy.facts.lattice_bits
     assert moved.std == pytest.approx((std[0] ** 2 + std[2] ** 2 - 2 * shared) ** 0.5, rel=1e-6)

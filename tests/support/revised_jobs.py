@@ -16,7 +16,7 @@ from counton.base.distributions import DiscreteLaplace
 from counton.numbers.counter_state import arrivals_of
 from counton.numbers.node_law import sensitivity_of
 from counton.run import Job, run
-from counton.strategies import matrices
+from counton.strategies import WindowVersions, matrices
 from counton.strategies.streams.window_versions import EveryVersion
 
 #: A row: the day of its time, its group, its user, its id, its value.
@@ -85,8 +85,7 @@ def released(
                 told.append(outcome.for_operator())
                 design, definition = outcome.stream.design, outcome.definition
                 found = np.asarray(outcome.stream.releases().values)
-            versions = definition.cut.lags + 1
-            values = found.reshape(len(found), -1, versions)
+            values = found.reshape(len(found), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)
 
 
@@ -96,26 +95,57 @@ def share_used(without: Nights, with_it: Nights) -> float:
     Raises:
         AssertionError: it moves them further.
     """
-    design, last = with_it.design, len(with_it.values)
+    design = with_it.design
     step = float(design.released_unit)
     known = np.rint((with_it.values - without.values) / step * step / float(design.resolution))
-    change = known.astype(np.int64)
+    change, strategy = known.astype(np.int64), design.strategy
+    if strategy.facts.totals:
+        return _share_of_both(change, with_it)
     arrived = arrivals_of(change, np.zeros_like(change[0]))  # (nights, cells, versions)
-    windows, versions = type(design.strategy)(last, design.strategy.inner), change.shape[-1]
-    every = EveryVersion(windows)
-    enters = np.asarray(matrices(every)[1], np.float64)
-    flat = np.zeros((every.horizon, change.shape[1]))
-    for night in range(1, last + 1):
-        for lag in range(versions):
-            if night - lag >= 1:
-                flat[every.step_of(night - lag, lag) - 1] += arrived[night - 1, :, lag]
-            else:
-                assert not arrived[night - 1, :, lag].any(), "a window before the first counts"
-    moved = enters @ flat * 2.0**windows.facts.lattice_bits
-    most = sensitivity_of(design.strategy, design.contribution, design.shape)
+    moved = _moved_windows(arrived, strategy)
+    most = sensitivity_of(strategy, design.contribution, design.shape)
     if isinstance(design.law, DiscreteLaplace):
         share = float(np.abs(moved).sum()) / most.l1
     else:
         share = float((moved**2).sum() / most.l2_squared) ** 0.5
     assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
     return share
+
+
+def _share_of_both(change: np.ndarray[Any, Any], nights: Nights) -> float:
+    """The privacy loss of windows and of totals, each by its own noise, over what is promised.
+
+    Nothing of this knows how the budget is divided.
+    """
+    design, strategy = nights.design, nights.design.strategy
+    arrived = arrivals_of(change, np.zeros_like(change[0]), totals=True)
+    enters = np.asarray(matrices(strategy.totals)[1], np.float64)[:, : len(change)]
+    parts = (
+        (_moved_windows(arrived[..., :-1], strategy.windows), design.law),
+        (enters @ arrived[..., -1] * 2.0**strategy.totals.facts.lattice_bits, strategy.law),
+    )
+    if isinstance(design.law, DiscreteLaplace):
+        loss = sum(float(np.abs(moved).sum() / law.scale) for moved, law in parts)
+        share = loss / float(design.guarantee.epsilon)
+    else:
+        loss = sum(float((moved**2).sum() / (2 * law.sigma_squared)) for moved, law in parts)
+        share = (loss / float(design.guarantee.rho)) ** 0.5
+    assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
+    return share
+
+
+def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:
+    """How far arrivals move the nodes of windows, in lattice units: shape (nodes, cells)."""
+    last, versions = len(arrived), arrived.shape[-1]
+    windows = WindowVersions(last, strategy.inner)
+    every = EveryVersion(windows)
+    enters = np.asarray(matrices(every)[1], np.float64)
+    flat = np.zeros((every.horizon, arrived.shape[1]))
+    for night in range(1, last + 1):
+        for lag in range(versions):
+            if night - lag >= 1:
+                flat[every.step_of(night - lag, lag) - 1] += arrived[night - 1, :, lag]
+            else:
+                assert not arrived[night - 1, :, lag].any(), "a window before the first counts"
+    moved: np.ndarray[Any, Any] = enters @ flat * 2.0**windows.facts.lattice_bits
+    return moved

@@ -33,7 +33,7 @@ from counton.run.job_plan import (
     planned_job,
     planned_jobs,
 )
-from counton.run.revised_plan import PlannedDelay
+from counton.run.revised_plan import PlannedDelay, PlannedTotals
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of ``plan`` that go with a job file. The file states all others.
@@ -309,6 +309,25 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
     shown = sorted({*np.linspace(0, len(by_lag) - 1, _SHOWN_LAGS).astype(int).tolist()})
     message = ", ".join(f"{lag}: {figures(by_lag[lag])}" for lag in shown)
     console.write_line(f"standard deviation by the number of windows that ended later: {message}")
+    if job.totals is not None:
+        _write_totals(console, job.totals)
+
+
+def _write_totals(console: Console, found: PlannedTotals) -> None:
+    """Print errors of totals beside revised windows, and those of windows alone."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("all read together", overflow="fold")
+    for name in ("a final window", "a week", "a year", f"all {found.windows:,}"):
+        table.add_column(name, justify="right")
+    beside = f"totals have {figures(float(found.share))} of the budget"
+    own = found.final, found.week, found.year, found.total
+    for name, stds in ((beside, own), ("windows alone, with all of it", found.alone)):
+        table.add_row(name, *("" if std is None else figures(std) for std in stds))
+    console.write_table(table)
+    console.write_line(
+        "standard deviations on the last night; of 64 windows with 8 versions, totals have 5% to "
+        "12% more than the least that is possible beside windows as accurate"
+    )
 
 
 #: Largest number of versions of a window whose standard deviations are shown.

@@ -80,6 +80,7 @@ class JobFields(RowFields, total=False):
     watermark: str | timedelta | None
     revise: str | timedelta | None
     corrections: int | None
+    also_totals: Number | None
     sign: str | None
     yes: bool
     quiet: int | None

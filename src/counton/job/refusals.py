@@ -36,6 +36,11 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "expire around delay": ", whose noise is that of one window",
         "continues": ", which has no totals that could go on",
     },
+    "also_totals": {
+        "corrections": ", whose rows would change totals of several nights",
+        "delta": ", since only epsilon alone and rho are divided",
+        "within": ", whose guarantee it would divide; give epsilon or rho",
+    },
     "corrections": {
         "user": ", since the rows of a user are bounded when they arrive",
     },

@@ -70,6 +70,11 @@ def dp_event(design: Design[Any]) -> DpEvent:
             f"design of {design.name!r} {why}, and no event of dp_accounting has its loss; "
             f"enter its guarantee, {design.guarantee}, in a ledger"
         )
+    if design.strategy.facts.totals or design.strategy.facts.least_squares:
+        raise InvalidInput(
+            f"design of {design.name!r} divides its guarantee between windows and totals, and no "
+            f"one event has the loss of both; enter its guarantee, {design.guarantee}, in a ledger"
+        )
     promised = design.guarantee
     if isinstance(promised, PureDP):
         return _coin(promised.epsilon)

@@ -116,7 +116,11 @@ class StreamProgress(NamedTuple):
 
 
 def add_arrivals(
-    sums: NDArray[np.int64], arrivals: NDArray[np.int64], out: NDArray[np.int64]
+    sums: NDArray[np.int64],
+    arrivals: NDArray[np.int64],
+    out: NDArray[np.int64],
+    *,
+    totals: bool = False,
 ) -> NDArray[np.int64]:
     """Write the counts of the last windows, as known at the end of each step, to ``out``.
 
@@ -128,6 +132,7 @@ def add_arrivals(
         sums: the counts at the end of the step before the first.
         arrivals: for each step, the items that arrived in it.
         out: array for the result, of the shape of ``arrivals``.
+        totals: behind the lags stands the number of all items, which is added up over all steps.
 
     Returns:
         The counts at the end of the last step.
@@ -137,14 +142,20 @@ def add_arrivals(
     [4, 2, 11]
     >>> out.tolist()
     [[2, 8, 5], [4, 2, 11]]
+    >>> add_arrivals(np.array([7, 5, 12]), np.array([[2, 1, 3]]), out[:1], totals=True).tolist()
+    [2, 8, 15]
     """
     for before, arrived, known in zip((sums, *out), arrivals, out, strict=False):
         known[..., 0] = arrived[..., 0]
         np.add(before[..., :-1], arrived[..., 1:], out=known[..., 1:])
+        if totals:
+            np.add(before[..., -1], arrived[..., -1], out=known[..., -1])
     return out[-1].copy() if len(out) else sums
 
 
-def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
+def arrivals_of(
+    known: NDArray[np.int64], before: NDArray[np.int64], *, totals: bool = False
+) -> NDArray[np.int64]:
     """Return the items that arrived in each step, by the lag of their window.
 
     This is the inverse of `add_arrivals`: ``known`` are the counts at the end of each step,
@@ -156,6 +167,8 @@ def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[
     found = known.copy()
     earlier = np.concatenate([before[None], known[:-1]])
     found[..., 1:] -= earlier[..., :-1]
+    if totals:
+        found[..., -1] = known[..., -1] - earlier[..., -1]
     return found
 
 
@@ -224,8 +237,9 @@ def _refuse_overflow(
     """
     most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
-        if terms.strategy.facts.versions > 1:  # a window grows at each of its versions
-            largest = largest * min(len(totals), terms.strategy.facts.versions)
+        facts = terms.strategy.facts
+        if facts.versions > 1:  # a window grows at each of its versions, and a total always
+            largest *= len(totals) if facts.totals else min(len(totals), facts.versions)
             largest += _largest(done.sums)
         refuse_overflow(
             largest,

@@ -36,7 +36,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.design import Design
-from counton.numbers.intervals import check_level, interval_halfwidth
+from counton.numbers.intervals import check_level, estimate_quantile, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import largest_reads, window_rounding
@@ -887,6 +887,9 @@ class _Noise:
         jump = self._full * float(magnitudes.max())
         if not std and not largest:
             return 0.0
+        if self._design.strategy.facts.least_squares:
+            half = estimate_quantile(self._design.law, level) * std + 0.5 * jump
+            return float(self._design.in_data_units(half + self._rounding_of(at)))
         nodes = 1
         if not full and largest and self._node:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
@@ -896,9 +899,13 @@ class _Noise:
                 math.sqrt(nodes) * self._node
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
-        cell = 2.0**-self._design.strategy.facts.fraction_bits
-        rounding = float((np.abs(at) * self._rounding * self._alike).sum()) * cell
+        rounding = self._rounding_of(at)
         return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
+
+    def _rounding_of(self, at: NDArray[np.float64]) -> float:
+        """Return the most by which rounding moves a sum, in units of the exact sums."""
+        cell = 2.0**-self._design.strategy.facts.fraction_bits
+        return float((np.abs(at) * self._rounding * self._alike).sum()) * cell
 
 
 class StreamParts(NamedTuple):

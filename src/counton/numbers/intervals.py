@@ -282,6 +282,8 @@ def window_halfwidths(
         exact = _of_trees(strategy, law, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
+    if strategy.facts.least_squares:
+        return _of_estimates(strategy, law, first, last, level, cells).reshape(shape)
     variance = strategy.variance(last, since=first) * cells
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
@@ -296,6 +298,38 @@ def window_halfwidths(
             half[alone] = _of_sum(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
+
+
+def _of_estimates(
+    strategy: StreamStrategy,
+    law: NoiseDistribution,
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    level: float,
+    cells: int,
+) -> NDArray[np.float64]:
+    """Return half-widths of numbers that are read by least squares from nodes of several laws.
+
+    To the quantile of `estimate_quantile` half a cell of the lattice is added, since a node of
+    whole numbers jumps where that quantile's law is smooth, and the most by which rounding moves a
+    number.
+    """
+    std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
+    coarse = 0.5 * largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
+    half = estimate_quantile(law, level) * std + coarse
+    cell = 2.0**-strategy.facts.fraction_bits
+    found = np.ceil(half / cell + window_rounding(strategy, first, last) * cells) * cell
+    return np.asarray(np.where(first < last, found, 0.0))
+
+
+def estimate_quantile(law: NoiseDistribution, level: float) -> float:
+    """Return the half-width over the standard deviation, for sums with real weights of many nodes.
+
+    The largest over all weights: of Gaussian nodes that of a normal law, of Laplace nodes also that
+    of a few of them.
+    """
+    wide = _WIDE if law.family == "laplace" else DiscreteGaussian(Fraction(2**48))
+    return float(smooth_halfwidth(1.0, wide, level))
 
 
 def _of_variances(

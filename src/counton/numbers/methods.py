@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
@@ -12,6 +14,10 @@ from counton.numbers.design import Design
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 from counton.strategies import Independent, KAry, StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.strategies import WindowsAndTotals
+    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 
 def methods(
@@ -119,6 +125,8 @@ def _attacker(terms: Design) -> str:
 
 
 def _mechanism(terms: Design) -> str:
+    if terms.strategy.facts.least_squares:
+        return _two_mechanisms(cast("LeastSquaresAsOf", terms.strategy).both)
     named = f"{terms.strategy.saved_name} ({origin_of(terms.strategy.sources)})"
     if not shares_noise(terms.strategy):
         return (
@@ -127,6 +135,20 @@ def _mechanism(terms: Design) -> str:
         )
     return (
         f"Noise is correlated over time by a factorisation of running sums, the strategy {named}."
+    )
+
+
+def _two_mechanisms(both: WindowsAndTotals) -> str:
+    """Return words for windows and totals that were measured apart."""
+    named = [
+        f"{one.saved_name} ({origin_of(one.sources)})" for one in (both.windows.inner, both.totals)
+    ]
+    return (
+        f"Two things were measured with noise of their own: what is known of each window at its "
+        f"end and later, with a part {1 - both.share} of the budget (strategy {named[0]}), and "
+        f"the total of all that has arrived, with a part {both.share} (strategy {named[1]}). Both "
+        f"parts together are the guarantee. Published numbers are their best linear unbiased "
+        f"estimates, by least squares of all measurements so far, with the exact covariance."
     )
 
 
@@ -145,6 +167,14 @@ def shares_noise(strategy: StreamStrategy) -> bool:
 
 
 def _noise(terms: Design) -> str:
+    if terms.strategy.facts.least_squares:
+        both = cast("LeastSquaresAsOf", terms.strategy).both
+        windows = replace(terms, strategy=both.windows)
+        totals = replace(terms, strategy=both.totals, law=both.law)
+        return " ".join(
+            _noise(of).replace("measurement", f"measurement {name}")
+            for name, of in (("of a window", windows), ("of a total", totals))
+        )
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
     unit = float(terms.law_unit)
     if isinstance(law, DiscreteLaplace):

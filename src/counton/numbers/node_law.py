@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
 
-from counton.base.distributions import Family
-from counton.base.errors import InvalidInput
+from counton.base.distributions import Family, NoiseDistribution
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
+    ZCDP,
     Calibration,
     Contribution,
     ExpiringDP,
     ExpiringZCDP,
     Guarantee,
+    PureDP,
     Sensitivity,
     calibrate,
 )
@@ -21,6 +25,9 @@ from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 from counton.strategies.strategy import check_law
+
+if TYPE_CHECKING:
+    from counton.strategies import WindowsAndTotals
 
 #: Below the first horizon, no level has more nodes than addresses. No release reads a node further
 #: beyond the last step's own nodes than the second number.
@@ -110,6 +117,11 @@ def calibration_of(
     """Return the same as `law_for`, but do not refuse noise whose sums could overflow."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
+    if strategy.facts.totals:
+        both = cast("WindowsAndTotals", strategy)
+        _check_totals(both, guarantee, contribution, shape)
+        of_windows = part_of(guarantee, 1 - both.share)
+        return calibration_of(both.windows, of_windows, contribution, shape, family)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
             raise InvalidInput(
@@ -126,6 +138,72 @@ def calibration_of(
     causal = strategy.facts.causal
     once = contribution.in_one_step and not strategy.facts.corrections
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
+
+
+def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
+    """Return a share of a guarantee; shares that add up to 1 add up to the guarantee.
+
+    >>> part_of(ZCDP("0.5"), Fraction(1, 10)), part_of(PureDP(1), Fraction(9, 10))
+    (ZCDP(rho=0.05), PureDP(epsilon=0.9))
+
+    Raises:
+        InvalidInput: a guarantee whose parts do not add up to it.
+    """
+    if isinstance(guarantee, PureDP):
+        return PureDP(guarantee.epsilon * share)
+    if isinstance(guarantee, ZCDP):
+        return ZCDP(guarantee.rho * share)
+    raise InvalidInput(
+        f"{guarantee} is not divided between windows and totals ({field('also_totals')}): give "
+        f"{field('epsilon')} alone, or {field('rho')}"
+    )
+
+
+def arriving(contribution: Contribution) -> Contribution:
+    """Return the change of totals of arrivals by one unit, which moves windows by a contribution.
+
+    An event is in one window, and in the total of one night. Events of a window may arrive on
+    several nights, and events of many windows on one, so a bound for each window is none here.
+
+    Raises:
+        InvalidInput: a unit's change over windows does not bound that over nights.
+    """
+    if contribution.relation == "add_remove" and contribution.pattern is None:
+        if contribution.most is not None:
+            return contribution.anywhere
+        if contribution.in_one_step:
+            return contribution
+    raise InvalidInput(
+        f"{field('also_totals')} protects single events, and users with at most so many events "
+        f"({field('most')}); here it is {contribution}: leave it out"
+    )
+
+
+def law_of_totals(
+    totals: StreamStrategy,
+    share: Fraction,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+) -> NoiseDistribution:
+    """Return the noise of a node of totals that have a share of the guarantee beside windows."""
+    return law_for(totals, part_of(guarantee, share), arriving(contribution), shape).law
+
+
+def _check_totals(
+    strategy: WindowsAndTotals,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+) -> None:
+    """Refuse totals with less noise than their share of the guarantee needs."""
+    told = strategy.totals, strategy.share, guarantee, contribution, shape
+    needed, law = law_of_totals(*told), strategy.law
+    if law.family != needed.family or law.variance < needed.variance * (1 - 1e-9):
+        raise InvalidInput(
+            f"totals have the noise {law!r}, and a share {strategy.share} of {guarantee} needs "
+            f"{needed!r}: the description was altered; restore it from a copy"
+        )
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:

@@ -40,6 +40,13 @@ def besides_noise(definition: Description) -> list[str]:
         window, unit = definition.window, definition.unit
         rows = definition.counting.late_rows(window, unit, ids=definition.ids)
         late = [definition.cut.provisional or rows]
+    if definition.cut.lags and definition.release == "both":
+        window = definition.window
+        late.append(
+            f"all numbers of a table are read together, so that each total is the sum of its "
+            f"{plural(window)}; the number of a final {window} still moves a little, by noise "
+            f"alone, when later totals tell more of it"
+        )
     if not definition.cells.named_beforehand:
         left = ["groups that were never large enough to be shown are left out, with their rows"]
     elif definition.drops:

@@ -239,11 +239,8 @@ class Description:
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of table columns about single windows: "window_".
-
-        It is empty for revised windows, where no column is about totals.
-        """
-        return "" if self.cut.lags else "window_"
+        """Prefix of the names of columns of single windows: empty if all columns are of windows."""
+        return "" if self.cut.lags and self.release == "windows" else "window_"
 
     @property
     def shows_cells(self) -> bool:

@@ -450,13 +450,10 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the numbers as they were known after one release (a night), for the steps and
-        groups here.
-        """
-        terms, numbers = revisions.design_at(night), self.numbers
+        """Return the newest versions as of a night, with the steps and groups shown here."""
+        (terms, values), numbers = revisions.read(night), self.numbers
         definition = replace(numbers.definition, strategy=terms.strategy)
-        newest = revisions.newest(night)
-        made = numbers.of(definition, terms, newest, numbers.level, shown=numbers.shown)
+        made = numbers.of(definition, terms, values, numbers.level, shown=numbers.shown)
         made = replace(made, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in)
         return made if numbers.chosen is None else made.only(None, numbers.chosen)
 

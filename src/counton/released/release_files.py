@@ -205,12 +205,22 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     """
     from counton.released.revisions import Revisions
 
-    newest: Any = release.design.strategy
-    terms: Any = replace(release.design, strategy=newest.windows)
+    strategy: Any = release.design.strategy
+    if not strategy.facts.totals:
+        strategy = strategy.windows
+    terms: Any = replace(release.design, strategy=strategy)
     groups = (len(release.definition.groups),) if release.definition.statistic.card.additive else ()
     cells = groups or release.design.shape
-    values = unpack(described["revisions"], (*cells, newest.windows.lags + 1))
-    return replace(release, revisions=Revisions(terms, values))
+    values = unpack(described["revisions"], (*cells, strategy.facts.versions))
+    found = replace(release, revisions=Revisions(terms, values))
+    if not strategy.facts.totals:
+        return found
+    made = (
+        Release(found)
+        ._at_night(Revisions(terms, values), len(values))
+        .only(release.shown_steps, release.chosen)
+    )
+    return replace(made, there=release.there)
 
 
 @contextmanager

@@ -25,8 +25,9 @@ from counton.base.windows import Windows, microseconds, parse_time
 from counton.numbers import Design
 from counton.numbers.formulas import CellSum, Formula, Term
 from counton.released.series import Series, local_times
-from counton.strategies import AsOf, WindowVersions
+from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 from counton.strategies.streams.window_versions import EveryVersion
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
 
 #: The time of a version's publication: the number of the night, or a day or moment by which it was
 #: published.
@@ -40,10 +41,11 @@ class Revisions:
     Attributes:
         design: the design of the stream.
         values: shape ``(nights, *cells, versions)``, in data units: for each night first the window
-            that ended then, and last the window that became final.
+            that ended then, and last the window that became final; behind these the total of all
+            arrivals, if totals are released beside windows.
     """
 
-    design: Design[WindowVersions]
+    design: Design[WindowVersions] | Design[WindowsAndTotals]
     values: NDArray[Any]
 
     def __post_init__(self) -> None:
@@ -51,8 +53,8 @@ class Revisions:
 
     @property
     def lags(self) -> int:
-        """Number of further windows that end before a window is final."""
-        return self.design.strategy.lags
+        """Number of further windows after which a window is final."""
+        return self.design.strategy.windows.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
         """Return the lag of each window's newest version as of a night, at most `lags`.
@@ -73,19 +75,31 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions as of a night, as a stream with one step per
-        window.
-        """
-        strategy = AsOf(self.design.strategy, night)
+        """Return the design of the newest versions, as of a night: one step per window."""
+        strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
+    def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
+        """Return the number of each window as of a night, shape ``(night, *cells)``, and its
+        design.
+
+        It is the newest version; with totals beside windows, that of all measurements together.
+        """
+        both = self.design.strategy
+        if not isinstance(both, WindowsAndTotals):
+            return self.design_at(night), self.newest(night)
+        strategy = LeastSquaresAsOf(both, night, self.design.law)
+        terms: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        unit = float(self.design.resolution)
+        parts = by_night(self.values[:night] / unit, self.lags)
+        found = strategy.estimates(*(one.reshape(night, -1) for one in parts))
+        return terms, found.reshape(self.values[:night, ..., 0].shape) * unit
+
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design of a stream in which each version is a step, so that their common noise is
-        known.
-        """
-        strategy = EveryVersion(self.design.strategy)
+        """The design of all versions, each as one step, which knows their common noise."""
+        strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
@@ -98,7 +112,7 @@ class Revisions:
         """Return all versions of a cell: shape ``(windows, versions)``, NaN if not released yet."""
         nights, versions = len(self.values), self.lags + 1
         found = np.full((nights, versions), np.nan)
-        of_cell = self.values.reshape(nights, -1, versions)[:, cell]
+        of_cell = self.values.reshape(nights, -1, self.values.shape[-1])[:, cell]
         for lag in range(min(versions, nights)):
             found[: nights - lag, lag] = of_cell[lag:, lag]
         return found
@@ -106,7 +120,7 @@ class Revisions:
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
         """Covariance of the noise of one window's versions by lag, in squared data units."""
-        strategy, lags = self.design.strategy, range(self.lags + 1)
+        strategy, lags = self.design.strategy.windows, range(self.lags + 1)
         between = [[strategy.lag_covariance(one, other) for other in lags] for one in lags]
         unit = float(self.design.law_unit) ** 2 * self.design.law.variance
         return np.array(between) * unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from counton.base import strategy_names as names
 from counton.base.columns import BETWEEN, list_in_words
@@ -21,7 +22,16 @@ from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
-from counton.strategies import AsOf, Independent, StreamStrategy, WindowVersions
+from counton.strategies import (
+    AsOf,
+    Independent,
+    StreamStrategy,
+    WindowVersions,
+)
+
+if TYPE_CHECKING:
+    from counton.strategies import WindowsAndTotals
+    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -549,6 +559,8 @@ def protected_in_words(definition: Description) -> str:
     if corrected := definition.strategy.facts.corrections:
         times = "once" if corrected == 1 else f"up to {corrected:,} times"
         said += f", and corrected or taken back {times}"
+    if definition.cut.lags and definition.release == "both":
+        said += ", and in the totals from the window on in which it arrives"
     if definition.statistic.card.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None
@@ -584,6 +596,12 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     >>> strategy_in_words(versions) == strategy_in_words(AsOf(versions, 8))
     True
     """
+    if strategy.facts.least_squares:
+        strategy = cast("LeastSquaresAsOf", strategy).both
+    if strategy.facts.totals:
+        both = cast("WindowsAndTotals", strategy)
+        parts = (strategy_in_words(one, noun) for one in (both.windows, both.totals))
+        return "; and totals, ".join(parts)
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
     stated, name = strategy.parameters, strategy.saved_name

@@ -21,7 +21,7 @@ from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import final_windows
 from counton.released.series import CellValues, local_times
-from counton.strategies import AsOf, WindowVersions
+from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 
 #: Most compared windows; earlier ones are left out.
 _MOST = 1_500
@@ -219,10 +219,9 @@ def _of_final_windows(design: Design) -> tuple[Design, int | None]:
     final.
     """
     strategy: Any = design.strategy
-    if isinstance(strategy, AsOf):
-        strategy = strategy.windows
-    if not isinstance(strategy, WindowVersions):
+    if not isinstance(strategy, AsOf | WindowsAndTotals | WindowVersions):
         return design, strategy.horizon
+    strategy = strategy.windows
     return replace(design, strategy=strategy), strategy.horizon - strategy.lags
 
 
@@ -313,7 +312,8 @@ def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.fl
 
     The covariance of two windows follows from the variances of sums over ranges of windows.
     """
-    if design.strategy.facts.workload == "windows":
+    facts = design.strategy.facts
+    if facts.workload == "windows" and not facts.least_squares:
         return np.asarray(design.window_std(steps - 1, steps) ** 2)
     edges = np.concatenate([[steps[0] - 1], steps])
     first, second = np.meshgrid(edges, edges, indexing="ij")

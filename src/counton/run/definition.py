@@ -254,7 +254,7 @@ class Definition(Description):
 
         ``sums`` has shape ``(steps, groups * places)``. If windows are revised, it has the rows
         that `counton.run.changes.Intake.inputs` returns, and the result has a last axis of
-        versions.
+        versions, and then their sum if totals stand beside them.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -264,6 +264,8 @@ class Definition(Description):
         if not self.cut.lags:
             return found
         by_step = found.reshape(-1, self.cut.lags + 1, *found.shape[1:])
+        if self.strategy.facts.totals:  # all that arrived, behind the versions
+            by_step = np.concatenate([by_step, by_step.sum(axis=1, keepdims=True)], axis=1)
         return np.moveaxis(by_step, 1, -1)
 
     @property

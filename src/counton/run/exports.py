@@ -141,7 +141,9 @@ def publish_new(
         description = description_of(design, definition, shown.level, own)
         begun = published.begin(connection, shown, source.step, description, software())
         if revised and source.step > begun.step:  # readers see the windows as of one night
-            kept_until = max(begun.step - definition.cut.lags, 0)
+            # With totals beside them, all windows are read anew.
+            closed = 0 if definition.release == "both" else begun.step - definition.cut.lags
+            kept_until = max(closed, 0)
             left = published.take_back(connection, begun, kept_until)
             _publish_rows(
                 source, definition, _OneTransaction(connection), left, shown.level, readings

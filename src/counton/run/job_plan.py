@@ -33,7 +33,12 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
-from counton.run.revised_plan import PlannedDelay, planned_delays
+from counton.run.revised_plan import (
+    PlannedDelay,
+    PlannedTotals,
+    planned_delays,
+    planned_totals,
+)
 from counton.run.settlement import SettledJob, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
@@ -96,6 +101,7 @@ class PlannedJob:
         spend: its entry in the ledger of its state.
         shown: what the job shows of its statistic.
         delays: for revised windows: the cost of the job's delay, and of shorter and longer ones.
+        totals: errors of totals beside revised windows; None: there are none.
     """
 
     name: str
@@ -109,6 +115,7 @@ class PlannedJob:
     spend: Spend
     shown: View
     delays: tuple[PlannedDelay, ...] = ()
+    totals: PlannedTotals | None = None
 
     @property
     def bound_note(self) -> str | None:
@@ -183,6 +190,7 @@ class PlannedJob:
             "state": self.state,
             "ledger": self.ledger,
             **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
+            **({} if self.totals is None else {"totals": self.totals.to_dict()}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
                 {
@@ -443,6 +451,9 @@ def _plan_of(
         delays=planned_delays(definition, design_of(definition, definition.shape))
         if definition.cut.lags
         else (),
+        totals=planned_totals(definition, design_of(definition, definition.shape))
+        if definition.strategy.facts.totals
+        else None,
     )
 
 

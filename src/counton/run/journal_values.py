@@ -185,15 +185,14 @@ def _newest_versions(
     """Read revised windows: the newest version of each, and all versions published so far."""
     from counton.released.revisions import Revisions
 
-    releases, versions = stream.releases(), definition.cut.lags + 1
+    releases, versions = stream.releases(), stream.design.strategy.facts.versions
     values = np.asarray(releases.values)
     if definition.statistic.card.additive:  # cells without a name are not shown
         values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
-    night = len(values)
     revisions = Revisions(cast("Any", stream.design), values)
-    terms = revisions.design_at(night)
+    terms, numbers = revisions.read(len(values))
     definition = replace(definition, strategy=terms.strategy)
-    found = ReleasedNumbers.of(definition, terms, revisions.newest(night), level, shown=shown)
+    found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown)
     return replace(found, revisions=revisions)
 
 

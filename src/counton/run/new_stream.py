@@ -20,7 +20,7 @@ from counton.job.job import Job, require_guarantee
 from counton.job.own_strategies import own_strategy
 from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import DECLARED, ROOM, Cells, Discovery, counters_of
-from counton.numbers.node_law import law_for
+from counton.numbers.node_law import arriving, law_for, law_of_totals, part_of
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
 from counton.released.periods import begun_anew
@@ -32,10 +32,17 @@ from counton.statistics.by_group import for_people, inner_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
-from counton.strategies import Expiring, KAry, Metric, StreamStrategy, WindowVersions
+from counton.strategies import (
+    Expiring,
+    KAry,
+    Metric,
+    StreamStrategy,
+    WindowVersions,
+)
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
+    from counton.strategies import WindowsAndTotals
     from counton.strategies.strategy import ReleaseForm
 
 
@@ -110,9 +117,14 @@ def _definition_of(asked: StreamRequest) -> Definition:
             )
         groups = None if asked.groups is None else len(asked.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
-        strategy = _strategy(asked, steps, promised, contribution, shape)
+        share = Fraction(record.get("also_totals", 0))
+        of_windows = part_of(promised, 1 - share) if share else promised
+        strategy = _strategy(asked, steps, of_windows, contribution, shape)
         if cut.lags:
             strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
+        if share:
+            assert isinstance(strategy, WindowVersions)
+            strategy = with_totals(strategy, share, promised, contribution, shape)
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -140,6 +152,28 @@ def _definition_of(asked: StreamRequest) -> Definition:
         contribution=contribution,
         strategy=strategy,
     )
+
+
+def with_totals(
+    windows: WindowVersions,
+    share: Fraction,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+) -> WindowsAndTotals:
+    """Return revised windows with the best totals beside them, for a share of the guarantee."""
+    from counton.planning.planner import ranked_designs
+    from counton.strategies import WindowsAndTotals
+
+    found, _ = ranked_designs(
+        windows.horizon,
+        part_of(guarantee, share),
+        contribution=arriving(contribution),
+        shape=shape,
+    )
+    totals = found[0][0].strategy
+    law = law_of_totals(totals, share, guarantee, contribution, shape)
+    return WindowsAndTotals(windows, totals, share, law)
 
 
 def _enough(asked: StreamRequest) -> Guarantee:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -13,11 +14,13 @@ from counton.base.errors import InvalidInput
 from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.numbers.design import design_for
-from counton.numbers.node_law import law_for
-from counton.strategies import AsOf, WindowVersions, noise_variance
+from counton.numbers.node_law import law_for, part_of
+from counton.strategies import AsOf, WindowsAndTotals, WindowVersions, noise_variance
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
+    from counton.privacy import Guarantee
     from counton.run.definition import Definition
     from counton.strategies import Metric
 
@@ -50,13 +53,79 @@ class PlannedDelay(NamedTuple):
     year: float | None
 
 
+class PlannedTotals(NamedTuple):
+    """Standard deviations of windows, and of totals beside them, on a last night; in data units.
+
+    Attributes:
+        share: the part of the budget that totals have.
+        windows: number of windows.
+        final: of a final window.
+        week, year: of all final windows of a week, and of a year; None: there are fewer.
+        total: of all windows together.
+        alone: the same four numbers if windows have the whole budget, and nothing stands beside.
+    """
+
+    share: Fraction
+    windows: int
+    final: float
+    week: float | None
+    year: float | None
+    total: float
+    alone: tuple[float, float | None, float | None, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the errors as JSON values."""
+        return {**self._asdict(), "share": float(self.share), "alone": list(self.alone)}
+
+
+def windows_of(terms: Design) -> WindowVersions:
+    """Return the strategy of a design's revised windows, without what stands beside them."""
+    strategy: Any = terms.strategy
+    found: WindowVersions = strategy.windows
+    return found
+
+
+def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | None:
+    """Return the errors of windows and totals on the last night; None: there are no totals beside.
+
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define, design_of
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=64, revise="7d", rho=0.5, also_totals=0.1)
+    >>> definition = define(job)
+    >>> found = planned_totals(definition, design_of(definition, ()))
+    >>> round(found.final, 2), round(found.week, 2), round(found.total, 2)
+    (1.66, 3.82, 6.19)
+    >>> round(found.alone[0], 2), round(found.alone[1], 2), round(found.alone[3], 2)
+    (1.62, 4.27, 12.81)
+    """
+    both = terms.strategy
+    if not isinstance(both, WindowsAndTotals):
+        return None
+    last, lags = both.horizon, both.windows.lags
+    kept = _terms_of(definition, terms, terms.guarantee, lags, 0)
+    together = replace(terms, strategy=LeastSquaresAsOf(both, last, terms.law))
+    apart = replace(kept, strategy=AsOf(WindowVersions(last, windows_of(kept).inner), last))
+    days = [round(length / days_in(definition.cut.every)) for length in (7, 365)]
+
+    def stds(of: Design) -> tuple[float, float | None, float | None, float]:
+        def std(windows: int, until: int) -> float:
+            return float(of.window_std(until - windows, until))
+
+        final = max(last - lags, 1)
+        week, year = (std(many, final) if 1 < many <= final else None for many in days)
+        return std(1, final), week, year, std(last, last)
+
+    return PlannedTotals(both.share, last, *stds(together), stds(apart))
+
+
 def newest_at(terms: Design, lags: int) -> Design:
     """Return the design by which the versions of one window are planned: at step ``lags + 1`` all
     of them are published.
 
     A stream of fewer steps is planned with the noise of a stream of ``lags + 1`` steps.
     """
-    strategy: Any = terms.strategy
+    strategy = windows_of(terms)
     if strategy.horizon <= lags:
         strategy = WindowVersions(lags + 1, strategy.inner, strategy.corrections)
     return replace(terms, strategy=AsOf(strategy, lags + 1))
@@ -65,8 +134,8 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Return half-widths of a cell in the given versions of a window; versions count from 1."""
-    strategy = cast("WindowVersions", terms.strategy)
+    """Return half-widths of a cell in some versions of a window, from 1 on."""
+    strategy = windows_of(terms)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)
     return tuple(at.window_halfwidths(steps - 1, steps, level).tolist())
@@ -74,7 +143,7 @@ def halfwidths_of_versions(
 
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
     """Return half-widths of the first version and of the final one, by name."""
-    last = cast("WindowVersions", terms.strategy).lags + 1
+    last = windows_of(terms).lags + 1
     first, final = halfwidths_of_versions(terms, (1, last), level)
     return {FIRST: (first,), FINAL: (final,)}
 
@@ -101,23 +170,28 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     """
     if not definition.statistic.card.additive:
         return ()
+    guarantee = terms.guarantee
+    if isinstance(terms.strategy, WindowsAndTotals):
+        guarantee = part_of(guarantee, 1 - terms.strategy.share)
     lags, often = definition.cut.lags, definition.corrections
     others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
     found = []
     for each in sorted({(max(lags // 2, 1), often), (lags, often), (2 * lags, often)} | others):
-        of = terms if each == (lags, often) else _terms_of(definition, terms, *each)
+        of = terms if each == (lags, often) else _terms_of(definition, terms, guarantee, *each)
         found.append(_delay(of, *each, definition.cut.every))
     return tuple(found)
 
 
-def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int) -> Design:
-    """Return the best design for another delay or another number of corrections."""
+def _terms_of(
+    definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
+) -> Design:
+    """Return the best design of windows alone for a guarantee, a delay and some corrections."""
     from counton.planning.planner import plan_stream
 
     metric = cast("Metric", definition.metric)
     ranked = plan_stream(
         lags + 1,
-        terms.guarantee,
+        guarantee,
         metric=metric,
         contribution=terms.contribution,
         shape=terms.shape,
@@ -127,7 +201,7 @@ def _terms_of(definition: Definition, terms: Design, lags: int, corrections: int
     if corrections:
         best = min(ranked.choices, key=lambda one: error_with_corrections(one, corrections, metric))
     windows = WindowVersions(lags + 1, best.strategy, corrections)
-    return design_for(windows, terms.guarantee, terms.contribution, terms.shape)
+    return design_for(windows, guarantee, terms.contribution, terms.shape)
 
 
 def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:

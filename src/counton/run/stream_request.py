@@ -130,6 +130,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
         "spare": job.groups.spare or 0,
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
+        "also_totals": None if job.times.also_totals is None else share_of_totals(job),
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
     return replace(asked, record=stated)
@@ -140,6 +141,14 @@ def growth_of(job: Job) -> str:
     default.
     """
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
+
+
+def share_of_totals(job: Job) -> str | None:
+    """Return the part of the budget that totals have beside revised windows, as exact text."""
+    from counton.strategies.streams.windows_and_totals import checked_share
+
+    share = job.times.also_totals
+    return None if share is None else str(checked_share(share))
 
 
 def check_words(job: Job, *, once: bool, known: bool = False) -> None:
@@ -186,6 +195,8 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
                     f"{asked} needs {field('id')}, the column that says which row another one "
                     f"corrects; give it"
                 )
+    if job.times.also_totals is not None and not known:
+        refuse(job, EXCLUDED["also_totals"], field("also_totals", job.times.also_totals))
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)
@@ -490,7 +501,10 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
     """
     if cut.lags:
         _check_users_of_windows(job, statistic, per, cut)
-        return "windows"
+        if job.times.also_totals is None:
+            return "windows"
+        _check_totals_beside(job, statistic, cut)
+        return "both"
     every = period_anew(inner_of(statistic), per)
     anew = every is not None
     if isinstance(every, str) and cut.timed:
@@ -501,6 +515,23 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
             f"({field('per')}) of whole windows, as in reach, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
+
+
+def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
+    """Refuse totals beside revised windows that have no sums, or no number that fits."""
+    from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
+
+    asked = field("also_totals", job.times.also_totals)
+    if not statistic.card.additive:
+        raise InvalidInput(
+            f"{asked} adds windows up, which counts and sums do and a "
+            f"{statements.name_of(job.what)} does not; leave it out"
+        )
+    if job.times.steps is None or cut.steps > MOST_WINDOWS:
+        raise InvalidInput(
+            f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}: the noise of totals grows "
+            f"with the number of windows, and all are read together; give it"
+        )
 
 
 def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:

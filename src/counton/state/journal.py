@@ -158,8 +158,8 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
     ((2, 3), (-1,))
     """
-    open_ended = "counters" in terms or "statistic" in terms
-    open_ended = open_ended or terms["strategy"]["strategy"] == "WindowVersions"
+    several = terms["strategy"]["strategy"] in ("WindowVersions", "WindowsAndTotals")
+    open_ended = "counters" in terms or "statistic" in terms or several
     return (-1,) if open_ended else tuple(terms["shape"])
 
 

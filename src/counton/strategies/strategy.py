@@ -231,8 +231,10 @@ class StrategyFacts:
             another way. No stream can start with it.
         corrections: most times that a unit may replace its rows by others; the stated
             sensitivities include all of these.
-        versions: number of recent windows that a running stream releases at each step, each in its
-            current version; 1: the step's own number only.
+        versions: number of values of a cell that a running stream releases at each step: the
+            current versions of recent windows; 1: the step's own number only.
+        totals: True if the last of these values is the total of all items so far.
+        least_squares: True if a number is read from all releases with real weights.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -255,6 +257,8 @@ class StrategyFacts:
     versions: int = 1
     corrections: int = 0
     reads_another: bool = False
+    totals: bool = False
+    least_squares: bool = False
 
 
 class StreamStrategy(Strategy):
@@ -445,6 +449,10 @@ class StreamStrategy(Strategy):
         """Largest change of a release by rounding: half a unit, or 0 if all values are integers."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
+    def _own_law(self, level: int) -> NoiseDistribution | None:
+        """Return the law of a level's nodes that the strategy itself states, for `node_law`."""
+        return None
+
     def _check_law(self, law: NoiseDistribution) -> None:
         """Refuse noise so wide that sums may leave int64.
 
@@ -541,7 +549,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
         InvalidInput: noise too wide for its samplers.
     """
     if not isinstance(strategy, EndlessStrategy):
-        return base
+        return (strategy._own_law(level) if strategy.facts.totals else None) or base
     factor = node_factor(strategy, level)
     if isinstance(base, DiscreteLaplace):
         return DiscreteLaplace(base.scale * factor)

@@ -238,6 +238,11 @@ class WindowVersions(StreamStrategy):
             some[:, place] = field.run(level, range(start + inside.start, start + inside.stop))
         return found
 
+    @property
+    def windows(self) -> WindowVersions:
+        """The windows themselves; a strategy that releases more beside them names them so too."""
+        return self
+
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that a row enters if it arrives by the end of its own window.
 

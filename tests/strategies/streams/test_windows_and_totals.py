@@ -1,0 +1,190 @@
+"""Windows and totals read together: against plain least squares, and intervals against draws."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP, PureDP
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise
+from counton.numbers import Design
+from counton.numbers.node_law import calibration_of
+from counton.privacy import Contribution
+from counton.run.new_stream import with_totals
+from counton.strategies import (
+    Binary,
+    KAry,
+    StreamStrategy,
+    WindowsAndTotals,
+    WindowVersions,
+    matrices,
+    strategy_from_dict,
+)
+from counton.strategies.strategy import step_reader_of
+from counton.strategies.streams.square_root import SqrtToeplitz
+from counton.strategies.streams.window_versions import EveryVersion
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
+
+GAUSS, WIDE = DiscreteGaussian(Fraction(900)), DiscreteGaussian(Fraction(8100))
+
+
+def measured(both: WindowsAndTotals, night: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What nodes measure of the rows by window and lag, what versions read, and which exist.
+
+    Rows are those that have arrived by the night; nodes that only later rows enter are left out.
+    """
+    lags = both.windows.lags
+    cells = [(w, lag) for w in range(1, night + 1) for lag in range(lags + 1) if w + lag <= night]
+    versions = np.array([[w == v and low <= lag for v, low in cells] for w, lag in cells], float)
+    totals = np.array([[v + low <= t for v, low in cells] for t in range(1, night + 1)], float)
+    return versions, totals, np.array(cells)
+
+
+@pytest.mark.parametrize("night", [1, 2, 5])
+@pytest.mark.parametrize("totals", [KAry(5, 2, subtraction=False), SqrtToeplitz(5)], ids=str)
+def test_it_is_the_best_linear_estimate_of_all_numbers(night: int, totals: StreamStrategy) -> None:
+    """Generalised least squares of every version and every total, written out."""
+    windows = WindowVersions(5, Binary(3))
+    both = WindowsAndTotals(windows, totals, "1/4", WIDE)
+    found = LeastSquaresAsOf(both, night, GAUSS)
+    versions, sums, cells = measured(both, night)
+    of_versions = np.zeros((len(cells),) * 2)
+    for i, (w, lag) in enumerate(cells):
+        for j, (v, other) in enumerate(cells):
+            if w == v:
+                of_versions[i, j] = windows.lag_covariance(int(lag), int(other)) * 900
+    reads = np.asarray(matrices(totals)[0], float)[:night]
+    of_totals = reads @ reads.T * 8100 / 4.0**totals.facts.lattice_bits
+    design = np.vstack([versions, sums])
+    noise = np.block(
+        [
+            [of_versions, np.zeros((len(cells), night))],
+            [np.zeros((night, len(cells))), of_totals],
+        ]
+    )
+    weights = np.linalg.inv(noise)
+    covariance = np.linalg.inv(design.T @ weights @ design)
+    up_to = np.array([[w <= until for w, _ in cells] for until in range(1, night + 1)], float)
+    right = up_to @ covariance @ up_to.T
+    steps = np.arange(1, night + 1)
+    unit = 900.0
+    assert np.allclose(found.variance(steps, 0) * unit, np.diag(right))
+    if night > 1:
+        apart = right[-1, -1] + right[0, 0] - 2 * right[0, -1]
+        assert found.variance([night], [1]) * unit == pytest.approx(apart)
+        weight = np.arange(1.0, night + 1)
+        summed = found._summed_variance(steps, weight) * unit
+        assert summed == pytest.approx(weight @ right @ weight)
+    # Numbers as nights release them: all versions by lag, and the total.
+    y = np.random.default_rng(3).normal(size=len(design)) * 100
+    nights = np.zeros((night, 1, windows.lags + 2))
+    for (w, lag), one in zip(cells, y, strict=False):
+        nights[w + lag - 1, 0, lag] = one
+    nights[:, 0, -1] = y[len(cells) :]
+    mine = found.estimates(*by_night(nights, windows.lags))[:, 0]
+    best = up_to @ covariance @ design.T @ weights @ y
+    assert np.allclose(np.cumsum(mine), best, atol=2.0**-9)
+
+
+def test_a_night_releases_versions_and_the_total() -> None:
+    windows, totals = WindowVersions(6, Binary(3)), SqrtToeplitz(6)
+    both, field = WindowsAndTotals(windows, totals, "1/4", WIDE), HashedNoise((2,), spread=10_000)
+    found = step_reader_of(both, field).noise(range(1, 7))
+    assert found.shape == (6, 2, 4)
+    assert (found[..., :3] == windows.night_noise(field, range(1, 7)) << 10).all()
+    top = both._first_level
+
+    class Above:
+        shape = (2,)
+
+        @staticmethod
+        def run(level: int, nodes: range) -> np.ndarray:
+            return field.run(level + top, nodes)
+
+    assert (found[..., 3] == totals.noise(Above(), range(1, 7))).all()
+    assert top not in {node.level for step in range(1, 7) for node in windows.row(step)}
+
+
+@pytest.mark.parametrize("both", WindowsAndTotals.examples(9), ids=str)
+def test_a_row_enters_its_window_and_one_night(both: WindowsAndTotals) -> None:
+    for window in range(1, 10):
+        for lag in range(both.windows.lags + 1):
+            entered = both.lag_column(window, lag)
+            own = {node for node in entered if node.level < both._first_level}
+            assert own == set(both.windows.lag_column(window, lag))
+            night = window + lag
+            later = both._of_totals(both.totals.column(night)) if night <= 9 else ()
+            assert set(entered) - own == set(later)
+    assert strategy_from_dict(both.to_dict()) == both
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
+def test_shares_of_the_budget_add_up_to_it(guarantee: PureDP | ZCDP) -> None:
+    one, share = Contribution.add_remove(), Fraction(3, 10)
+    windows = WindowVersions(9, KAry(3, 3))
+    both = with_totals(windows, share, guarantee, one, ())
+    law = calibration_of(both, guarantee, one).law
+    lost = []
+    for part, own in ((windows, law), (both.totals, both.law)):
+        bits = part.facts.lattice_bits
+        if isinstance(own, DiscreteLaplace):
+            lost.append(part.l1_sensitivity() * 2**bits / own.scale)
+        else:
+            lost.append(part.squared_sensitivity() * 4**bits / (2 * own.sigma_squared))
+    promised = guarantee.epsilon if isinstance(guarantee, PureDP) else guarantee.rho
+    assert lost == [promised * (1 - share), promised * share]
+    narrow = type(both.law)(
+        (both.law.scale if isinstance(both.law, DiscreteLaplace) else both.law.sigma_squared) / 2
+    )
+    wrong = WindowsAndTotals(windows, both.totals, share, narrow)
+    with pytest.raises(InvalidInput, match="the description was altered"):
+        calibration_of(wrong, guarantee, one)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.05")], ids=str)
+def test_intervals_hold_as_often_as_they_say(guarantee: PureDP | ZCDP) -> None:
+    """Noise of 4,000 cells under a fixed key: 95% intervals hold, and narrower ones do not."""
+    one, night = Contribution.add_remove(), 24
+    both = with_totals(WindowVersions(30, KAry(3, 4)), Fraction(1, 5), guarantee, one, (4000,))
+    law = calibration_of(both, guarantee, one, (4000,)).law
+    terms = Design(
+        guarantee=guarantee, contribution=one, shape=(4000,), law=law, strategy=both, name="t"
+    )
+    field = terms.noise_field(chosen_key())
+    read = LeastSquaresAsOf(both, night, law)
+    noise = np.cumsum(read.noise(field, range(1, night + 1)), axis=0) * 2.0**-10
+    noise = np.concatenate([np.zeros((1, 4000)), noise])
+    of = Design(
+        guarantee=guarantee, contribution=one, shape=(4000,), law=law, strategy=read, name="t"
+    )
+    for start, stop in ((0, night), (0, 9), (10, 17), (4, 5), (night - 1, night)):
+        apart = np.abs(noise[stop] - noise[start])
+        half = float(of.window_halfwidths(start, stop))
+        inside = float((apart <= half).mean())
+        most = 0.98 if isinstance(guarantee, PureDP) else 0.97  # half a count wider
+        assert 0.943 <= inside <= most, (start, stop, inside)
+        assert float((apart <= 0.85 * half).mean()) < 0.943 or isinstance(guarantee, PureDP)
+        spread = float((noise[stop] - noise[start]).std())
+        assert spread == pytest.approx(float(of.window_std(start, stop)), rel=0.05)
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    windows = WindowVersions(9, Binary(3))
+    for (of, totals), why in (
+        ((WindowVersions(9, Binary(3), 1), Binary(9)), "without corrections"),
+        ((windows, Binary(8)), "serves 8 steps"),
+        ((WindowVersions(2000, Binary(3)), Binary(2000)), "at most 1,024"),
+        ((windows, windows), "a strategy of totals"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            WindowsAndTotals(of, totals, "1/4", WIDE)
+    with pytest.raises(InvalidInput, match="above 0 and below 1"):
+        WindowsAndTotals(windows, Binary(9), 1, WIDE)
+    with pytest.raises(InvalidInput, match="by least squares"):
+        LeastSquaresAsOf(WindowsAndTotals(windows, Binary(9), "1/4", WIDE), 3, GAUSS).row(1)
+    assert EveryVersion(windows).horizon == 27
