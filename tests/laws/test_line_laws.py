@@ -17,8 +17,7 @@ from counton.laws import check_line_strategy
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.line_catalogue import NAMES, build
-from counton.strategies.lines.line_description import KINDS
-from counton.strategies.lines.line_strategy import LATTICE_BITS
+from counton.strategies.lines.line_strategy import KINDS, LATTICE_BITS
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 

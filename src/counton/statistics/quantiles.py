@@ -47,7 +47,7 @@ from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, St
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time, serves
-from counton.strategies.lines.line_description import line_strategy_from_dict
+from counton.strategies.lines.line_strategy import line_strategy_from_dict
 from counton.strategies.strategy import Norm
 
 _MOST_CELLS = 2**16

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from counton.strategies.lines.grid import Grid as Grid
     from counton.strategies.lines.haar import Haar as Haar
     from counton.strategies.lines.hats import Hats as Hats
-    from counton.strategies.lines.line_description import (
-        line_strategy_from_dict as line_strategy_from_dict,
-    )
     from counton.strategies.lines.line_square_root import SquareRoot as SquareRoot
     from counton.strategies.lines.line_strategy import LineStrategy as LineStrategy
+    from counton.strategies.lines.line_strategy import (
+        line_strategy_from_dict as line_strategy_from_dict,
+    )
     from counton.strategies.lines.nodes import Nodes as Nodes
     from counton.strategies.lines.optimal import gaussian_bound as gaussian_bound
     from counton.strategies.lines.optimal import optimal_gaussian as optimal_gaussian

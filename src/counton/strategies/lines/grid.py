@@ -22,8 +22,12 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.lines.line_description import line_strategy_from_dict
-from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy, rounded_sums
+from counton.strategies.lines.line_strategy import (
+    LATTICE_BITS,
+    LineStrategy,
+    line_strategy_from_dict,
+    rounded_sums,
+)
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import Workload
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy

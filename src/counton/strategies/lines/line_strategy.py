@@ -9,7 +9,8 @@ mathematics: no randomness, no data, no privacy. `counton.laws` holds their laws
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
 from counton.base.exact import check_integer, quote
-from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
+from counton.strategies.strategy import NodeNoise, Norm, TableStrategy, built_from, stated_kind
 
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
@@ -203,3 +204,24 @@ def check_name(given: object) -> str:
     if isinstance(given, str) and is_text(given):
         return given
     raise InvalidInput(f"name is {quote(given)}; give a text")
+
+
+#: Names of strategies for lines in descriptions.
+KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
+
+
+def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
+    """Rebuild a strategy for lines from a description that its ``to_dict`` made.
+
+    Only the class of that strategy is loaded.
+
+    Raises:
+        InvalidInput: an unknown class, or missing or wrong parameters.
+
+    >>> from counton.strategies.lines import Haar
+    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
+    True
+    """
+    named = stated_kind(description, KINDS, " for lines")
+    kind: type[LineStrategy] = getattr(import_module("counton.strategies.lines"), named)
+    return built_from(kind, description)
