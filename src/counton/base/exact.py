@@ -32,7 +32,7 @@ _LONGEST_TEXT = 1000
 
 
 def shorten(value: object) -> str:
-    """Return the beginning of a number's or a text's text, for messages.
+    """Return the beginning of a text, or of a number as text, for messages.
 
     Any other value is named by its type alone: if arguments are swapped, it is private rows.
 

@@ -45,7 +45,7 @@ def _whole() -> typer.Typer:
 
 
 def _with(*names: str) -> typer.Typer:
-    """Return the typer application with the named commands; all without names."""
+    """Return the typer application with the named commands; with all commands if none is named."""
     found = typer.Typer(
         name="counton",
         cls=Commands,

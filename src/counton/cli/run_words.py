@@ -123,7 +123,7 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
     """Return words on the options that would let late rows count in their own windows.
 
     Args:
-        definition: definition of their stream.
+        definition: definition of the stream of these rows.
         windows: number of windows within which 19 of 20 of the late rows came.
         waits: True if windows wait for late rows (a watermark), but not long enough.
     """

@@ -360,11 +360,10 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the columns in which a missing value makes a row be left out, if the job skips such
-    rows.
+    """Return the columns in which a missing value leaves a row out, if the job skips such rows.
 
-    The column of groups is not among them if rows of undeclared groups are counted or dropped, and
-    no column of labels is: a row without a label is in no cell.
+    Columns of labels are not among them, since a row without a label is in no cell. The column of
+    groups is not among them either, if rows of undeclared groups are counted or dropped.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts

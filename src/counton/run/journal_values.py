@@ -75,7 +75,7 @@ def shown_by(job: Job) -> View:
 
 
 def shown_of(told: Mapping[str, Any]) -> View:
-    """Return what to show of a statistic, from options by name."""
+    """Return the selection of a statistic's numbers to show, from the options of a job by name."""
     from counton.released.read_options import View
 
     ask: tuple[Any, ...] | None = None  # shares, words, or sets of nodes

@@ -317,7 +317,7 @@ def _best(
         whole: only strategies whose noise is a sum of draws from one distribution.
         periods: first and last step of each period. With periods, the strategy with the least error
             in the sums of the periods is chosen; without, the one with the least error in the
-            totals. For short periods that is independent noise for each step.
+            totals. For short periods the chosen strategy has independent noise in each step.
         corrections: for revised windows: largest number of corrections of a row; the noise grows
             with it.
 

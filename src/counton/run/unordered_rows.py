@@ -241,7 +241,8 @@ class AddedRows(ReadRows):
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Leave out labels without a counted row, and renumber the cells of the others.
+        """Leave out labels (names of found groups) of which no row counts, and renumber the cells
+        of the others.
 
         Return the sums, the chosen rows, the number of known labels, and the new ones.
 

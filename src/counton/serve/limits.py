@@ -80,14 +80,16 @@ class Rooms:
         self._batch, self._held = batch, Counter[str]()
 
     def take(self, sender: Sender, size: int) -> bool:
-        """Reserve ``size`` bytes of a sender's part; return False if not enough are free."""
+        """Reserve ``size`` bytes of the memory that a sender may fill; return False if not enough
+        are free.
+        """
         if self._held[sender.id] + size > self._batch * max(1.0, _AT_ONCE / sender.number):
             return False
         self._held[sender.id] += size
         return True
 
     def give(self, sender: Sender, size: int) -> None:
-        """Release ``size`` reserved bytes of a sender's part."""
+        """Release ``size`` reserved bytes of the memory that a sender may fill."""
         self._held[sender.id] -= size
         if not self._held[sender.id]:
             del self._held[sender.id]

@@ -78,7 +78,7 @@ class DatabaseAddress(NamedTuple):
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
-        """Return connections whose transactions wait up to this many seconds for locks.
+        """Return connections whose transactions wait up to ``timeout_seconds`` for locks.
 
         Args:
             options: settings of the server's session.

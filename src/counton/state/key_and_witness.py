@@ -307,7 +307,8 @@ class Mark(NamedTuple):
 
     Attributes:
         key: fingerprint of its key.
-        writer: number of the process that opened it last for writing; each opening counts one up.
+        writer: number of the process that opened it last for writing; the number grows with each
+            opening.
         forgotten: number of requests to forget people that it has carried out.
     """
 
