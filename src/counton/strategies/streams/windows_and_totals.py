@@ -118,16 +118,12 @@ class WindowsAndTotals(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowsAndTotals]:
-        """Return trees beside trees, and a square root beside a tree."""
+        """Return trees beside trees, with one lattice for both parts."""
         from counton.strategies.streams.kary import KAry
-        from counton.strategies.streams.square_root import SqrtToeplitz
 
         tree = WindowVersions(min(horizon, MOST_WINDOWS), KAry(3, 3, subtraction=True))
         law = DiscreteLaplace(Fraction(9))
-        return (
-            cls(tree, KAry(tree.horizon, 2), "1/4", law),
-            cls(tree, SqrtToeplitz(tree.horizon), "1/10", law),
-        )
+        return tuple(cls(tree, KAry(tree.horizon, arity), "1/4", law) for arity in (2, 3))
 
     @property
     @override
