@@ -61,7 +61,11 @@ def test_wrong_values_change_nothing() -> None:
     )
     running.release_batch([3, 4])
     saved = running.checkpoint()
-    for wrong, why in (([3, np.nan], "finite"), ([3], "number is 2"), ([[3], [4]], "one number")):
+    for wrong, why in (
+        ([3, np.nan], "finite"),
+        ([3], "number is 2"),
+        ([[3], [4]], "flat list of numbers"),
+    ):
         with pytest.raises(InvalidInput, match=why):
             running.release_batch(wrong)
     assert running.checkpoint() == saved

@@ -179,7 +179,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="for users who count anew in each period"):
+        with pytest.raises(InvalidInput, match="for users who count again in each period"):
             run(job(tmp_path, **changed, release="periods"))
 
 

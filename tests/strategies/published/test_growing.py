@@ -95,7 +95,7 @@ def test_noise_beyond_its_sums_is_refused() -> None:
     cascade = GrowingCascade(3, fraction_bits=16)
     narrow, wide = (DiscreteGaussian(Fraction(2**power)) for power in (76, 77))
     check_law(cascade, narrow)
-    with pytest.raises(InvalidInput, match=r"at most 2\.749e\+11 fit"):
+    with pytest.raises(InvalidInput, match=r"hold at most 2\.749e\+11"):
         check_law(cascade, wide)
 
 
