@@ -903,7 +903,8 @@ class ReleasedNumbers:
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
-        """Return the columns of requested sums of cells, with a row for each step and request.
+        """Return table columns of the sums of cells that were requested, with a row for each step
+        and request.
 
         Args:
             ask: names of cells, or sets of nodes whose cuts are requested.

@@ -300,8 +300,8 @@ def inspect(
         state: see `release`.
         guarantee: guarantee of the answer.
         epsilon, delta, rho: numbers of the guarantee instead.
-        share: part of the users (or values): the answer is a bound that this part keeps to. Of
-            several shares the largest that the cells can resolve is suggested.
+        share: part of the users (or values) that the bound in the answer should cover. Of several
+            shares, the largest for which the cells show a bound is suggested.
         at_most: the largest number of events that has a cell below "all larger ones".
         bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.

@@ -195,7 +195,7 @@ def commit(
     Args:
         progress: receives the run's progress.
         also: function that writes more into the transaction; its exception undoes everything. It is
-            called once, also if no number changes, but only in a run that adds unordered new events
+            called once, even if no number changes, and only in a run that adds unordered new events
             to an existing stream.
 
     Raises:

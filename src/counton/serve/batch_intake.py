@@ -41,7 +41,7 @@ _LONG = 3_600_000_000
 
 
 class Full(Exception):
-    """So many batches wait already that no more is taken now."""
+    """The error that no batch is taken now, because too many wait already."""
 
 
 def digest_of(media: str, body: bytes) -> bytes:
