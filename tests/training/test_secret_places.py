@@ -317,7 +317,7 @@ def test_places_are_drawn_anew_in_each_epoch() -> None:
     assert "once in each epoch, drawn by chance and in secret" in noise.promise
     with pytest.raises(InvalidInput, match="accounted for independent noise only"):
         TrainingNoise(blt(15, 3), key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler)
-    with pytest.raises(InvalidInput, match="is not amplified by secret places"):
+    with pytest.raises(InvalidInput, match="does not get smaller where the places"):
         plan(sampler=sampler, dimension=4, guarantee=ZCDP("1/2"))
 
 

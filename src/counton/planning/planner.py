@@ -692,12 +692,12 @@ def _check_serves(
     if held * cells > MOST_HELD:
         raise InvalidInput(
             f"a running stream would hold {held * cells:,} numbers, more than {MOST_HELD:,}: name "
-            f"it in strategies= to plan it anyway"
+            f"the strategy in strategies= to plan it anyway"
         )
     if drawn * cells > MOST_DRAWN:
         raise InvalidInput(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
-            f"{MOST_DRAWN:,}: name it in strategies= to plan it anyway"
+            f"{MOST_DRAWN:,}: name the strategy in strategies= to plan it anyway"
         )
 
 

@@ -46,7 +46,7 @@ def finite(values: Numbers) -> NDArray[np.float64]:
 
 def _float(value: Any) -> float:
     if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
-        raise TypeError(f"it has type {type(value).__name__}, which is no number")
+        raise TypeError(f"it has type {type(value).__name__}; give a number")
     return float(value)
 
 

@@ -76,7 +76,10 @@ class Rows(ABC):
         return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with unreadable ones left empty: see `EventFile.sift`."""
+        """Return the rows, with those lines of a file left empty that no reader understands.
+
+        Rows of a frame are all readable. More than ``most`` unreadable lines are refused.
+        """
         return self
 
     @abstractmethod
@@ -256,7 +259,7 @@ class Source:
         return any(part.has_bytes_of(other) for part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        """Return the source with unreadable rows left empty: see `Rows.sift`."""
+        """Return the source with unreadable lines left empty; refuse more than ``most`` in all."""
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)

@@ -383,7 +383,7 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
     if definition is not None and definition.cut.lags:
         raise InvalidInput(
             f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
-            f"step, each of which stays as it is; windows that are revised do not stay: name a "
+            f"step, and these files never change; numbers of revised windows do: name a "
             f"file, such as {folder.name}.parquet"
         )
     if definition is None or not definition.shows_cells or not definition.cells.named_beforehand:

@@ -300,9 +300,10 @@ def sensitivities(
         columns = squared * steps, squared
     if any(column.denominator != 1 for column in columns):
         raise InvalidInput(
-            f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not lie "
-            f"on multiples of 2^-{strategy.facts.lattice_bits}: {strategy!r} states wrong "
-            f"lattice_bits or sensitivities: correct them"
+            f"{strategy!r} states columns with entries in multiples of "
+            f"2^-{strategy.facts.lattice_bits}, and a 1-norm of {columns[0] / unit} with a squared "
+            f"2-norm of {columns[1] / unit**2}, which such columns cannot have: correct its "
+            f"lattice_bits or sensitivities"
         )
     single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None

@@ -499,10 +499,10 @@ class EndlessStrategy(StreamStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances that `StreamStrategy.variance` returns, in units of the noise of a
-        node of level 0.
+        """Return the variances of totals, or of windows that begin after the steps ``since``.
 
-        With ``law``, the calibrated noise, they are in squared data units.
+        Units are the variance of a node of level 0. With ``law``, the calibrated noise, variances
+        are in squared data units.
         """
 
     @abstractmethod
@@ -880,7 +880,7 @@ class TableStrategy(Strategy):
     @property
     @abstractmethod
     def largest_entry(self) -> int:
-        """Upper bound of the magnitude of any entry of C."""
+        """Upper bound of the magnitude of any entry of the measurement matrix C."""
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:

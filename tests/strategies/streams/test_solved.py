@@ -70,7 +70,7 @@ SOLVED = [
         ({"radices": (1,)}, "radix is 1"),
         ({"radices": (2**12, 2**12)}, "blocks have 16777216 steps"),
         ({"radices": (2,), "shares": (1, 1, 1)}, "shares are [1, 1, 1] and radices [2]"),
-        ({"radices": (2,), "shares": (0, 1)}, "give one above 0 for each of the 1 levels"),
+        ({"radices": (2,), "shares": (0, 1)}, "give one share above 0 for each of the 1 levels"),
         ({"shares": (1,)}, "shares are [1] and radices []"),
         ({"horizon": 9}, "horizon is 9; 8 blocks of 1 steps serve more than 7 and at most 8"),
         ({"radices": (3,), "horizon": 21}, "serve more than 21 and at most 24"),

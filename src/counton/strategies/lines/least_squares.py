@@ -95,7 +95,10 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Number of bits of the largest residual r - G u that is known exactly."""
+        """Most bits that an entry of r - G u may have, so that it is computed exactly.
+
+        u is a trial solution of the equations G u = r.
+        """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
         within = entries * _PRIME < 2**62

@@ -105,10 +105,12 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return how prefixes read the nodes one level up.
+        """Move prefix sums of the leaves from one level of the tree to the next level above.
 
-        ``node`` is the node in which each prefix ends, ``share`` the part of it that the prefix
-        holds.
+        For each prefix, return its node on the higher level and the part of that node's leaves
+        which lie in the prefix. ``counts`` are numbers of nodes by level, and ``radix`` is the
+        number of children of a node above ``level``. ``node`` is the node of ``level`` in which
+        each prefix ends, and ``share`` the part of that node which lies in the prefix.
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)

@@ -235,10 +235,10 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """Return, for each level, the index of the node that the leaf of each step enters; -1:
-        none.
+        """Return, for each level of the tree, an array over the steps: the index of the node on
+        that level which the step's leaf enters, or -1 if it enters none there.
 
-        None if the indices do not fit into 63 bits.
+        The whole result is None if indices do not fit into 63 bits.
         """
         # In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
         # index is the number that its higher bits form.

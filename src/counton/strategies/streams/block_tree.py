@@ -70,8 +70,9 @@ class BlockTree:
             self.given[: self.top]
         ):
             raise InvalidInput(
-                f"shares are {list(self.given)} and radices {list(self.radices)}; give one above 0 "
-                f"for each of the {self.top} levels below a block, and one for the block if any"
+                f"shares are {list(self.given)} and radices {list(self.radices)}; give one share "
+                f"above 0 for each of the {self.top} levels below a block; one more, of the block "
+                f"itself, may follow"
             )
         self.shares = (*self.given, 0)[: self.top + 1] if self.top else (1,)
         squares = sum(share**2 for share in self.shares)

@@ -727,8 +727,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that solves the equations at first use, and holds the noise of blocks'
-        totals.
+        """Return an object that computes the noise of releases, step by step.
+
+        At first use it solves the equations of least squares. It then keeps the noise of the totals
+        of all blocks of steps.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law produces.

@@ -323,7 +323,9 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """The most by which rows that are taken back move the measurements, over all lags."""
+        """Largest change of all measurements by a row that is counted at one lag and taken back at
+        a later one: maxima over all pairs of lags.
+        """
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
         # A lag beyond the last one enters nothing: such a row stays.

@@ -213,8 +213,9 @@ class Echo(ToeplitzTraining):
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
         if schedule != self.schedule:
             raise InvalidInput(
-                f"strategy {self.name} has the schedule {self.schedule}, for which alone its "
-                f"sensitivity holds: for {schedule} plan again, or take BufferedToeplitz"
+                f"strategy {self.name} was made for the schedule {self.schedule}, and its "
+                f"sensitivity holds for no other one: plan again for {schedule}, or take "
+                f"BufferedToeplitz"
             )
         return self
 

@@ -104,7 +104,7 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return one value per step, in order, from rows that `by_schedule` made."""
+    """Return one value per step, in order of steps: the inverse of `by_schedule`."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 
