@@ -28,6 +28,7 @@ from counton.base.errors import InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers.counter_state import add_arrivals
 from counton.numbers.design import design_for
+from counton.numbers.node_law import law_of_totals
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -45,6 +46,7 @@ from counton.strategies import (
     KAry,
     MultiscaleInterpolation,
     StreamStrategy,
+    WindowsAndTotals,
     WindowVersions,
     public_strategies,
 )
@@ -56,7 +58,7 @@ _VALUES = Contribution.values(-3, 12, resolution="0.05")
 
 
 #: Those that stand at the end, since the number of an answer is part of it, or begin no stream.
-_LATER = (WindowVersions, AsOf)
+_LATER = (WindowVersions, WindowsAndTotals, AsOf)
 
 
 class Case(NamedTuple):
@@ -113,6 +115,20 @@ def cases() -> Iterator[Case]:
     several = WindowVersions.examples(_HORIZON)
     yield Case("WindowVersions", several[0], PureDP(1), _VALUES, (2,))
     yield Case("WindowVersions", several[2], ZCDP("0.5"))
+    beside = WindowsAndTotals.examples(_HORIZON)
+    yield Case("WindowsAndTotals", divided(beside[0], PureDP(1), _VALUES), PureDP(1), _VALUES, (2,))
+    yield Case("WindowsAndTotals", divided(beside[1], ZCDP("0.5"), _ONE), ZCDP("0.5"))
+
+
+def divided(
+    both: WindowsAndTotals,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+) -> WindowsAndTotals:
+    """The strategy with the noise of totals that its share of a guarantee needs."""
+    law = law_of_totals(both.totals, both.share, guarantee, contribution, shape)
+    return WindowsAndTotals(both.windows, both.totals, both.share, law)
 
 
 def has_pure_noise(strategy: StreamStrategy) -> bool:
@@ -144,7 +160,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     late = np.concatenate([np.zeros((facts.delay, *counter.shape), np.int64), xs])[: case.steps]
     sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
     if facts.versions > 1:
-        add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs))
+        add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs), totals=facts.totals)
     whole = [Fraction(one) / design.released_unit for one in released.values.reshape(-1).tolist()]
     values = np.array([round(one) for one in whole]).reshape(case.steps, -1)
     told = json.loads(json.dumps(design.public()))

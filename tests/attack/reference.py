@@ -21,7 +21,8 @@ from counton.privacy import (
     Guarantee,
     PureDP,
 )
-from counton.strategies import public_strategies
+from counton.strategies import WindowsAndTotals, public_strategies
+from tools.vectors import divided
 
 Case = dict[str, Any]
 #: So many values at least, and few more.
@@ -59,15 +60,20 @@ def run(case: Case, _folder: Path) -> str:
     guarantees: tuple[Guarantee, ...] = (PureDP(budget), ZCDP(budget), ApproxDP(budget, "1e-9"))
     if of == "Expiring":
         guarantees = (ExpiringDP(budget), ExpiringZCDP(budget), ExpiringDP(budget))
-    counted = Contribution.values(-3, 12, resolution="0.5")
+    guarantee, strategy = guarantees[case["guarantee"]], some[case["example"] % len(some)]
+    counted = Contribution.add_remove(cells=2)
+    if case["values"]:
+        counted = Contribution.values(-3, 12, resolution="0.5")
     try:
+        if isinstance(strategy, WindowsAndTotals):
+            strategy = divided(strategy, guarantee, counted, (cells,))
         counter = Counter(
-            some[case["example"] % len(some)],
-            guarantees[case["guarantee"]],
+            strategy,
+            guarantee,
             key=chosen_key(secret),
             name="attack",
             shape=(cells,),
-            contribution=counted if case["values"] else Contribution.add_remove(cells=2),
+            contribution=counted,
         )
     except InvalidInput:  # noise that is wider than there is
         return "refused"

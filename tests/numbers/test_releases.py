@@ -112,7 +112,7 @@ def test_windows_that_cannot_be_had_are_refused() -> None:
         releases.window(5, 21)
     for cells, message in (
         ([0, 0], "a cell twice"),
-        ([], "none"),
+        ([], "selects no cell"),
         ([3], "no index"),
         ([0.5], "no index"),
         ("a", "no index"),

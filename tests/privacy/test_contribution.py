@@ -230,7 +230,7 @@ def test_steps_in_words(contribution: Contribution, words: str) -> None:
         ({"steps": 2, "separation": 0}, "separation is 0"),
         ({"every": True}, "every is True"),
         ({"every": 7, "separation": 2}, "leave separation out"),
-        ({"every": 7, "steps": 1}, "no schedule"),
+        ({"every": 7, "steps": 1}, "a schedule needs 2 steps or more"),
         ({"unit": ""}, "unit is ''; it must be a word"),
         ({"unit": "a\nb"}, "it must be a word"),
         ({"unit": 3}, "unit is 3"),

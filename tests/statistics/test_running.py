@@ -106,7 +106,7 @@ def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InvalidInput, match="batched"):
         running.release_batch("ab")
     with monkeypatch.context() as patched:
-        patched.setitem(vars(running.design), "largest_sum", 0)
+        patched.setattr("counton.numbers.counter_state.largest_sum", lambda strategy: 0)
         with pytest.raises(SumOverflow):
             running.release("b")
     assert running.step == 1

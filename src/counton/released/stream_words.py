@@ -548,6 +548,7 @@ def protected_in_words(definition: Description) -> str:
     >>> from counton.privacy import Contribution
     >>> from counton.strategies import Binary
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
+    >>> visits["release"] = "totals"
     >>> visits["strategy"] = Binary(7)
     >>> counts = Named(statistic=Named(card=Named(additive=True)), cut=Windows, **visits)
     >>> protected_in_words(counts)

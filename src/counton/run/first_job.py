@@ -84,7 +84,7 @@ def init(
     >>> loans = pl.DataFrame({"at": ["2026-03-01T09:00"], "reader": ["ann"], "branch": ["north"]})
     >>> counton.init(loans, by="branch")
     Traceback (most recent call last):
-    counton.base.options.MissingOptions: no file tells: timezone=Europe/Berlin: ...
+    counton.base.options.MissingOptions: the events do not tell these options: timezone=...
     >>> job = counton.init(
     ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
     ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1,

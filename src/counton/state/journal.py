@@ -158,9 +158,10 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
     ((2, 3), (-1,))
     """
+    if "counters" in terms or "statistic" in terms:
+        return (-1,)
     several = terms["strategy"]["strategy"] in ("WindowVersions", "WindowsAndTotals")
-    open_ended = "counters" in terms or "statistic" in terms or several
-    return (-1,) if open_ended else tuple(terms["shape"])
+    return (-1,) if several else tuple(terms["shape"])
 
 
 _ENTRIES = (
