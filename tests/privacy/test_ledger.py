@@ -665,6 +665,19 @@ def test_what_follows_a_stream_of_another_party_counts_whole_for_its_own() -> No
         ledger.spend("newer", PureDP("0.6"), party="works", follows="new")
 
 
+def test_a_clock_that_one_party_decides_leaves_what_others_have_spent() -> None:
+    quotas = {"sales": PureDP(1), "works": PureDP(1)}
+    ledger = Ledger(PureDP(4), unit="reader's day", quotas=quotas)
+    ledger.spend("readers", PureDP("0.5"), unit="reader", party="works")
+    ledger.spend("days", PureDP("0.5"), unit="reader's day (UTC, time)", party="sales")
+    assert ledger.cost(party="works") == PureDP(1)
+    assert ledger.remaining(party="works") is None
+    with pytest.raises(BudgetExceeded, match="the quota of 'works' is"):
+        ledger.spend("more", PureDP("0.1"), unit="reader", party="works")
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert (again.terms(), again.cost(party="works")) == (ledger.terms(), PureDP(1))
+
+
 def test_quotas_are_parts_of_a_limit_and_hold_what_was_spent() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("before", PureDP("0.2"))

@@ -447,6 +447,9 @@ class Ledger:
                 raise BudgetExceeded(self._refusal(entry, counted, account, whose))
             totals.append((own, after))
         self._spends.append(entry)
+        for known in self._of_parties.values() if known_as != unit else ():
+            if known_as in known:  # the clock that this entry decides is that of all parties
+                known[unit] = known.pop(known_as)
         for accounts, after in totals:
             accounts.pop(known_as, None)
             accounts[unit] = after
