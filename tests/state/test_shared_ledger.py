@@ -878,3 +878,15 @@ def test_a_fork_that_only_the_ledger_knows_is_not_shown(tmp_path: Path) -> None:
         pytest.raises(OldCopy, match="another release at step 2 than ledger"),
     ):
         store.reader("visits").releases()
+
+
+def test_a_party_is_kept_in_one_spelling_or_refused(tmp_path: Path) -> None:
+    for party in ("", "a\x07"):  # as kept, no limit could ever be set for the state
+        with pytest.raises(InvalidInput, match="must be a name of 1 to 200 characters"):
+            begin(tmp_path / "bad.db", None, party=party)
+    assert not (tmp_path / "bad.db").exists()
+    begin(tmp_path / "web.db", None, party=" field  \uff57ork ")
+    with Store(tmp_path / "web.db") as store:
+        with pytest.raises(InvalidInput, match="must be a name of 1 to 200 characters"):
+            store.add_spend("survey", HALF, unit="unit", party=" ")
+        assert [one.party for one in store.spends] == ["field work"]

@@ -22,6 +22,7 @@ from counton.numbers.counter import OneAtATime
 from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
+from counton.privacy.ledger import checked_party
 from counton.privacy.value_grid import extremes, number_array
 from counton.state import journal, records, shared, standing
 from counton.state import key_and_witness as keyfile
@@ -188,6 +189,7 @@ class Stream(JournalReader, Closing):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
+        party = None if party is None else checked_party(party)
         place = state.database if isinstance(state, Store) else state
         with standing.for_creation(place, key, witness) as (held, database):
             if statistic is None:
