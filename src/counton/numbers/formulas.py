@@ -888,7 +888,8 @@ class _Noise:
         if not std and not largest:
             return 0.0
         if self._design.strategy.facts.least_squares:
-            half = estimate_quantile(self._design.law, level) * std + 0.5 * jump
+            coarse = jump if std < jump else 0.5 * jump
+            half = estimate_quantile(self._design.law, level) * std + coarse
             return float(self._design.in_data_units(half + self._rounding_of(at)))
         nodes = 1
         if not full and largest and self._node:

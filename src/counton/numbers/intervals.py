@@ -311,12 +311,12 @@ def _of_estimates(
     """Return half-widths of numbers that are read by least squares from nodes of several laws.
 
     To the quantile of `estimate_quantile` half a cell of the lattice is added, since a node of
-    whole numbers jumps where that quantile's law is smooth, and the most by which rounding moves a
-    number.
+    whole numbers jumps where that quantile's law is smooth, or a whole one if the deviation is
+    less; and the most by which rounding moves a number.
     """
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
-    coarse = 0.5 * largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
-    half = estimate_quantile(law, level) * std + coarse
+    jump = largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
+    half = estimate_quantile(law, level) * std + np.where(std < jump, 1.0, 0.5) * jump
     cell = 2.0**-strategy.facts.fraction_bits
     found = np.ceil(half / cell + window_rounding(strategy, first, last) * cells) * cell
     return np.asarray(np.where(first < last, found, 0.0))

@@ -13,7 +13,8 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
 from counton.numbers import Design
-from counton.numbers.node_law import calibration_of
+from counton.numbers.formulas import CellSum, Formula, Term
+from counton.numbers.node_law import calibration_of, law_of_totals
 from counton.privacy import Contribution
 from counton.run.new_stream import with_totals
 from counton.strategies import (
@@ -171,6 +172,34 @@ def test_intervals_hold_as_often_as_they_say(guarantee: PureDP | ZCDP) -> None:
         assert float((apart <= 0.85 * half).mean()) < 0.943 or isinstance(guarantee, PureDP)
         spread = float((noise[stop] - noise[start]).std())
         assert spread == pytest.approx(float(of.window_std(start, stop)), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "inner", "level"),
+    [(PureDP(4), SqrtToeplitz(3), 0.8), (ZCDP(8), KAry(3, 3), 0.99), (ZCDP(8), KAry(3, 3), 0.999)],
+    ids=str,
+)
+def test_intervals_hold_where_totals_jump_by_whole_numbers(
+    guarantee: PureDP | ZCDP, inner: StreamStrategy, level: float
+) -> None:
+    """Totals with most of a large budget have narrow noise of whole numbers, unlike windows."""
+    one, night, share = Contribution.add_remove(), 10, Fraction(9, 10)
+    totals = KAry(12, 24)  # a node for each total
+    law = law_of_totals(totals, share, guarantee, one, (4000,))
+    both = WindowsAndTotals(WindowVersions(12, inner), totals, share, law)
+    law = calibration_of(both, guarantee, one, (4000,)).law
+    read = LeastSquaresAsOf(both, night, law)
+    terms, of = (
+        Design(
+            guarantee=guarantee, contribution=one, shape=(4000,), law=law, strategy=each, name="t"
+        )
+        for each in (both, read)
+    )
+    noise = read.noise(terms.noise_field(chosen_key()), range(1, night + 1)).sum(axis=0) * 2.0**-10
+    half = float(of.window_halfwidths(0, night, level))
+    assert float((np.abs(noise) <= half).mean()) >= level - 0.002
+    low, high = Formula.of(CellSum(0.0, of, (Term(1.0, 0, night, 0),))).interval(level)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.01)
 
 
 def test_what_does_not_go_together_is_refused() -> None:

@@ -49,6 +49,7 @@ from counton.strategies.strategy import (
     Workload,
     check_law,
     check_step,
+    largest_reads,
     reader_of,
     step_reader_of,
     window_ends,
@@ -407,6 +408,15 @@ class LeastSquaresAsOf(AsOf):
         """Return the variance of a weighted sum of sums up to stops."""
         sums = np.pad(self._read[1], (1, 0))[np.ix_(stops, stops)]
         return max(float(weights @ sums @ weights), 0.0) / self._unit
+
+    @override
+    @override
+    def _largest_reads(self, stops: Integers) -> Floats:
+        totals = self.both.totals
+        finer = self.windows.facts.lattice_bits - totals.facts.lattice_bits
+        weight = float(np.abs(self._read[0]).sum(axis=0).max()) * 2.0**finer
+        read = float(largest_reads(totals, np.array([self.night]))[0]) * weight
+        return np.maximum(super()._largest_reads(stops), read)
 
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
