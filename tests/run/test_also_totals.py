@@ -17,7 +17,7 @@ import pytest
 from revised_jobs import Nights, Row, frame, released, share_used
 from typer.testing import CliRunner
 
-from counton import ZCDP, Release, read, release, watch
+from counton import ZCDP, PureDP, Release, read, release, watch
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.cli.app import app
 from counton.numbers.accounted_event import dp_event
@@ -229,6 +229,23 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         rows = connection.execute(said).fetchall()
     assert rows == table.select("step", "group", "estimate", "window_estimate").rows()
     assert all(one.right for one in verify(tmp_path / "s.db"))
+
+
+def test_numbers_between_whole_ones_come_back(tmp_path: Path) -> None:
+    """Trees release whole numbers, and what is read from them by least squares has fractions."""
+    whole = {"steps": 3, "until": "2024-03-04", "guarantee": PureDP(4)}
+    found = release(
+        "count", frame(OTHERS[1], 3), time="at", every="1d", start="2024-03-01", revise="2d",
+        append=True, state=tmp_path / "s.db", also_totals="9/10", **whole,
+    )  # fmt: skip
+    publish(tmp_path / "s.db", tmp_path / "public.db")
+    strategy: Any = found.numbers.design.strategy
+    assert strategy.both.facts.fraction_bits == 0
+    assert (found.table()["estimate"] % 1 != 0).any()
+    for ending in ("csv", "parquet", "xlsx"):
+        export(tmp_path / "s.db", tmp_path / f"t.{ending}")
+        assert read(tmp_path / f"t.{ending}").table().equals(found.table()), ending
+    assert read(str(tmp_path / "public.db")).table().equals(found.table())
 
 
 def test_sums_add_up_and_know_their_noise(tmp_path: Path) -> None:

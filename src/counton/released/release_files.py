@@ -616,13 +616,18 @@ def _cells(
     if definition.release == "windows":
         name = f"{definition.of_windows}estimate"
     last = max(_File.last(one) for one in files) or int(described["steps"])
-    whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
+    bits = terms.strategy.facts.fraction_bits
+    if terms.strategy.facts.totals:  # numbers of a table are read from all that was released
+        from counton.strategies.streams.windows_and_totals import READ_BITS
+
+        bits = max(bits, READ_BITS)
+    whole = terms.contribution.resolution is None and not bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
     carried = _carried_totals(files, described, groups, values.dtype)
-    unit = float(terms.released_unit)
+    unit = float(terms.resolution / 2 ** int(bits))
     for one in files:
         rows = one.rows
         if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both

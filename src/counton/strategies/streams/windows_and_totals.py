@@ -60,7 +60,7 @@ from counton.strategies.streams.window_versions import AsOf, WindowVersions
 #: Most windows: all nights are read together, which takes time of the third power of their number.
 MOST_WINDOWS = 1024
 #: Numbers read by least squares are rounded to multiples of 2^-10.
-_READ_BITS = 10
+READ_BITS = 10
 
 
 class WindowsAndTotals(StreamStrategy):
@@ -293,7 +293,7 @@ class LeastSquaresAsOf(AsOf):
         self.facts = StrategyFacts(
             workload="windows",
             lattice_bits=both.windows.facts.lattice_bits,
-            fraction_bits=_READ_BITS,
+            fraction_bits=READ_BITS,
             unit_columns=False,
             attained=False,
             causal=both.facts.causal,
@@ -383,7 +383,7 @@ class LeastSquaresAsOf(AsOf):
         """
         apart = totals.astype(np.float64) - summed
         sums = np.cumsum(newest.astype(np.float64), axis=0) - self._read[0].T @ apart
-        whole = np.rint(sums * 2.0**_READ_BITS) / 2.0**_READ_BITS
+        whole = np.rint(sums * 2.0**READ_BITS) / 2.0**READ_BITS
         return np.diff(whole, axis=0, prepend=0.0)
 
     # ------------------------------------------------------------------------------ errors
@@ -441,7 +441,7 @@ class LeastSquaresAsOf(AsOf):
             return one * 2.0**-of.facts.fraction_bits
 
         moved = versions * most(self.windows) + size * most(self.both.totals)
-        return np.asarray(moved * 2.0**_READ_BITS + 0.5)
+        return np.asarray(moved * 2.0**READ_BITS + 0.5)
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
@@ -455,7 +455,7 @@ class LeastSquaresAsOf(AsOf):
         scale = 2.0**-self.both.facts.fraction_bits
         newest, summed, totals = by_night(nights, self.windows.lags)
         flat = [one.reshape(self.night, -1) * scale for one in (newest, summed, totals)]
-        found = np.rint(self.estimates(*flat) * 2.0**_READ_BITS).astype(np.int64)
+        found = np.rint(self.estimates(*flat) * 2.0**READ_BITS).astype(np.int64)
         return found.reshape(self.night, *field.shape)[steps.start - 1 : steps.stop - 1]
 
 
