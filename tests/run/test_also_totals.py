@@ -233,7 +233,7 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
 
 def test_numbers_between_whole_ones_come_back(tmp_path: Path) -> None:
     """Trees release whole numbers, and what is read from them by least squares has fractions."""
-    whole = {"steps": 3, "until": "2024-03-04", "guarantee": PureDP(4)}
+    whole: dict[str, Any] = {"steps": 3, "until": "2024-03-04", "guarantee": PureDP(4)}
     found = release(
         "count", frame(OTHERS[1], 3), time="at", every="1d", start="2024-03-01", revise="2d",
         append=True, state=tmp_path / "s.db", also_totals="9/10", **whole,
