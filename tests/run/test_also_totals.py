@@ -278,6 +278,18 @@ def test_readers_are_told(tmp_path: Path) -> None:
     export(tmp_path / "s.db", tmp_path / "known.png")
 
 
+def test_the_screen_shows_numbers_of_windows(tmp_path: Path) -> None:
+    """The total so far is not the number of a window that is final."""
+    table = nights_of(tmp_path).table().filter(group="a").tail(3)
+    export(tmp_path / "s.db", tmp_path / "t.csv")
+    done = CliRunner().invoke(app, ["show", str(tmp_path / "s.db")])
+    assert done.exit_code == 0, done.output
+    said = re.findall(r"^\d March 2024  a +([\u2212\d.]+) ", done.output, re.MULTILINE)
+    own = [float(one.replace("\u2212", "-")) for one in said]
+    assert own == pytest.approx(table["window_estimate"].to_list(), abs=0.06)
+    assert own != pytest.approx(table["estimate"].to_list(), abs=0.06)
+
+
 def test_a_later_run_may_not_say_another_share(tmp_path: Path) -> None:
     nights_of(tmp_path, until=1)
     job = Job("count", frame(OTHERS[1], 2), tmp_path / "s.db", append=True, yes=True)

@@ -212,3 +212,17 @@ def test_readers_at_once_get_the_forecast_of_the_newest_window(tmp_path: Path) -
         assert {row["step"] for row in journal.nowcast()["rows"]} == {12, 13}
         with pytest.raises(InvalidInput, match="no group"):
             journal.nowcast(["cellar"])
+
+
+def test_who_reads_on_gets_all_windows_that_moved(tmp_path: Path) -> None:
+    """Beside totals every window is read anew: what a reader keeps is of one night."""
+    with inside(tmp_path, **(REVISED | {"also-totals": 0.5, "steps": 20})) as service:
+        kept: dict[tuple[Any, ...], Any] = {}
+        for minute in (4, 5, 6):
+            service.at(minute)
+            journal = service.service.journals["visits"]
+            news = journal.series(since=minute - 1 if kept else 0).rows.to_dicts()
+            kept |= {(row["step"], row["group"]): row for row in news}
+        whole = journal.series().rows.to_dicts()
+    assert len(kept) == 12
+    assert [*kept.values()] == whole

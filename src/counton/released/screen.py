@@ -235,7 +235,8 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
     names += [(local_text("estimate"), True), (_interval(released), True), ("", False)]
     rows = []
     for step in shown:
-        series = released._main_of(range(step, step + 1))
+        series = released._windows(range(step, step + 1))
+        assert series is not None
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
         state = local_text("final" if last - step >= cut.lags else "provisional")
         numbers = zip(*(ends[0].tolist() for ends in _ends_of(series)), strict=True)

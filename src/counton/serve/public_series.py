@@ -331,8 +331,10 @@ class Journal:
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
     ) -> range:
         windows = self.definition.windows
-        # Revised windows that were not final at step `since` have changed: return them again.
-        first, stop = max(1, since + 1 - windows.lags), released + 1
+        # Revised windows that were not final at step `since` have changed: return them again. With
+        # totals beside them, all windows are read anew.
+        anew = since if windows.lags and self.definition.release == "both" else windows.lags
+        first, stop = max(1, since + 1 - anew), released + 1
         ends = windows.ends(range(released + 1))  # from the stream's beginning
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
