@@ -221,6 +221,8 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         assert back.versions().equals(versions), ending
         assert back.as_of("2024-03-03").table().equals(early), ending
         assert back.only(groups=["b"]).table().equals(found.only(groups=["b"]).table())
+    export(tmp_path / "s.db", tmp_path / "early.csv", as_of="2024-03-03")
+    assert read(tmp_path / "early.csv").table().equals(early)
     public = read(str(tmp_path / "public.db"))
     assert public.table().equals(table)
     assert public.as_of("2024-03-03").table().equals(early)

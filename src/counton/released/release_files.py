@@ -217,7 +217,7 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
         return found
     made = (
         Release(found)
-        ._at_night(Revisions(terms, values), len(values))
+        ._at_night(Revisions(terms, values), int(described["steps"]))
         .only(release.shown_steps, release.chosen)
     )
     return replace(made, there=release.there)
