@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
-from counton.base.distributions import Family, NoiseDistribution
+from counton.base.distributions import DiscreteLaplace, Family, NoiseDistribution
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
@@ -199,7 +199,11 @@ def _check_totals(
     """Refuse totals with less noise than their share of the guarantee needs."""
     told = strategy.totals, strategy.share, guarantee, contribution, shape
     needed, law = law_of_totals(*told), strategy.law
-    if law.family != needed.family or law.variance < needed.variance * (1 - 1e-9):
+    own, least = (
+        one.scale if isinstance(one, DiscreteLaplace) else one.sigma_squared
+        for one in (law, needed)
+    )
+    if law.family != needed.family or own < least:
         raise InvalidInput(
             f"totals have the noise {law!r}, and a share {strategy.share} of {guarantee} needs "
             f"{needed!r}: the description was altered; restore it from a copy"
