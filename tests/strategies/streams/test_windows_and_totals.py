@@ -139,9 +139,8 @@ def test_shares_of_the_budget_add_up_to_it(guarantee: PureDP | ZCDP) -> None:
             lost.append(part.squared_sensitivity() * 4**bits / (2 * own.sigma_squared))
     promised = guarantee.epsilon if isinstance(guarantee, PureDP) else guarantee.rho
     assert lost == [promised * (1 - share), promised * share]
-    narrow = type(both.law)(
-        (both.law.scale if isinstance(both.law, DiscreteLaplace) else both.law.sigma_squared) / 2
-    )
+    width = both.law.scale if isinstance(both.law, DiscreteLaplace) else both.law.sigma_squared
+    narrow = type(both.law)(width * (1 - Fraction(1, 10**12)))  # by a hair
     wrong = WindowsAndTotals(windows, both.totals, share, narrow)
     with pytest.raises(InvalidInput, match="the description was altered"):
         calibration_of(wrong, guarantee, one)
@@ -200,6 +199,17 @@ def test_intervals_hold_where_totals_jump_by_whole_numbers(
     assert float((np.abs(noise) <= half).mean()) >= level - 0.002
     low, high = Formula.of(CellSum(0.0, of, (Term(1.0, 0, night, 0),))).interval(level)
     assert (high - low) / 2 == pytest.approx(half, rel=0.01)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1000), PureDP(10**8), ZCDP(10**6)], ids=str)
+def test_noise_whose_variance_rounds_to_nothing_is_read(guarantee: PureDP | ZCDP) -> None:
+    one = Contribution.add_remove()
+    both = with_totals(WindowVersions(9, KAry(3, 3)), Fraction(1, 10), guarantee, one, ())
+    read = LeastSquaresAsOf(both, 4, calibration_of(both, guarantee, one).law)
+    totals = np.arange(1.0, 5.0)[:, None]
+    found = read.estimates(np.ones((4, 1)), totals, totals)
+    assert found.tolist() == [[1.0]] * 4
+    assert np.isfinite(read.variance([1, 4], 0)).all()
 
 
 def test_what_does_not_go_together_is_refused() -> None:

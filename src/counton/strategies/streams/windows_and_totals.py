@@ -61,6 +61,8 @@ from counton.strategies.streams.window_versions import AsOf, WindowVersions
 MOST_WINDOWS = 1024
 #: Numbers read by least squares are rounded to multiples of 2^-10.
 READ_BITS = 10
+#: Least variance of a node in matrices: that of noise under a very large budget rounds to 0.
+_LEAST = 1e-200
 
 
 class WindowsAndTotals(StreamStrategy):
@@ -319,7 +321,7 @@ class LeastSquaresAsOf(AsOf):
     @cached_property
     def _unit(self) -> float:
         """Variance of a windows' node, in squared units of the exact sums."""
-        return float(self.law.variance / 4.0**self.facts.lattice_bits)
+        return max(float(self.law.variance), _LEAST) / 4.0**self.facts.lattice_bits
 
     @cached_property
     def _of_versions(self) -> Floats:
