@@ -412,7 +412,6 @@ class LeastSquaresAsOf(AsOf):
         return max(float(weights @ sums @ weights), 0.0) / self._unit
 
     @override
-    @override
     def _largest_reads(self, stops: Integers) -> Floats:
         totals = self.both.totals
         finer = self.windows.facts.lattice_bits - totals.facts.lattice_bits
