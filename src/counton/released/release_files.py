@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,9 @@ from counton.released.sizes import (
     check_shape,
     too_large,
 )
+
+if TYPE_CHECKING:
+    from counton.strategies import WindowsAndTotals
 
 #: Prefixes of the address of a service.
 ADDRESSES = ("http://", "https://")
@@ -616,18 +619,19 @@ def _cells(
     if definition.release == "windows":
         name = f"{definition.of_windows}estimate"
     last = max(_File.last(one) for one in files) or int(described["steps"])
-    bits = terms.strategy.facts.fraction_bits
+    table = terms
     if terms.strategy.facts.totals:  # numbers of a table are read from all that was released
-        from counton.strategies.streams.windows_and_totals import READ_BITS
+        from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
-        bits = max(bits, READ_BITS)
-    whole = terms.contribution.resolution is None and not bits
+        both_parts = cast("WindowsAndTotals", terms.strategy)
+        table = replace(terms, strategy=LeastSquaresAsOf(both_parts, last, terms.law))
+    whole = table.contribution.resolution is None and not table.strategy.facts.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
     carried = _carried_totals(files, described, groups, values.dtype)
-    unit = float(terms.resolution / 2 ** int(bits))
+    unit = float(table.released_unit)
     for one in files:
         rows = one.rows
         if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both
