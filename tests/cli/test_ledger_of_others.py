@@ -105,7 +105,8 @@ def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> N
     other = place("count", events, *new, "--party", "works")
     assert other.code == 2
     assert "stream 'events' spends the quota of 'sales', and this run says --party" in other.err
-    assert place("count", events, *new, "--party", "sales").code == 0
+    assert "begin a new stream for 'works' with another --name" in other.err
+    assert place("count", events, *new, "--party", " sales").code == 0
     done = place.plain("ledger", ledger, *SURVEY[:-1], "event", "--party", "sales")
     assert done.code == 4
     assert "the quota of 'sales' is pure differential privacy with epsilon = 0.6" in done.err
@@ -122,6 +123,16 @@ def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> N
     assert all(one["user"] and one["host"] for one in said["history"])
     shown = " ".join(place.plain("ledger", ledger).out.split())
     assert "UTC among 'sales' pure differential privacy with epsilon = 0.6, by" in shown
+
+
+def test_a_stream_that_began_without_a_party_takes_none_later(place: Any) -> None:
+    events = place.write("events.csv", ["00:30,a", "01:30,b"])
+    new = place.new(epsilon="0.5", steps="6")
+    assert place("count", events, *new).code == 0
+    done = place("count", events, *new, "--party", "sales")
+    assert done.code == 2
+    assert "stream 'events' began without a party, and this run says --party sales" in done.err
+    assert place("count", events, *new).code == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Any, Final, NamedTuple, Self, cast, get_args
 
 import numpy as np
 
@@ -47,7 +47,18 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 }
 
 
-class Spend(NamedTuple):
+class _Entry(NamedTuple):
+    """Fields of `Spend`."""
+
+    name: str
+    guarantee: Guarantee
+    unit: str = "unit"
+    relation: Relation = "add_remove"
+    follows: str | None = None
+    party: str | None = None
+
+
+class Spend(_Entry):
     """One entry of a ledger: a stream or table, and the guarantee that it spends.
 
     Attributes:
@@ -57,19 +68,31 @@ class Spend(NamedTuple):
         relation: the neighbouring relation: the unit is added or removed, or replaced.
         follows: name of an earlier entry, if no unit counts in both streams, so that only the
             larger guarantee counts; None: the guarantee adds to all others.
-        party: the party whose quota of the limit it spends; None: not stated.
+        party: the party whose quota of the limit it spends, in one spelling: NFKC, single spaces
+            between words. None: not stated.
+
+    Raises:
+        InvalidInput: the party's name is no text, empty, over 200 characters or not printable.
 
     >>> name, guarantee, unit, relation, follows, party = Spend("visits", PureDP(1), "visitor")
     >>> unit, relation
     ('visitor', 'add_remove')
     """
 
-    name: str
-    guarantee: Guarantee
-    unit: str = "unit"
-    relation: Relation = "add_remove"
-    follows: str | None = None
-    party: str | None = None
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        name: str,
+        guarantee: Guarantee,
+        unit: str = "unit",
+        relation: Relation = "add_remove",
+        follows: str | None = None,
+        party: str | None = None,
+    ) -> Self:
+        """Check the party's name."""
+        party = None if party is None else _checked_party(party)
+        return super().__new__(cls, name, guarantee, unit, relation, follows, party)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the entry exactly."""
@@ -292,7 +315,7 @@ class Ledger:
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
         )
         self.quotas = {
-            checked_party(party): _checked_quota(party, quota, limit)
+            _checked_party(party): _checked_quota(party, quota, limit)
             for party, quota in (quotas or {}).items()
         }
         self._accounts: dict[str, _Account] = {}
@@ -630,7 +653,7 @@ class Ledger:
         >>> print(ledger.remaining(party="sales"))
         pure differential privacy with epsilon = 0.1
         """
-        saved, party = self.to_dict(), checked_party(party)
+        saved, party = self.to_dict(), _checked_party(party)
         quotas = {name: one for name, one in saved.pop("quotas", {}).items() if name != party}
         if quota is not None:
             _checked_quota(party, quota, self.limit)
@@ -941,7 +964,7 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
     return found
 
 
-def checked_party(party: object) -> str:
+def _checked_party(party: object) -> str:
     """Return the name of a party in one spelling: NFKC, single spaces between words.
 
     Raises:
@@ -1049,6 +1072,4 @@ def _presence(unit: str, what: str) -> str:
 
 def _check_spend(entry: Spend) -> Spend:
     check_relation("relation", entry.relation)
-    party = None if entry.party is None else checked_party(entry.party)
-    unit = checked_unit(entry.unit, f"unit of release {entry.name!r}")
-    return entry._replace(unit=unit, party=party)
+    return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))

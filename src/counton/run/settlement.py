@@ -35,7 +35,6 @@ from counton.job.stated_options import (
     options_of_job,
 )
 from counton.privacy import Spend
-from counton.privacy.ledger import checked_party
 from counton.rows.domains import refuse_events_as_domain
 from counton.rows.files import EventFile
 from counton.rows.paths import (
@@ -185,15 +184,19 @@ def resolve(
 
 
 def _refuse_other_party(settled: SettledJob) -> None:
-    """Refuse a party that is not the one whose quota the stream spends."""
-    name, party = settled.job.keeping.name, checked_party(settled.job.keeping.party)
+    """Refuse a party that is not the one with which the stream was entered in the ledger."""
+    name, party = settled.spend.name, settled.spend.party
     assert settled.store is not None
     for entry in settled.store.spends:
-        if entry.name == name and entry.party not in (None, party):
+        if entry.name == name and entry.party != party:
+            began = "began without a party"
+            if entry.party is not None:
+                began = f"spends the quota of {entry.party!r}"
             raise RequestMismatch(
-                f"stream {name!r} spends the quota of {entry.party!r}, and this run says "
-                f"{field('party', party)}: leave {field('party')} out; what is spent stays with "
-                f"the party that began the stream"
+                f"stream {name!r} {began}, and this run says {field('party', party)}. To continue "
+                f"the stream, leave {field('party')} out, since what is spent stays as it was "
+                f"entered; or begin a new stream for {party!r} with another {field('name')}: the "
+                f"privacy losses of both add up"
             )
 
 

@@ -23,7 +23,7 @@ from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field,
 from counton.numbers import Design
 from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import NEIGHBOURS, checked_party, refuse_not_following
+from counton.privacy.ledger import NEIGHBOURS, refuse_not_following
 from counton.privacy.ledger import totals as add_up
 from counton.state.database import reading
 from counton.state.sql import Connection
@@ -474,8 +474,7 @@ def _insert(connection: Connection, entry: Spend) -> None:
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
     said |= {"guarantee": promise, **stamp("entered")}
-    party = None if entry.party is None else checked_party(entry.party)
-    connection.insert("counton_ledger", {**said, "party": party})
+    connection.insert("counton_ledger", {**said, "party": entry.party})
 
 
 def _refuse_several_steps(

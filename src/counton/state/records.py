@@ -110,8 +110,7 @@ def enter(
     # This precedes the first release, and no noise depends on the name of a unit.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     counter.design = with_unit(known, counter.design, details.text)
-    spend = spend_of(counter.design, details.text)
-    spend = spend._replace(follows=follows, party=party)
+    spend = spend_of(counter.design, details.text, follows, party)
     ledger.enter(connection, spend, counter.design.contribution, details.values())
     connection.insert(
         "counton_streams",
@@ -138,10 +137,16 @@ def enter(
     return row
 
 
-def spend_of(terms: Design, details: str) -> Spend:
-    """Return the ledger entry of a new stream, with its unit as the ledger names it."""
-    relation = terms.contribution.relation
-    return Spend(terms.name, terms.guarantee, unit_in_ledger(terms, details), relation)
+def spend_of(
+    terms: Design, details: str, follows: str | None = None, party: str | None = None
+) -> Spend:
+    """Return the ledger entry of a new stream, with its unit as the ledger names it.
+
+    Raises:
+        InvalidInput: the party's name is not allowed.
+    """
+    unit, relation = unit_in_ledger(terms, details), terms.contribution.relation
+    return Spend(terms.name, terms.guarantee, unit, relation, follows, party)
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:

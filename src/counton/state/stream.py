@@ -22,7 +22,6 @@ from counton.numbers.counter import OneAtATime
 from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import checked_party
 from counton.privacy.value_grid import extremes, number_array
 from counton.state import journal, records, shared, standing
 from counton.state import key_and_witness as keyfile
@@ -189,7 +188,6 @@ class Stream(JournalReader, Closing):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
-        party = None if party is None else checked_party(party)
         place = state.database if isinstance(state, Store) else state
         with standing.for_creation(place, key, witness) as (held, database):
             if statistic is None:
@@ -206,11 +204,12 @@ class Stream(JournalReader, Closing):
                 counter = _counter_of(
                     statistic, strategy, guarantee, contribution, held, name, batched
                 )
-            if ledger is not None and database is None:  # refused now, it leaves no empty state
+            # What is refused now leaves no empty state.
+            spend = records.spend_of(counter.design, facts.text, follows, party)
+            if ledger is not None and database is None:
                 with shared.SharedLedger(ledger) as early:
                     named = records.with_unit(early.known_units(), counter.design, facts.text)
-                    spend = records.spend_of(named, facts.text)
-                    early.check_fits(spend._replace(party=party))
+                    early.check_fits(spend._replace(unit=records.unit_in_ledger(named, facts.text)))
             if database is None:
                 assert not isinstance(place, Database)
                 database = Database(place, create=True)
