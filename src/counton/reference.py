@@ -1326,7 +1326,8 @@ class WindowsAndTotals(Strategy):
         self, windows: dict[str, Any], totals: dict[str, Any], share: str, law: dict[str, str]
     ) -> None:
         self._windows: Any = strategy_of(windows)
-        self._totals, self.share, self._law = strategy_of(totals), exact(share), law_of(law)
+        self._totals, self._law = strategy_of(totals), law_of(law)
+        exact(share)  # refuses what is no number
         self._first = 1 + max(level for level, _ in windows["nodes"])
         self.bits, self.versions = self._windows.bits, self._windows.versions + 1
         self.places = max(self._windows.places, self._totals.places)

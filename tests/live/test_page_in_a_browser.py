@@ -727,6 +727,19 @@ def test_what_answers_one_question_never_stands_below_another(served: str, brows
     assert {title for title, *_ in seen} == {"Running totals", "In each window"}
 
 
+def test_a_group_that_is_shown_again_has_what_came_meanwhile(served: str, browser: Any) -> None:
+    with watching(browser, served) as watched:
+        page = watched.open("visits", windows=20)
+        page.get_by_label("Bands").select_option("0.5")
+        page.get_by_role("checkbox", name="help").uncheck()
+        watched.drawn("visits")
+        before = int(page.evaluate("document.querySelector('#numbers').dataset.step"))
+        watched.drawn("visits", before + 2)
+        page.get_by_role("checkbox", name="help").check()
+        watched.drawn("visits")
+        assert not [row for row in table(page) if "–" in row]
+
+
 def test_no_window_is_lost_between_an_answer_and_the_news(served: str, browser: Any) -> None:
     with watching(browser, served, late=2500) as watched:
         page = watched.open("visits", windows=20)

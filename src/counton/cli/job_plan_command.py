@@ -325,8 +325,8 @@ def _write_totals(console: Console, found: PlannedTotals) -> None:
         table.add_row(name, *("" if std is None else figures(std) for std in stds))
     console.write_table(table)
     console.write_line(
-        "standard deviations on the last night; of 64 windows with 8 versions, totals have 5% to "
-        "12% more than the least that is possible beside windows as accurate"
+        "standard deviations on the last night; of 64 windows with 8 versions, totals have 3% to "
+        "13% more than the least that is possible beside windows as accurate"
     )
 
 

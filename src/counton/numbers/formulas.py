@@ -36,7 +36,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.design import Design
-from counton.numbers.intervals import check_level, estimate_quantile, interval_halfwidth
+from counton.numbers.intervals import check_level, estimate_halfwidths, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import largest_reads, window_rounding
@@ -888,8 +888,7 @@ class _Noise:
         if not std and not largest:
             return 0.0
         if self._design.strategy.facts.least_squares:
-            coarse = jump if std < jump else 0.5 * jump
-            half = estimate_quantile(self._design.law, level) * std + coarse
+            half = float(estimate_halfwidths(self._design.law, level, std, jump))
             return float(self._design.in_data_units(half + self._rounding_of(at)))
         nodes = 1
         if not full and largest and self._node:

@@ -310,26 +310,32 @@ def _of_estimates(
 ) -> NDArray[np.float64]:
     """Return half-widths of numbers that are read by least squares from nodes of several laws.
 
-    To the quantile of `estimate_quantile` half a cell of the lattice is added, since a node of
-    whole numbers jumps where that quantile's law is smooth, or a whole one if the deviation is
-    less; and the most by which rounding moves a number.
+    The most by which rounding moves a number is added to `estimate_halfwidths`.
     """
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     jump = largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
-    half = estimate_quantile(law, level) * std + np.where(std < jump, 1.0, 0.5) * jump
+    half = estimate_halfwidths(law, level, std, jump)
     cell = 2.0**-strategy.facts.fraction_bits
     found = np.ceil(half / cell + window_rounding(strategy, first, last) * cells) * cell
     return np.asarray(np.where(first < last, found, 0.0))
 
 
-def estimate_quantile(law: NoiseDistribution, level: float) -> float:
-    """Return the half-width over the standard deviation, for sums with real weights of many nodes.
+def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
+    """Return half-widths of sums with real weights of many nodes, in the unit of ``std``.
 
-    The largest over all weights: of Gaussian nodes that of a normal law, of Laplace nodes also that
-    of a few of them.
+    The quantile is the largest over all weights: of Gaussian nodes that of a normal law, of Laplace
+    nodes also that of a few of them. Half a jump is added, since a node of whole numbers jumps
+    where that quantile's law is smooth, or a whole jump if the deviation is less.
+
+    Args:
+        law: noise distribution of a node.
+        level: probability with which each interval holds.
+        std: standard deviations of the sums.
+        jump: the largest weight of a node in each sum, times the distance of a node's values.
     """
     wide = _WIDE if law.family == "laplace" else DiscreteGaussian(Fraction(2**48))
-    return float(smooth_halfwidth(1.0, wide, level))
+    quantile = float(smooth_halfwidth(1.0, wide, level))
+    return quantile * std + np.where(np.less(std, jump), 1.0, 0.5) * jump
 
 
 def _of_variances(

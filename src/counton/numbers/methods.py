@@ -166,22 +166,25 @@ def shares_noise(strategy: StreamStrategy) -> bool:
     return not isinstance(strategy, Independent)
 
 
-def _noise(terms: Design) -> str:
+def _noise(terms: Design, measured: str = "") -> str:
+    """Return the noise of a measurement in words.
+
+    Args:
+        terms: the design.
+        measured: words behind "measurement" that say which it is.
+    """
     if terms.strategy.facts.least_squares:
         both = cast("LeastSquaresAsOf", terms.strategy).both
         windows = replace(terms, strategy=both.windows)
         totals = replace(terms, strategy=both.totals, law=both.law)
-        return " ".join(
-            _noise(of).replace("measurement", f"measurement {name}")
-            for name, of in (("of a window", windows), ("of a total", totals))
-        )
+        return f"{_noise(windows, ' of a window')} {_noise(totals, ' of a total')}"
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
     unit = float(terms.law_unit)
     if isinstance(law, DiscreteLaplace):
         how = f"discrete Laplace noise of scale {figures(float(law.scale) * unit)}"
     else:
         how = f"discrete Gaussian noise of variance {figures(float(law.sigma_squared) * unit**2)}"
-    return f"Each measurement has {how}{of}, drawn exactly."
+    return f"Each measurement{measured} has {how}{of}, drawn exactly."
 
 
 def _clipping_in_words(terms: Design) -> list[str]:

@@ -421,7 +421,8 @@ class App {
         if (round === this.round) this.series.takeLatest(rows);
       }
       const from = new Date(this.series.until ?? 0).toISOString();
-      const { rows } = await this.service.series(name, this.query({ from }, this.chosenGroups()));
+      const groups = new Set([...this.loaded, ...this.chosenGroups()]);
+      const { rows } = await this.service.series(name, this.query({ from }, [...groups]));
       if (round !== this.round) return;
       this.series.take(rows);
       this.later();
