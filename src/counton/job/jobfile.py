@@ -27,10 +27,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
+from counton.base.exact import check_positive, exact
 from counton.base.lengths import LENGTH
 from counton.base.locales import is_file_of_language
 from counton.base.options import Kind, Option, split_names
@@ -60,6 +62,8 @@ STATISTIC = "statistic"
 SERVICE = "serve"
 #: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
+#: Options of a report's statistics that have windows of their own, instead of the report's.
+_OF_WINDOWS = ("every", "start", "steps", "out", "plot")
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
 
@@ -179,27 +183,90 @@ def load_each(
             _alarm_terms(name, own, file)
             if isinstance(own, dict):
                 own = {key: value for key, value in own.items() if key != ALARM}
-            stated = _report(name, own, file) if name in reports else own
-            found[name] = _job(name, stated, defaults, file, events, without_rows=without_rows)
+            stated = _reports(name, own, defaults, file) if name in reports else {name: own}
+            if taken_twice := [one for one in stated if one != name and one in {**jobs, **reports}]:
+                raise InvalidInput(
+                    f"report {name!r} of {str(file)!r} has statistics with windows of their own, "
+                    f"which are the job {taken_twice[0]!r}, and there is another job of that "
+                    f"name; give it another name"
+                )
+            for part, table in stated.items():
+                found[part] = _job(part, table, defaults, file, events, without_rows=without_rows)
         except CountonError as error:
             found[name] = error
     return found
 
 
-def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
+def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[str, Any]]:
+    """Return the tables of a report's jobs by name: one for each length of windows.
+
+    Statistics with an ``every`` of their own are the report NAME-EVERY, which has the other options
+    of the report. A statistic that is alone with its windows is a job of that statistic.
+
+    A row changes the inputs of all these streams. Their noise is independent, so their guarantees
+    add up: epsilons, deltas and rhos. Each stream has the part of each that its statistics have of
+    all shares, and the parts add up to the whole.
+    """
+    where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
-        raise InvalidInput(f"report {name!r} of {str(file)!r} is no table: write [{REPORT}.{name}]")
+        raise InvalidInput(f"{where} is no table: write [{REPORT}.{name}]")
     by_name = {key for key, item in _keys(()).items() if item.by_name}
     statistics = {
         key: one for key, one in own.items() if isinstance(one, dict) and key not in by_name
     }
     if not statistics:
         raise InvalidInput(
-            f"report {name!r} of {str(file)!r} has no statistics: write [{REPORT}.{name}.visits] "
-            f"for example, and its options below"
+            f"{where} has no statistics: write [{REPORT}.{name}.visits] for example, and its "
+            f"options below"
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
-    return {**rest, STATISTIC: REPORT, "statistics": statistics}
+    usual = {**(defaults if isinstance(defaults, dict) else {}), **rest}
+    by_length: dict[Any, dict[str, dict[str, Any]]] = {}
+    for key, one in statistics.items():
+        by_length.setdefault(one.get("every", usual.get("every")), {})[key] = one
+    budget = {key: usual[key] for key in ("epsilon", "delta", "rho") if key in usual}
+    if len(by_length) > 1 and not budget:
+        raise InvalidInput(
+            f"{where} has statistics with windows of their own, and no budget to divide between "
+            f"them: state epsilon or rho in [{REPORT}.{name}]"
+        )
+    shares = {every: sum(map(_share_of, mine.values())) for every, mine in by_length.items()}
+    found = {}
+    for every, mine in by_length.items():
+        windows: dict[str, Any] = {}
+        for key, value in ((key, one[key]) for one in mine.values() for key in one):
+            if key in _OF_WINDOWS and windows.setdefault(key, value) != value:
+                raise InvalidInput(
+                    f"{where} has statistics with windows of {every}, and two values of {key!r} "
+                    f"among them: {windows[key]!r} and {value!r}; state one"
+                )
+        usual_windows = every == usual.get("every")
+        if usual_windows and windows.keys() - {"every"}:
+            raise InvalidInput(
+                f"{where} has a statistic with {min(windows.keys() - {'every'})!r} and without "
+                f"windows of its own; state 'every' beside it, or move it to [{REPORT}.{name}]"
+            )
+        kept = {key for key in rest if usual_windows or key not in _OF_WINDOWS or key == "start"}
+        table = {key: rest[key] for key in kept} | windows
+        if len(by_length) > 1:
+            part = shares[every] / sum(shares.values())
+            table |= {key: str(exact(value, key) * part) for key, value in budget.items()}
+        parts = {
+            key: {option: value for option, value in one.items() if option not in _OF_WINDOWS}
+            for key, one in mine.items()
+        }
+        if len(by_length) > len(parts) == 1 and "within" not in (*parts.values(),)[0]:
+            (alone,) = parts.values()  # has the table of its own statistic
+            table |= {option: value for option, value in alone.items() if option != "share"}
+        else:
+            table |= {STATISTIC: REPORT, "statistics": parts}
+        found[name if usual_windows else f"{name}-{every}"] = table
+    return found
+
+
+def _share_of(statistic: Mapping[str, Any]) -> Fraction:
+    """Return a statistic's share of the budget, as its table states it."""
+    return check_positive("share", statistic.get("share", 1), "give a number above 0, as 2")
 
 
 def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
@@ -743,6 +810,7 @@ def schema() -> dict[str, Any]:
         "type": ["number", "string", "object"],
         "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
     }
+    part |= {name: properties[name] for name in _OF_WINDOWS}
     part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}

@@ -1,0 +1,117 @@
+"""Statistics of a report with windows of their own are jobs that share its budget."""
+
+from pathlib import Path
+
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.job.job import Job
+from counton.job.jobfile import load, schema
+
+SHARED = """
+events = "shop.csv"
+state = "shop.db"
+time = "time"
+start = "2024-03-01"
+user = "person"
+most = 5
+"""
+TOGETHER = f"""
+[report.shop]
+{SHARED}
+every = "1h"
+steps = 8760
+epsilon = 2
+out = "hours.csv"
+[report.shop.visits]
+statistic = "count"
+[report.shop.regions]
+statistic = "count"
+by = "region"
+domain = ["north", "south"]
+every = "1d"
+steps = 365
+share = 2
+out = "days.csv"
+"""
+APART = f"""
+[jobs.shop]
+{SHARED}
+every = "1h"
+steps = 8760
+epsilon = "2/3"
+out = "hours.csv"
+[jobs.shop-1d]
+{SHARED}
+by = "region"
+domain = ["north", "south"]
+every = "1d"
+steps = 365
+epsilon = "4/3"
+out = "days.csv"
+"""
+
+
+def _loaded(folder: Path, text: str) -> dict[str, Job]:
+    file = folder / "nightly.toml"
+    file.write_text(text)
+    return load(file)
+
+
+def test_each_length_of_windows_is_a_job_with_its_part_of_the_budget(tmp_path: Path) -> None:
+    found, wanted = _loaded(tmp_path, TOGETHER), _loaded(tmp_path, APART)
+    assert {name: repr(job) for name, job in found.items()} == {
+        name: repr(job) for name, job in wanted.items()
+    }
+
+
+def test_statistics_of_one_length_stay_a_report(tmp_path: Path) -> None:
+    paid = '[report.shop.paid]\nstatistic = "sum"\nvalue = "paid"\nlower = 0\nupper = 9\n'
+    found = _loaded(tmp_path, f'{TOGETHER}{paid}every = "1d"\n')
+    assert {name: job.what for name, job in found.items()} == {"shop": "count", "shop-1d": "report"}
+    assert [job.promise.epsilon for job in found.values()] == ["1/2", "3/2"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "parts"),
+    [
+        (
+            {"epsilon": 3, "delta": 1e-6},
+            {"epsilon": ["1", "2"], "delta": ["1/3000000", "1/1500000"]},
+        ),
+        ({"rho": 0.3}, {"rho": ["1/10", "1/5"]}),
+    ],
+)
+def test_delta_and_rho_are_divided_too(
+    tmp_path: Path, budget: dict[str, float], parts: dict[str, list[str]]
+) -> None:
+    stated = "\n".join(f"{name} = {value}" for name, value in budget.items())
+    found = _loaded(tmp_path, TOGETHER.replace("epsilon = 2", stated)).values()
+    assert {name: [getattr(job.promise, name) for job in found] for name in parts} == parts
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("epsilon = 2", "", "no budget to divide"),
+        ('every = "1d"\n', "", "without windows of its own"),
+        ("share = 2", "share = 0", "share is 0; it must be above 0"),
+        ("[report.shop.visits]", '[jobs.shop-1d]\nevents = "x"\n[report.shop.visits]', "'shop-1d'"),
+        (
+            "share = 2",
+            '[report.shop.more]\nstatistic = "count"\nevery = "1d"\nsteps = 9',
+            "365 and 9; state one",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    assert TOGETHER.count(old) == 1
+    with pytest.raises(InvalidInput, match=told):
+        _loaded(tmp_path, TOGETHER.replace(old, new))
+
+
+def test_the_schema_has_the_windows_of_a_statistic() -> None:
+    assert {"every", "steps", "out"} <= schema()["$defs"]["statistic"]["properties"].keys()
