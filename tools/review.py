@@ -293,6 +293,7 @@ def listed() -> Iterator[tuple[str, Room]]:
         yield from ((wing, room) for room in rooms)
 
 
+@cache
 def numbers() -> tuple[int, int, int]:
     """Lines of code of the reference, of what is read besides, and in all."""
     besides = sum(code_lines(SOURCE / name) for name in BESIDES)

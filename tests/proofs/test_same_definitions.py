@@ -42,20 +42,24 @@ def coq(folder: Path, path: Path) -> str:
     ).stdout  # fmt: skip
 
 
-def computed(folder: Path, terms: Iterable[str]) -> list[Any]:
-    """Values of terms, as Python has them."""
-    asked = folder / "Asked.v"
-    asked.write_text(
+def computed(folder: Path, *asked: Iterable[str]) -> list[list[Any]]:
+    """Values of terms, as Python has them: of each argument a list, all by one run of Coq."""
+    terms = [[*some] for some in asked]
+    lines = [f"Compute {term}.\n" for some in terms for term in some]
+    path = folder / "Asked.v"
+    path.write_text(
         "From Coq Require Import ZArith List Bool.\n"
         "From Counton Require Import Definitions Strategies.\n"
         "Import ListNotations.\nOpen Scope Z_scope.\nSet Printing Width 100000.\n"
-        "Set Printing Depth 100000.\n" + "".join(f"Compute {term}.\n" for term in terms)
+        "Set Printing Depth 100000.\n" + "".join(lines)
     )
     found = []
-    for line in re.findall(r"^\s+= (.*)$", coq(folder, asked), re.MULTILINE):
+    for line in re.findall(r"^\s+= (.*)$", coq(folder, path), re.MULTILINE):
         plain = re.sub(r"%\w+", "", line).replace(";", ",")
         found.append(ast.literal_eval(plain.replace("true", "True").replace("false", "False")))
-    return found
+    assert len(found) == len(lines)
+    values = iter(found)
+    return [[next(values) for _ in some] for some in terms]
 
 
 def steps(term: str) -> Iterator[str]:
@@ -79,21 +83,23 @@ def weighted(row: list[Any]) -> set[tuple[int, tuple[int, int]]]:
 def test_kary(folder: Path, arity: int, subtraction: bool) -> None:
     tree = KAry(STEPS, arity, subtraction)
     below = (arity - 1) // 2 if subtraction else 0
-    rows = computed(folder, steps(f"tree_row {arity} {below} 0 {tree.height} t"))
-    columns = computed(folder, steps(f"tree_column {arity} {below} {tree.height} t"))
+    rows, columns, horizons = computed(
+        folder,
+        steps(f"tree_row {arity} {below} 0 {tree.height} t"),
+        steps(f"tree_column {arity} {below} {tree.height} t"),
+        [f"tree_horizon {arity} {below} {tree.height - one}" for one in (0, 1)],
+    )
     for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
         assert weighted(row) == nodes(tree.row(step))
         assert {(1, one) for one in column} == nodes(tree.column(step))
-    horizons = computed(
-        folder, [f"tree_horizon {arity} {below} {tree.height - one}" for one in (0, 1)]
-    )
     assert horizons[1] < STEPS <= horizons[0]
 
 
 def test_binary(folder: Path) -> None:
     tree = Binary(STEPS)
-    rows = computed(folder, steps(f"binary_row {tree.height} t"))
-    columns = computed(folder, steps(f"binary_column {tree.height} t"))
+    rows, columns = computed(
+        folder, steps(f"binary_row {tree.height} t"), steps(f"binary_column {tree.height} t")
+    )
     for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
         assert weighted(row) == nodes(tree.row(step))
         # No release reads a left child that would end after the last step.
@@ -104,8 +110,9 @@ def test_binary(folder: Path) -> None:
 def test_smooth_binary(folder: Path, height: int, zeros: int) -> None:
     """Nodes have other names: the same one stands for the same bits, everywhere."""
     tree, names = SmoothBinary(STEPS, height, zeros), dict[Any, Any]()
-    rows = computed(folder, steps(f"smooth_row {height} {zeros} t"))
-    columns = computed(folder, steps(f"smooth_column {height} {zeros} t"))
+    rows, columns = computed(
+        folder, steps(f"smooth_row {height} {zeros} t"), steps(f"smooth_column {height} {zeros} t")
+    )
     for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
         for mine, theirs in (
             ([bits for _, bits in row], tree.row(step)),
@@ -120,8 +127,7 @@ def test_smooth_binary(folder: Path, height: int, zeros: int) -> None:
 
 def test_dyadic_intervals(folder: Path) -> None:
     tree = Expiring(1)
-    rows = computed(folder, steps("expiring_row t"))
-    columns = computed(folder, steps(f"expiring_column t {STEPS}"))
+    rows, columns = computed(folder, steps("expiring_row t"), steps(f"expiring_column t {STEPS}"))
     for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
         assert weighted(row) == nodes(tree.row(step))
         assert {(1, one) for one in column} == nodes(column_until(tree, step, STEPS))
@@ -133,14 +139,14 @@ def test_ranges(folder: Path) -> None:
     names = [(level, at) for level, rows in enumerate(line._rows) for at in range(len(rows))]
     ends = [(low, high) for high in range(1, cells + 1) for low in range(high)]
     asked = [f"range_row [2;2;2] 0 {low} {high}" for low, high in ends]
-    for (low, high), row in zip(ends, computed(folder, asked), strict=True):
+    rows, columns = computed(folder, asked, [f"range_column [3;2;2] 0 {cell}" for cell in range(7)])
+    for (low, high), row in zip(ends, rows, strict=True):
         inside = (np.arange(cells) >= low) & (np.arange(cells) < high)
         (read,) = line.reads(inside[None].astype(float))
         found = {(int(weight), names[at]) for at, weight in enumerate(read) if weight}
         assert weighted(row) == found
     wide = Nodes(7, (3, 2, 2), (1, 1, 1, 1))
     names = [(level, at) for level, rows in enumerate(wide.rows()) for at in range(len(rows))]
-    columns = computed(folder, [f"range_column [3;2;2] 0 {cell}" for cell in range(7)])
     for column, theirs in zip(columns, wide.matrix().T, strict=True):
         assert {*column} == {names[at] for at, weight in enumerate(theirs) if weight}
 
@@ -149,5 +155,5 @@ def test_rounding(folder: Path) -> None:
     from counton.reference import nearest
 
     pairs = [(top, bottom) for top in range(-9, 10) for bottom in (1, 2, 3, 6)]
-    found = computed(folder, [f"nearest ({top}) {bottom}" for top, bottom in pairs])
+    (found,) = computed(folder, [f"nearest ({top}) {bottom}" for top, bottom in pairs])
     assert found == [nearest(*pair) for pair in pairs]

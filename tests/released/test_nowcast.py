@@ -90,7 +90,7 @@ def test_intervals_hold_and_noise_costs_little(shares: Shares) -> None:
     lags = len(shares(0, rng))
     noise = _noise(lags, 1.8)
     held, private, exact = list[bool](), list[float](), list[float]()
-    for _ in range(3):
+    for _ in range(2):
         numbers = _arrivals(rng, 100 + lags, 1_000, shares)
         released = numbers + rng.multivariate_normal(np.zeros(lags), noise, len(numbers))
         for night in range(60 + lags, 101 + lags, 4):

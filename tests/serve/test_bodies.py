@@ -58,8 +58,8 @@ def test_gzip_of_several_members_takes_work_in_proportion(handled: list[int], si
 
 
 def test_members_of_gzip_are_as_many_as_a_larger_body_needs() -> None:
-    blocks = [gzip.compress(bytes(2**16 - 256))] * (2**28 // 2**16)  # as bgzip writes them
-    assert len(decompress(b"".join(blocks), "gzip", 2**28)) > 2**27
+    blocks = [gzip.compress(bytes(2**16 - 256))] * (2**27 // 2**16)  # as bgzip writes them
+    assert len(decompress(b"".join(blocks), "gzip", 2**27)) > 2**26
 
 
 def test_empty_frames_of_zstd_are_passed_over() -> None:

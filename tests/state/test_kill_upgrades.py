@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from corpus import CORPUS, job_of, unpack
 from databases import looked_into, rows_in
+from forked_commands import forked_counton
 from next_format import SINCE_15
 from patience import HANGS
 
@@ -29,7 +30,7 @@ from counton.state import schema, upgrades
 from counton.strategies import Binary
 
 pytestmark = pytest.mark.slow
-KILLS = int(os.environ.get("COUNTON_KILLS", "4"))
+KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
 SEED = int(os.environ.get("COUNTON_SEED", "2024"))
 OLDEST = upgrades.OLDEST
 #: Columns that the oldest format lacks, or an upgrade changes; limits had users before.
@@ -130,6 +131,7 @@ def kill_often(
         left = format_of(state)
         assert losses(before, content(state)) == (0, 0)
         seen["new" if left == schema.FORMAT else "old"] += 1
+        command = [forked_counton(), "upgrade", str(state)]
         again = subprocess.run(command, capture_output=True, timeout=HANGS, text=True)
         assert again.returncode == 0, again.stderr
         assert format_of(state) == schema.FORMAT

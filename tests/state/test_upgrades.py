@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from databases import heard, rows_in
+from forked_commands import GONE, forked_python
 from next_format import NOW, SINCE_15, next_version
 from typer.testing import CliRunner
 
@@ -49,7 +50,7 @@ def released(state: Path | str) -> list[float]:
 def carried_over_until(state: Path, number: int, when: str) -> int:
     """The exit code of a process that is gone at a statement of an upgrade: see `next_format`."""
     return subprocess.run(
-        [sys.executable, str(PROGRAM), str(state), str(number), when],
+        [forked_python(), str(PROGRAM), str(state), str(number), when],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     ).returncode
@@ -132,7 +133,7 @@ def test_a_copy_that_cannot_be_made_stops_it(state: Path) -> None:
 def test_no_unfinished_copy_of_a_killed_upgrade_stays(state: Path, copy: bool) -> None:
     names = {path.name for path in state.parent.iterdir()}
     done = carried_over_until(state, 0, "copied")
-    assert done == 9
+    assert done == GONE
     (hidden,) = [path for path in state.parent.iterdir() if path.name.startswith(".")]
     assert hidden.stat().st_size > 0
     hidden.with_name(f"{hidden.name}-journal").touch()
@@ -175,7 +176,7 @@ def test_a_kill_at_every_statement_loses_nothing(state: Path, when: str) -> None
         for beside in state.parent.glob("visits.db-*"):
             beside.unlink()
         state.write_bytes(content)
-        assert carried_over_until(state, number, when) == 9
+        assert carried_over_until(state, number, when) == GONE
         (found,) = rows_in(state, "PRAGMA user_version")
         if found["user_version"] == NOW:
             assert released(state) == before

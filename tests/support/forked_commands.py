@@ -35,6 +35,8 @@ import pytest
 from patience import HANGS
 
 _ANSWER = 8
+#: The exit code of a program that was gone before it ended.
+GONE = 70
 #: It imports what starts fast: beside the interpreter, modules are most of what it takes.
 _CLIENT = """#!{python} -IS
 import _socket, array, os, resource, sys
@@ -50,7 +52,7 @@ files = _socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2])
 server.sendmsg([len(text).to_bytes(8, "big")], [files])
 server.sendall(text)
 answer = server.recv({size})
-sys.exit(int(answer or b"70"))
+sys.exit(int(answer or {gone}))
 """
 
 
@@ -93,7 +95,8 @@ def begin() -> Path:
     address = str(folder / "socket")
     for name in ("counton", "forked-python"):
         client = folder / name
-        client.write_text(_CLIENT.format(python=sys.executable, address=address, size=_ANSWER))
+        said = {"python": sys.executable, "address": address, "size": _ANSWER, "gone": GONE}
+        client.write_text(_CLIENT.format(**said))
         client.chmod(0o755)
     server = subprocess.Popen(
         [sys.executable, __file__, address],
