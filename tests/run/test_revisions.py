@@ -402,7 +402,7 @@ def test_a_file_of_all_events_without_ids_is_refused(tmp_path: Path) -> None:
         ({"around": 99}, "around=99 does not go with revise"),
         ({"revise": "36h"}, "no whole number of windows of 1d"),
         ({"revise": "2"}, "not a whole number above 0 and a unit"),
-        ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "declared"),
+        ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "needs steps"),
     ],
     ids=str,
 )

@@ -117,6 +117,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
     console.write_line(f"publishes {published}; intervals of {planned.level:.0%}:")
     console.write_table(_table([*plans.values()], {}, None, "release"))
+    _write_sizes(console, planned)
     _write_delays(console, planned)
     if len(plans) > 1:
         console.write_line(
@@ -154,6 +155,7 @@ def _print(
                 "final one"
             )
     for job in found.jobs.values():
+        _write_sizes(console, job)
         _write_delays(console, job)
     several = [
         name
@@ -235,7 +237,8 @@ def promise_of(job: PlannedJob) -> str:
 
 def _heading(job: PlannedJob) -> str:
     definition = job.definition
-    groups = "" if definition.domain is None else f" of {len(definition.groups):,} groups"
+    many = definition.cells.how(len(definition.groups), "groups")
+    groups = "" if definition.domain is None else f" of {many}"
     what = definition.subject if definition.statistic.card.additive else definition.what
     cut = definition.cut
     if not cut.goes_on:
@@ -294,6 +297,18 @@ def _delays(job: PlannedJob) -> Table:
         cells = ["" if std is None else figures(std) for std in stds]
         table.add_row(f"{one.lags:,} more{corrected}{mark}", *cells)
     return table
+
+
+def _write_sizes(console: Console, job: PlannedJob) -> None:
+    """Print how large a group must be to be shown, if groups are found in the rows."""
+    if job.sizes is None:
+        return
+    cut, (least, most) = job.definition.cut, job.sizes
+    which = f"of one {cut.period or 'window'}" if cut.lags else "so far"
+    console.write_line(
+        f"a group is shown from the release on in which its estimate {which} reaches a threshold: "
+        f"{least:,} to {most:,}, by {'version' if cut.lags else 'step'}"
+    )
 
 
 def _write_delays(console: Console, job: PlannedJob) -> None:

@@ -130,7 +130,7 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
     cut = definition.cut
     after, name = cut.long(windows), cut.period or "window"
     longer, revises = f"--watermark {'longer by ' * waits}{after} waits for them", ""
-    if not definition.expires and definition.cells.named_beforehand:
+    if not definition.expires and not definition.ranks:
         revises = (
             f", and a new stream with --revise {after} counts them in their own {name}, "
             f"provisional until then"

@@ -308,7 +308,8 @@ class Checkpoint(NamedTuple):
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)
         if terms.counters is not None:
-            return start.wider(self.sums.size)._replace(step=self.step, sums=self.sums)
+            sums = self.sums.reshape(-1, *start.sums.shape[1:])
+            return start.wider(len(sums))._replace(step=self.step, sums=sums)
         return StreamProgress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
 
 

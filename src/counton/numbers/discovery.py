@@ -6,6 +6,24 @@ If nobody declared the groups, each group has its own counter, with noise from t
 group is shown from the release on at which its noisy count first reaches a threshold. A group that
 only one unit is in is shown with probability at most delta: the sum over all groups of the unit and
 over all releases. This delta is added to the guarantee of the counters.
+
+If windows are revised, a release has a number of each of the last windows: the versions. A group is
+shown from the release on in which one of them first reaches the threshold of its version, with all
+versions that this release and later ones publish of it. Nothing of earlier releases is published.
+
+Privacy. Compare rows without a unit, and with it. A group has a counter from its first counted row
+on, and no release before reads it.
+
+- A group that has no row without the unit, or none by some release: with the unit, a release may
+  read it before that. A number of it is then noise and at most `change`, of any window, so it
+  reaches its threshold with at most the probability that noise reaches the margin. The sum over
+  all releases, all versions in them, and the at most `groups` groups of the unit is at most delta.
+- Otherwise groups are shown by the same rule on the same numbers, which are those of counters that
+  exist for every possible label from the first step on. Their guarantee, epsilon, covers all
+  numbers of a group, also those that are not published.
+
+Windows share no noise, but a group has counters for all windows as soon as it has one row: noise
+alone may show it in any later one. So delta is divided among all versions of all windows.
 """
 
 from __future__ import annotations
@@ -35,8 +53,10 @@ _GRAIN = Fraction(1, 64)
 _ROUNDING = 1 + 1e-6
 #: Up to so many draws sums have their exact tail, beyond it a bound.
 _FEW = 64
-#: Largest number of releases of a stream: each has its share of delta.
+#: Largest number of released numbers of a group in a stream: each has its share of delta.
 _LONGEST_STREAM = 2**24
+#: A threshold that no count reaches.
+_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,10 @@ class Declared:
 
     def in_words(self, unit: str) -> str | None:
         """Return None: declared groups need not be found."""
+        return None
+
+    def sizes(self, terms: Design) -> tuple[int, int] | None:
+        """Return None: declared groups of any size are shown."""
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
@@ -131,7 +155,8 @@ class Discovery:
         """Return the least thresholds that show a group of one unit with probability at most
         ``delta``.
 
-        The probability is for all groups of the unit and all ``steps`` together.
+        The probability is for all groups of the unit, all ``steps``, and all versions of windows
+        that each of them releases, together.
         """
         if law.variance == 0:
             raise InvalidInput(
@@ -179,31 +204,88 @@ class Discovery:
             f"{unit} is ever shown with probability below delta = {float(Fraction(self.delta)):g}"
         )
 
+    def sizes(self, terms: Design) -> tuple[int, int] | None:
+        """Return the lowest threshold of all released numbers, and the highest."""
+        last = terms.strategy.horizon or 1
+        versions = terms.strategy.facts.versions
+        found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
+        found = found[found < _NEVER]
+        return int(found.min()), int(found.max())
+
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Return the least released count that shows a group, by step: shape ``(len(steps),)``."""
+        """Return the least released count that shows a group, by step: shape ``(len(steps),)``.
+
+        If windows are revised, the shape is ``(len(steps), versions)``. No count shows a group in a
+        window before the first.
+        """
         assert isinstance(terms.law, DiscreteLaplace)
-        variance = noise_variance(terms.strategy, terms.law, steps)
-        return np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
+        versions = terms.strategy.facts.versions
+        variance = read_variance(terms.strategy, terms.law, steps)
+        found = np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
+        if versions > 1:
+            found[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
+        return found
 
 
 def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]:
     return np.ceil(float(margin) * np.sqrt(variance)).astype(np.int64)
 
 
-def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Return how many releases have noise that is the sum of n draws, by the number n.
+def sums_draws(strategy: StreamStrategy) -> bool:
+    """Return True if a strategy's noise is a sum of draws of one distribution, as thresholds need.
 
-    >>> from counton.strategies import Binary
+    >>> from counton.strategies import Binary, SqrtToeplitz
+    >>> sums_draws(Binary(7)), sums_draws(SqrtToeplitz(7))
+    (True, False)
+    """
+    return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
+
+
+def read_variance(
+    strategy: StreamStrategy, law: DiscreteLaplace, steps: range
+) -> NDArray[np.float64]:
+    """Return the variances of the numbers that releases compare with thresholds.
+
+    Returns:
+        Shape ``(len(steps),)``; if windows are revised, ``(len(steps), versions)``.
+
+    >>> from counton.strategies import WindowVersions, Binary
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> found = read_variance(WindowVersions(9, Binary(3)), law, range(1, 5)) / law.variance
+    >>> found.shape, found[0].round().tolist()
+    ((4, 3), [1.0, 1.0, 2.0])
+    """
+    versions = strategy.facts.versions
+    if versions == 1:
+        return noise_variance(strategy, law, steps)
+    windows: Any = strategy
+    by_version = noise_variance(windows.inner, law, range(1, versions + 1))
+    return np.tile(by_version, (len(steps), 1))
+
+
+def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
+    """Return how many numbers in the releases of all steps have noise that is the sum of n draws,
+    by n.
+
+    If windows are revised, each version of each window is such a number.
+
+    >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
     {1: 3, 2: 3, 3: 1}
+    >>> draws(WindowVersions(100, Binary(3)), DiscreteLaplace(Fraction(3)), 100)
+    {1: 200, 2: 100}
     """
-    if steps > _LONGEST_STREAM:
+    versions = strategy.facts.versions
+    if steps * versions > _LONGEST_STREAM:
+        each = "" if versions == 1 else f", each with {versions:,} versions of a window,"
         raise InvalidInput(
-            f"{field('steps', steps)} is beyond {_LONGEST_STREAM:,}, the most for groups that "
-            f"nobody declared; give longer windows"
+            f"{field('steps', steps)}{each} is beyond {_LONGEST_STREAM // versions:,}, the most "
+            f"for groups that nobody declared; give longer windows, or fewer"
         )
-    variance = noise_variance(strategy, law, range(1, steps + 1))
+    alike = steps if versions > 1 else 1  # each release reads as many versions
+    variance = read_variance(strategy, law, range(1, steps // alike + 1))
     number, releases = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
+    releases = releases * alike
     return dict(zip(number.astype(int).tolist(), releases.tolist(), strict=True))
 
 
@@ -253,13 +335,18 @@ def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDA
     """Return the index of each cell's first release that reaches its threshold; -1 if none does.
 
     Args:
-        values: shape ``(steps, cells)``.
-        thresholds: shape ``(steps,)``.
+        values: shape ``(steps, cells)``, or ``(steps, cells, versions)``: one version is enough.
+        thresholds: shape ``(steps,)``, or ``(steps, versions)``.
 
     >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()
     [1, 0]
+    >>> versions = np.array([[[3, 9], [1, 2]], [[4, 5], [8, 2]]])
+    >>> first_shown(versions, np.array([[8, 11], [8, 11]])).tolist()
+    [-1, 1]
     """
-    reached = values >= thresholds[:, None]
+    reached: NDArray[np.bool_] = values >= thresholds[:, None]
+    if reached.ndim > 2:
+        reached = np.asarray(reached.any(axis=-1))
     return np.where(reached.any(axis=0), reached.argmax(axis=0), -1)
 
 

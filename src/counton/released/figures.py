@@ -203,7 +203,7 @@ def _curves(
     hidden = np.zeros(estimates.shape, np.bool_)
     if since is not None:
         steps = np.asarray(released.steps)[shown]
-        hidden |= steps[:, None] < np.array([since[group] for group in released.groups])
+        hidden |= steps[:, None] < released.first_steps
     if there is not None and len(there) == len(known.estimates):  # not for periods
         hidden |= ~there[shown]
     estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))

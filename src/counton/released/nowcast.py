@@ -128,6 +128,13 @@ def forecast_final(
     return Nowcast(windows, nights - windows, estimates, std, degrees, weights, changed, level)
 
 
+def nights_needed(lags: int) -> int:
+    """Return how many windows must be released to forecast numbers that are final after ``lags``
+    more.
+    """
+    return 2 * lags + LEAST
+
+
 class _Triangle:
     """Released versions of all windows, with the forecasts that earlier releases (nights) allowed.
 
@@ -138,7 +145,7 @@ class _Triangle:
         self.versions, self.covariance = versions / row, covariance / row**2
         self.season, self.row = season, row
         self.nights, self.last = len(versions), versions.shape[1] - 1
-        needed = self.last + LEAST + self.last
+        needed = nights_needed(self.last)
         if self.nights < needed:
             raise InvalidInput(
                 f"{field('nowcast')} learns delays from final windows, and {self.nights:,} windows "

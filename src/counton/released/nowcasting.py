@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, some_of
-from counton.released.nowcast import Nowcast, forecast_final
+from counton.released.nowcast import Nowcast, forecast_final, nights_needed
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
@@ -25,10 +25,13 @@ class Nowcasts:
     Attributes:
         released: the release.
         found: a `Nowcast` for each group.
+        young: groups that nobody declared, and that are shown for too short a time to learn their
+            delays.
     """
 
     released: Release
     found: dict[str, Nowcast]
+    young: tuple[str, ...] = ()
 
     @property
     def changed_groups(self) -> tuple[str, ...]:
@@ -46,7 +49,8 @@ class Nowcasts:
         """
         released = self.released.numbers
         cut, parts = released.definition.cut, []
-        names, published = list(released.definition.groups), _versions_of(released)
+        published = _versions_of(released)
+        names = list(published.names(released.definition.groups))
         for group, each in self.found.items():
             cell = names.index(group)
             ends = np.asarray(cut.ends(each.windows), np.int64)
@@ -82,6 +86,11 @@ class Nowcasts:
             f"earlier final windows; with probability {level} each, the exact final number is "
             f"between lower and upper, as long as delays stay as they were. It costs no privacy."
         )
+        if self.young:
+            said += (
+                f" Groups that are not shown for long enough to learn their delays have none: "
+                f"{some_of(self.young)}."
+            )
         if self.changed_groups:
             said += (
                 f" Delays changed within the last windows ({', '.join(self.changed_groups)}): "
@@ -95,7 +104,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
     Args:
         released: counts or sums of revised windows (``revise``), with their versions.
-        groups: the groups; None: all that are shown.
+        groups: the groups; None: all that are shown, and shown for long enough.
 
     Raises:
         InvalidInput: windows that are released once, a statistic without sums, sums of values below
@@ -127,24 +136,36 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
             f"adds up values down to {lower}; ask for a count, or for a sum of values of at least "
             f"0 (a new stream with {field('lower', 0)})"
         )
-    known = list(numbers.definition.groups)
+    known = list(found.names(numbers.definition.groups))
     named = list(numbers.groups) if groups is None else groups_named(groups, known)
     if unknown := [group for group in named if group not in known]:
         raise InvalidInput(
             f"{field('groups')}: {quote(unknown[0])} is no group of {numbers.design.name!r}; "
             f"choose from {some_of(known)}"
         )
-    forecasts = {
-        group: forecast_final(
-            found.triangle(known.index(group)),
+    if not named:
+        raise InvalidInput(
+            f"no group of {numbers.design.name!r} is large enough to be shown yet, so there is "
+            f"nothing to forecast; wait for more rows"
+        )
+    latest = len(found.values) + 1 - nights_needed(found.lags)
+    young = [name for name in named if found.first_night(name) > latest]
+    if groups is not None or len(young) == len(named):
+        young = []  # the first of them is refused
+
+    def forecast(group: str) -> Nowcast:
+        before = found.first_night(group) - 1  # of earlier windows some versions are not published
+        made = forecast_final(
+            found.triangle(known.index(group))[before:],
             found.covariance,
             season=season_of(numbers.definition.windows.every),
             level=numbers.level,
             row=float(numbers.design.resolution),
         )
-        for group in named
-    }
-    return Nowcasts(released, forecasts)
+        return replace(made, windows=made.windows + before)
+
+    forecasts = {group: forecast(group) for group in named if group not in young}
+    return Nowcasts(released, forecasts, tuple(young))
 
 
 def _versions_of(released: ReleasedNumbers) -> Revisions:

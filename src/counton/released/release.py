@@ -452,10 +452,15 @@ class Release:
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
         """Return the newest versions as of a night, with the steps and groups shown here."""
         (terms, values), numbers = revisions.read(night), self.numbers
-        definition = replace(numbers.definition, strategy=terms.strategy)
-        made = numbers.of(definition, terms, values, numbers.level, shown=numbers.shown)
+        definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
+        if (since := revisions.found_by(night)) is not None:
+            values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
+            chosen = None if chosen is None else tuple(name for name in chosen if name in since)
+        made = numbers.of(
+            definition, terms, values, numbers.level, shown=numbers.shown, since=since
+        )
         made = replace(made, revisions=revisions, notes=numbers.notes, kept_in=numbers.kept_in)
-        return made if numbers.chosen is None else made.only(None, numbers.chosen)
+        return made if chosen is None else made.only(None, chosen)
 
     @property
     def _revisions(self) -> Revisions:
@@ -488,7 +493,8 @@ class Release:
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
         if isinstance(numbers.said, CellValues):
-            places = GroupNames(numbers.definition.groups).places(numbers.groups).tolist()
+            names = found.names(numbers.definition.groups)
+            places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
             table = versions_of_cells(found, cut, cells, numbers.level, last)
         else:
@@ -532,11 +538,17 @@ class Release:
                 f"window {step:,} ended after window {min(nights):,}, so it had no version then: "
                 f"give a later time"
             )
-        names = list(self.numbers.definition.groups)
+        names = list(found.names(self.numbers.definition.groups))
         name = names[0] if group is None and len(names) == 1 else group
         if name not in names:
             raise InvalidInput(
                 f"{field('group', group)} is none of the groups; choose from {some_of(names)}"
+            )
+        if min(nights) < (first := found.first_night(name)):
+            raise InvalidInput(
+                f"{name} was large enough to be shown first with window {first:,}, and a version "
+                f"with window {min(nights):,} was not published: give a window or a time from then "
+                f"on"
             )
         cell, lags = names.index(name), [min(night - step, found.lags) for night in nights]
         asked = found.number(step, lags[0], cell) - found.number(step, lags[1], cell)

@@ -212,10 +212,11 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     if not strategy.facts.totals:
         strategy = strategy.windows
     terms: Any = replace(release.design, strategy=strategy)
-    groups = (len(release.definition.groups),) if release.definition.statistic.card.additive else ()
-    cells = groups or release.design.shape
+    since, additive = _since(described), release.definition.statistic.card.additive
+    names = release.definition.groups if since is None else tuple(since)
+    cells = (len(names),) if additive else release.design.shape
     values = unpack(described["revisions"], (*cells, strategy.facts.versions))
-    found = replace(release, revisions=Revisions(terms, values))
+    found = replace(release, revisions=Revisions(terms, values, since))
     if not strategy.facts.totals:
         return found
     made = (
@@ -613,6 +614,9 @@ def _cells(
 ) -> ReleasedNumbers:
     """Return the release of counts or sums that some files hold."""
     files, since = list(files), _since(described)
+    if since is not None and definition.cut.lags:  # versions may be of later nights
+        night = terms.strategy.horizon or 0
+        since = {group: first for group, first in since.items() if first <= night}
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
     name = "estimate"
@@ -669,7 +673,7 @@ def _cells(
             own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
     expected = np.ones_like(there)
     if since is not None:
-        starts = np.array([since[group] for group in groups], np.int64)
+        starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
         expected = np.arange(1, last + 1)[:, None] >= starts
     found = ReleasedNumbers.of(
         definition,

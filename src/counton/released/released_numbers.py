@@ -91,8 +91,9 @@ class ReleasedNumbers:
         shown: which numbers of the statistic, or how many of the largest groups, are shown.
         notes: sentences shown with the release everywhere.
         carried: last totals of earlier streams, from which this one counts on.
-        since: for undeclared groups, the step from which on each is shown; None if groups are
-            declared. Before this step the values of the group are 0.
+        since: for undeclared groups, the release from which on each is shown; None if groups are
+            declared. A release is a step; if windows are revised, it has the last windows, so that
+            a group may have some before it. The values of earlier steps are 0 (`first_steps`).
         there: for counts or sums from a file, which rows it has, by step and group; None: all. An
             estimate from a missing row is refused.
         rows_there: for another table from a file, the rows that it has, by the columns that
@@ -222,6 +223,14 @@ class ReleasedNumbers:
         return self.definition.domain or ()
 
     @property
+    def first_steps(self) -> NDArray[np.int64]:
+        """The first step with a number of each group; 1 for declared groups."""
+        if self.since is None:
+            return np.ones(len(self.groups), np.int64)
+        releases = np.array([self.since[group] for group in self.groups], np.int64)
+        return np.maximum(releases - self.definition.cut.lags, 1)
+
+    @property
     def own(self) -> Series:
         """The released numbers of this stream alone, without the totals from which it counts on."""
         if self.carried is None:
@@ -295,7 +304,8 @@ class ReleasedNumbers:
         """
         values, known, since = cells.values[:last], self.chosen, self.since
         if since is not None:
-            names = [group for group in self.groups if since[group] <= last]
+            first = self.first_steps.tolist()
+            names = [group for group, step in zip(self.groups, first, strict=True) if step <= last]
             values = values[:, GroupNames(self.groups).places(names)]
             since = {group: since[group] for group in names}
             known = None if known is None else tuple(names)
@@ -515,8 +525,8 @@ class ReleasedNumbers:
         """Refuse a question if nobody declared the groups."""
         if self.since is not None:
             raise InvalidInput(
-                "groups that nobody declared have totals alone, since each is shown from some "
-                "window on; take the totals, or declare the groups"
+                "groups that nobody declared are shown from some window on, so that only the rows "
+                "of their table are published; take the table, or declare the groups"
             )
 
     @property
@@ -819,8 +829,7 @@ class ReleasedNumbers:
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]
         if self.since is not None:
-            since = np.array([self.since[group] for group in groups], np.int64)
-            kept &= np.asarray(shown)[:, None] >= since
+            kept &= np.asarray(shown)[:, None] >= self.first_steps
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
@@ -835,7 +844,7 @@ class ReleasedNumbers:
         # perhaps by released numbers, upper ends allow for the noise of all groups too.
         own, shown = self.own, self.shown
         assert shown.top is not None
-        first = np.array([(self.since or {}).get(group, 1) for group in self.groups], np.int64)
+        first = self.first_steps
         values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
         # Groups that are not shown were always below.
         hidden = self.definition.cells.thresholds(self.design, some)
@@ -1110,9 +1119,7 @@ class ReleasedNumbers:
             return of - self.table().height, of
         if self.there is None:
             return 0, 0
-        begins = np.full(len(self.groups), self.first)
-        if self.since is not None:
-            begins = np.maximum([self.since[group] for group in self.groups], self.first)
+        begins = np.maximum(self.first_steps, self.first)
         return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
 
     @property

@@ -8,7 +8,7 @@ share noise; versions of two windows share none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -43,10 +43,14 @@ class Revisions:
         values: shape ``(nights, *cells, versions)``, in data units: for each night first the window
             that ended then, and last the window that became final; behind these the total of all
             arrivals, if totals are released beside windows.
+        since: for groups that nobody declared, the night from which on each is shown, in the order
+            of cells; earlier nights published nothing of it, and its values there are 0. None:
+            groups are declared, or there is one total.
     """
 
     design: Design[WindowVersions] | Design[WindowsAndTotals]
     values: NDArray[Any]
+    since: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values))
@@ -63,9 +67,23 @@ class Revisions:
         """
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
+    def names(self, declared: Sequence[str]) -> Sequence[str]:
+        """Return the names of the cells; ``declared`` are those of declared groups."""
+        return declared if self.since is None else tuple(self.since)
+
+    def first_night(self, group: str) -> int:
+        """Return the first night that published a number of a group."""
+        return 1 if self.since is None else self.since[group]
+
     def up_to(self, night: int) -> Revisions:
         """Return the versions that had been released by the end of a night."""
         return replace(self, values=self.values[:night])
+
+    def found_by(self, night: int) -> Mapping[str, int] | None:
+        """Return the groups that were shown by a night, as `since` does."""
+        if self.since is None:
+            return None
+        return {name: first for name, first in self.since.items() if first <= night}
 
     def newest(self, night: int) -> NDArray[Any]:
         """Return the newest version of each window as of a night, shape ``(night, *cells)``."""
@@ -205,6 +223,8 @@ def versions_of_cells(
 ) -> pl.DataFrame:
     """Return a table of all versions of counts or sums up to a last night, by lag and window.
 
+    A group that nobody declared has those of the nights from which on it is shown.
+
     Args:
         revisions: the versions that were released.
         cut: how rows are assigned to steps.
@@ -235,7 +255,11 @@ def versions_of_cells(
             )
             .with_columns(final=pl.lit(lag == revisions.lags))
         )
-    return pl.concat(parts).sort("step", "lag", maintain_order=True)
+    table = pl.concat(parts).sort("step", "lag", maintain_order=True)
+    if not revisions.since:
+        return table
+    first = pl.col("group").replace_strict(revisions.since, return_dtype=pl.Int64)
+    return table.filter(pl.col("step") + pl.col("lag") >= first)
 
 
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:

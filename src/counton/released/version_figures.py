@@ -99,6 +99,11 @@ def _versions_of(released: Release) -> Versions:
             f"a chart of versions is of counts and sums, and {numbers.design.name!r} releases "
             f"{definition.what}; write a table"
         )
+    if not table.height:
+        raise InvalidInput(
+            f"there is nothing to draw: no group of {numbers.design.name!r} is large enough to be "
+            f"shown yet; wait for more rows"
+        )
     names = list(numbers.groups)
     if "group" not in table.columns:
         table = table.with_columns(group=pl.lit(names[0]))

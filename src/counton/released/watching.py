@@ -293,6 +293,11 @@ def _numbers_of_windows(
             f"alarms are of counts and sums by window, and {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"
         )
+    if released.since is not None:
+        raise InvalidInput(
+            "alarms have their rate for groups chosen beforehand, and undeclared groups are shown "
+            "because they are large; use the table, or declare the groups"
+        )
     last, first = last_watched(released), released.steps.start
     if last < first:
         raise InvalidInput(

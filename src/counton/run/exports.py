@@ -114,13 +114,10 @@ def publish_new(
     revised = bool(definition.cut.lags and source.step)
     groups: Sequence[str] = definition.groups
     own: dict[str, Any] = {"shown": readings.to_dict()}
-    if revised:
+    if revised or not definition.cells.named_beforehand:
         found = read_released(source, definition, level_of(definition))
         design, own = found.design, own_facts_of(found)
-        own.pop("cells", None)
-    elif not definition.cells.named_beforehand:
-        found = read_released(source, definition, level_of(definition))
-        groups, own = found.groups, own_facts_of(found)
+        groups = groups if definition.cells.named_beforehand else found.groups
         own.pop("cells", None)  # cells have a table of their own
     elif of_cells:
         carried = carried_by(source, definition)
@@ -284,8 +281,7 @@ def _write(connection: Any, stream_id: int, released: ReleasedNumbers, steps: ra
     cell_of = np.tile(np.arange(cells), len(steps))
     rows: Iterator[Any] = zip(step_of.tolist(), cell_of.tolist(), *numbers, strict=True)
     if released.since is not None:  # a group has no rows before it is shown
-        first = np.array([released.since[group] for group in released.groups], np.int64)
-        rows = compress(rows, (step_of >= first[cell_of]).tolist())
+        rows = compress(rows, (step_of >= released.first_steps[cell_of]).tolist())
     published.write(
         connection,
         stream_id,

@@ -91,7 +91,8 @@ def planned_alarms(
             ``around``).
 
     Returns:
-        A plan for each series; none for a statistic without counts or sums of windows.
+        A plan for each series; none for a statistic without counts or sums of windows, or for
+        groups that nobody declared.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, epsilon="0.2")
@@ -106,7 +107,7 @@ def planned_alarms(
     ('windows', 22.0, 4.1, 14)
     """
     cut = definition.cut
-    if not cut.timed or not definition.statistic.card.additive:
+    if not (cut.timed and definition.shows_cells and definition.cells.named_beforehand):
         return ()
     size = job.promise.size if size is None else size
     if cut.lags:

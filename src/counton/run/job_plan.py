@@ -102,6 +102,8 @@ class PlannedJob:
         shown: what the job shows of its statistic.
         delays: for revised windows: the cost of the job's delay, and of shorter and longer ones.
         totals: errors of totals beside revised windows; None: there are none.
+        sizes: for groups that nobody declared: lowest and highest threshold from which on a group
+            is shown; None: groups are declared.
     """
 
     name: str
@@ -116,6 +118,7 @@ class PlannedJob:
     shown: View
     delays: tuple[PlannedDelay, ...] = ()
     totals: PlannedTotals | None = None
+    sizes: tuple[int, int] | None = None
 
     @property
     def bound_note(self) -> str | None:
@@ -191,6 +194,7 @@ class PlannedJob:
             "ledger": self.ledger,
             **({"delays": [one._asdict() for one in self.delays]} if self.delays else {}),
             **({} if self.totals is None else {"totals": self.totals.to_dict()}),
+            **({} if self.sizes is None else {"thresholds": list(self.sizes)}),
             **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
                 {
@@ -454,6 +458,7 @@ def _plan_of(
         totals=planned_totals(definition, design_of(definition, definition.shape))
         if definition.strategy.facts.totals
         else None,
+        sizes=definition.cells.sizes(design_of(definition, definition.shape)),
     )
 
 

@@ -24,6 +24,9 @@ from counton.run.definition import Definition
 from counton.state import Stream
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counton.numbers import Design
     from counton.numbers.fit_request import Fit
     from counton.released.description import Description
     from counton.released.read_options import View
@@ -183,16 +186,28 @@ def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> ReleasedNumbers:
     """Read revised windows: the newest version of each, and all versions published so far."""
-    from counton.released.revisions import Revisions
-
     releases, versions = stream.releases(), stream.design.strategy.facts.versions
     values = np.asarray(releases.values)
     if definition.statistic.card.additive:  # cells without a name are not shown
         values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
-    revisions = Revisions(cast("Any", stream.design), values)
+    return _read_versions(definition, stream.design, values, level, shown, None)
+
+
+def _read_versions(
+    definition: Description,
+    design: Design,
+    values: NDArray[Any],
+    level: float,
+    shown: View,
+    since: Mapping[str, int] | None,
+) -> ReleasedNumbers:
+    """Return revised windows from the versions that each night published: see `Revisions`."""
+    from counton.released.revisions import Revisions
+
+    revisions = Revisions(cast("Any", design), values, since)
     terms, numbers = revisions.read(len(values))
     definition = replace(definition, strategy=terms.strategy)
-    found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown)
+    found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown, since=since)
     return replace(found, revisions=revisions)
 
 
@@ -215,7 +230,8 @@ def _found_cells(
         first[new] = chunk.start + reached[new]
     since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))
     cells = np.array([cell for _, _, cell in since], np.intp)
-    estimates = np.zeros((len(steps), len(since)), np.int64)
+    versions = terms.step_shape[1:] if steps else ()
+    estimates = np.zeros((len(steps), len(since), *versions), np.int64)
     for chunk in chunks:
         values = stream.releases(chunk.start, chunk.stop).values
         there = cells < values.shape[1]
@@ -223,4 +239,6 @@ def _found_cells(
     for place, (step, _, _) in enumerate(since):
         estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
     shown_since = {name: step for step, name, _ in since}
+    if versions:
+        return _read_versions(definition, terms, estimates, level, shown, shown_since)
     return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

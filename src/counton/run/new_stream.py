@@ -19,7 +19,14 @@ from counton.job import stated_options as statements
 from counton.job.job import Job, require_guarantee
 from counton.job.own_strategies import own_strategy
 from counton.numbers.design import Design, design_for
-from counton.numbers.discovery import DECLARED, ROOM, Cells, Discovery, counters_of
+from counton.numbers.discovery import (
+    DECLARED,
+    ROOM,
+    Cells,
+    Discovery,
+    counters_of,
+    sums_draws,
+)
 from counton.numbers.node_law import arriving, law_for, law_of_totals, part_of
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
@@ -361,8 +368,7 @@ def _best(
 
         return min(designs, key=error).strategy
     for choice in designs:
-        facts = choice.strategy.facts
-        if whole and not facts.fraction_bits == facts.lattice_bits == 0:
+        if whole and not sums_draws(choice.strategy):
             continue
         if name == PUBLISHED and paper_of(choice.strategy.sources) is None:
             continue

@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.lengths import days_in
 from counton.numbers import Design
 from counton.numbers.design import design_for
+from counton.numbers.discovery import sums_draws
 from counton.numbers.node_law import law_for, part_of
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions, noise_variance
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
@@ -170,7 +171,7 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     """
     if not definition.statistic.card.additive:
         return ()
-    guarantee = terms.guarantee
+    guarantee = terms.counters or terms.guarantee
     if isinstance(terms.strategy, WindowsAndTotals):
         guarantee = part_of(guarantee, 1 - terms.strategy.share)
     lags, often = definition.cut.lags, definition.corrections
@@ -195,9 +196,12 @@ def _terms_of(
         metric=metric,
         contribution=terms.contribution,
         shape=terms.shape,
-        compare=corrections > 0,
+        compare=corrections > 0 or terms.counters is not None,
+        simple=terms.counters is not None,
     )
     best = ranked.best
+    if terms.counters is not None:
+        best = next(one for one in ranked.choices if sums_draws(one.strategy))
     if corrections:
         best = min(ranked.choices, key=lambda one: error_with_corrections(one, corrections, metric))
     windows = WindowVersions(lags + 1, best.strategy, corrections)

@@ -376,6 +376,13 @@ def check_discovery(job: Job, by: str | None) -> None:
             f"the groups ({field('domain')})"
         )
     refuse(job, EXCLUDED["found groups"], asked)
+    if job.times.revise is not None and statements.kind_of(job.what).card.ranks:
+        what = statements.name_of(job.what)
+        raise InvalidInput(
+            f"{field('revise', job.times.revise)} does not go with a {what} of groups that nobody "
+            f"declared: count them, and take the largest of the table, or declare them "
+            f"({field('domain')})"
+        )
     if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
         raise InvalidInput(
             f"{field('strategy', job.noise.strategy)} does not go with {asked}, whose thresholds "
@@ -501,6 +508,12 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
     """
     if cut.lags:
         _check_users_of_windows(job, statistic, per, cut)
+        if job.groups.unknown == "discover" and job.times.steps is None:
+            raise InvalidInput(
+                f"{field('unknown', 'discover')} with {field('revise', job.times.revise)} needs "
+                f"{field('steps')}: each version of each window may show a group, so the size that "
+                f"a group must have grows with the number of windows; give it"
+            )
         if job.times.also_totals is None:
             return "windows"
         _check_totals_beside(job, statistic, cut)

@@ -256,7 +256,10 @@ class AddedRows(ReadRows):
                 f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
                 f"released: run again"
             )
-        used = np.unique(cells["group"].to_numpy())
+        # Rows of final windows count nowhere, and a user may have any number of them.
+        first_open = self.settled.definition.cut.first_open(0 if stream is None else stream.step)
+        counted = cells.filter(pl.col("step") >= first_open)
+        used = np.unique(counted["group"].to_numpy())
         used = used[used >= len(known)]
         places = np.full(len(known) + len(new), -1, np.int64)
         places[: len(known)] = range(len(known))

@@ -698,13 +698,14 @@ class Stream(JournalReader, Closing):
         with self._database.transaction(write=False) as connection:
             shape = grid.shape[1:] if counter.design.counters is None else (-1,)
             entries = journal.read(connection, self._row.id, first, stop, shape)
-        if entries.values.shape != grid.shape:
+        values = counter.design.by_version(entries.values)
+        if values.shape != grid.shape:
             raise ReplayMismatch(
                 f"steps {first} to {stop - 1} were released from inputs with another number of "
                 f"cells than {grid.shape[1:]}: repeat the inputs of the first call"
             )
         journal.check_inputs(entries.input_digests, first, grid, self._digest)
-        return entries.values
+        return values
 
     def _advance(
         self,

@@ -1,0 +1,400 @@
+"""Groups that nobody declared among revised windows: what showing them costs, and what is seen.
+
+All groups of one unit in a job are samples of the same event, each with noise of its own, so that
+one job has the event hundreds of times; the exact probability is computed from the noise of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from revised_jobs import Row, day_in_march, frame, released, share_used
+
+from counton import Contribution, nowcast, watch
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.base.private import open_private
+from counton.numbers.discovery import Discovery
+from counton.released.read_options import Look
+from counton.released.release import Release
+from counton.released.release_facts import own_facts_of
+from counton.released.version_figures import figure_of_versions
+from counton.run import Job, export, methods, publish, read, run
+from counton.state import Store, Stream, verify
+from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
+
+#: What all jobs here say, unless they say otherwise.
+FOUND: dict[str, Any] = {
+    "by": "group", "unknown": "discover", "delta": "1e-6", "epsilon": 2, "steps": 30,
+}  # fmt: skip
+
+
+def rows_of(day: int, group: str, number: int, user: str = "") -> list[Row]:
+    """As many rows of a day and a group, each of a user of its own unless one is named."""
+    return [(day, group, user or f"{group}{day}{place}", "", 1.0) for place in range(number)]
+
+
+def job_of(folder: Path, rows: Sequence[Row], night: int, **more: Any) -> Job:
+    """The job of a night, which ends the day of its number."""
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
+        "until": day_in_march(1 + night), "yes": True, "key": chosen_key(), **FOUND,
+    }  # fmt: skip
+    return Job("count", frame(rows, night), folder / "s.db", **{**told, **more})
+
+
+def night_of(folder: Path, rows: Sequence[Row], night: int, **more: Any) -> Release:
+    """Run one night."""
+    with run(job_of(folder, rows, night, **more)) as outcome:
+        return outcome.read()
+
+
+def some_nights(last: int = 6) -> list[list[Row]]:
+    """Home is large from the first night on, shop from the third and mostly by late rows; a file of
+    the fourth has rows of a final day, of a group of their own; each night has a group of one row.
+    """
+    nights: list[list[Row]] = []
+    for day in range(1, last + 1):
+        rows = rows_of(day, "home", 60) + rows_of(day, f"hush{day}", 1)
+        rows += rows_of(day - 1, "home", 5) if day > 1 else []
+        rows += rows_of(day - 1, "shop", 50) if day > 2 else []
+        rows += rows_of(1, "gone", 500) if day == 4 else []
+        nights.append(rows)
+    return nights
+
+
+# ------------------------------------------------------------------------- the exact probability
+
+
+def chance_of_being_shown(
+    found: Discovery, windows: WindowVersions, law: DiscreteLaplace, last: int, arrived: int
+) -> float:
+    """The probability that noise alone shows a group of one row, from every value of every node.
+
+    The row is the first of its group. It belongs to the window ``arrived``, and comes by its end;
+    releases go on until ``last``.
+    """
+    q, reach = np.exp(-1 / float(law.scale)), 24
+    values = np.arange(-reach, reach + 1)
+    weights = (1 - q) / (1 + q) * q ** np.abs(values)
+    margin = Fraction(found.margin)
+    hidden = 1.0
+    for window in range(1, last + 1):
+        rows = {
+            lag: windows.lag_row(window, lag)
+            for lag in range(windows.lags + 1)
+            if arrived <= window + lag <= last
+        }
+        nodes = sorted({node[:2] for row in rows.values() for node in row})
+        axes = np.meshgrid(*[values] * len(nodes), indexing="ij")
+        chance = np.ones((1,) * len(nodes))
+        for place in range(len(nodes)):
+            shape = [1] * len(nodes)
+            shape[place] = -1
+            chance = chance * weights.reshape(shape)
+        below = np.ones(chance.shape, np.bool_)
+        for row in rows.values():
+            noise = sum(axes[nodes.index(node[:2])] for node in row)
+            std = (len(row) * float(law.variance)) ** 0.5
+            least = found.change + int(np.ceil(float(margin) * std))
+            below &= int(window == arrived) + noise < least
+        hidden *= float(chance[below].sum()) + max(1 - float(chance.sum()), 0.0)
+    return 1 - hidden
+
+
+@pytest.mark.parametrize("inner", [Binary(2), Binary(3), KAry(2, 3, subtraction=False)], ids=repr)
+@pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 1000)])
+def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Fraction) -> None:
+    """Wherever the row is; a threshold that divides delta among one window's versions is seen."""
+    law, windows = DiscreteLaplace(Fraction(3, 2)), WindowVersions(6, inner)
+    found = Discovery.of(windows, law, 6, Contribution.add_remove(), delta)
+    chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
+    assert chances == sorted(chances, reverse=True)
+    assert delta / 4 < chances[0] <= delta
+    one_window = WindowVersions(1, inner)
+    too_low = Discovery.of(one_window, law, 1, Contribution.add_remove(), delta)
+    assert chance_of_being_shown(too_low, windows, law, 6, 1) > delta
+
+
+@pytest.mark.parametrize("revise", ["1d", "2d"])
+def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
+    revise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole jobs: as many groups of one row as there are samples, in each of three windows."""
+    monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
+    options = {"revise": revise, "delta": "0.2", "epsilon": 2, "steps": 3}
+    for night in (1, 2, 3):
+        rows = [row for n in range(400) for row in rows_of(night, f"{night}-{n}", 1)]
+        with run(job_of(tmp_path, rows, night, **options)) as outcome:
+            result = outcome.read()
+            values, terms = np.asarray(outcome.stream.releases().values), outcome.stream.design
+            names = open_private(outcome.stream.labels())
+            cells = outcome.definition.cells
+    windows, law = terms.strategy, terms.law
+    assert isinstance(cells, Discovery)
+    assert isinstance(windows, WindowVersions)
+    assert isinstance(law, DiscreteLaplace)
+    expected: dict[str, int] = {}
+    for cell, name in enumerate(names):
+        for night in range(int(name[0]), 4):
+            for lag in range(min(windows.lags + 1, night)):
+                std = (len(windows.inner.row(lag + 1)) * float(law.variance)) ** 0.5
+                least = 1 + int(np.ceil(float(Fraction(cells.margin)) * std))
+                if values[night - 1, cell, lag] >= least:
+                    expected.setdefault(name, night)
+    assert result.numbers.since == expected
+    first = sum(name.startswith("1-") for name in expected)
+    exact = chance_of_being_shown(cells, windows, law, 3, 1)
+    assert 0.02 < exact <= 0.2
+    assert abs(first / 400 - exact) < 4 * (exact * (1 - exact) / 400) ** 0.5
+
+
+# ------------------------------------------------------------------------------ neighbours
+
+
+def test_a_row_moves_what_is_claimed_and_nothing_else_at_every_lag() -> None:
+    nights = some_nights(5)
+    without, used = released(nights, **FOUND), []
+    for lag in range(4):
+        row = rows_of(2, "home", 1, "someone")
+        with_it = [[*rows, *row * (night == 2 + lag)] for night, rows in enumerate(nights, 1)]
+        change = released(with_it, **FOUND)
+        known = np.zeros_like(without.values)
+        for night in range(2 + lag, 5) if lag < 3 else ():
+            known[night - 1, 0, night - 2] = 1
+        assert (change.values - without.values == known).all()
+        used.append(share_used(without, change))
+    assert used[0] == 1.0
+    assert used[3] == 0.0
+
+
+def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound() -> None:
+    """Rows of one user in several windows and groups, with several lags; rows of final days too."""
+    nights = some_nights(5)
+    options = {**FOUND, "user": "user", "most": 3}
+    without, used = released(nights, **options), []
+    for more in (
+        [(2, rows_of(2, "home", 5, "someone"))],
+        [(2, rows_of(2, "home", 1, "someone")), (3, rows_of(2, "shop", 4, "someone"))],
+        [(4, rows_of(day, "home", 1, "someone")) for day in (4, 3, 2, 1)],
+    ):
+        with_it = [[*rows] for rows in nights]
+        for night, rows in more:
+            with_it[night - 1] += rows
+        changed = released(with_it, **options)
+        used.append(share_used(without, changed))
+    assert 0.9 < max(used) <= 1
+    cells, terms = without.definition.cells, without.design
+    assert (cells.groups, cells.change) == (3, 3)
+    small = Contribution.add_remove()
+    of_one = Discovery.of(terms.strategy, terms.law, 30, small, Fraction(1, 10**6))
+    assert Fraction(cells.margin) > Fraction(of_one.margin)
+
+
+@pytest.mark.parametrize("people", [{}, {"user": "user", "most": 2}, {"id": "id"}], ids=str)
+def test_rows_of_final_days_bring_no_group(people: dict[str, Any], tmp_path: Path) -> None:
+    """A user may bring any number of them, each perhaps with a group of its own."""
+    for night, rows in enumerate(some_nights(3), 1):
+        night_of(tmp_path, [(*row[:3], f"{night}-{n}", 1.0) for n, row in enumerate(rows)], night,
+                 **people)  # fmt: skip
+    late = [(1, f"late{n}", "someone", f"late{n}", 1.0) for n in range(9)]
+    new = [(4, "new", "someone", "new", 1.0)]
+    with run(job_of(tmp_path, late + new, 4, **people)) as outcome:
+        labels = open_private(outcome.stream.labels())
+        assert outcome.for_operator().closed == 9
+    assert set(labels) == {"home", "shop", "hush1", "hush2", "hush3", "new"}
+
+
+def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(tmp_path: Path) -> None:
+    """Files and words are the same but for the identity of the noise."""
+    said = []
+    for place, (at, more) in enumerate(((3, ""), (3, "zz-secret"), (4, "zz-late"))):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        for night, rows in enumerate(some_nights(4), 1):
+            hidden = rows_of(2, more, 1) if more and night == at else []
+            found = night_of(folder, [*rows, *hidden], night)
+        own = own_facts_of(found.numbers)
+        said.append((own, found.table().rows(), found.versions().rows(), methods(folder / "s.db")))
+    assert said[0] == said[1] == said[2]
+    assert said[0][0]["since"] == {"home": 1, "shop": 3}
+
+
+# ----------------------------------------------------------------------- what readers get
+
+
+def test_a_group_is_shown_from_the_night_on_that_finds_it(tmp_path: Path) -> None:
+    """With all versions of that night and later ones, and nothing of nights before."""
+    shown = []
+    for night, rows in enumerate(some_nights(), 1):
+        found = night_of(tmp_path, rows, night)
+        table = found.table()
+        shown.append(table.filter(group="shop")["step"].to_list())
+        assert set(table["group"]) == {"home", *["shop"] * (night > 2)}
+    assert shown == [[], [], [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]]
+    versions = found.versions().filter(group="shop")
+    assert (versions["step"] + versions["lag"]).min() == 3
+    assert versions.height == 3 * 4
+    assert found.versions().filter(group="home").height == 1 + 2 + 3 * 4
+    exact = {day: 50 if 2 <= day <= 5 else 0 for day in range(1, 7)}
+    newest = dict(table.filter(group="shop").select("step", "estimate").rows())
+    assert all(abs(newest[day] - exact[day]) < 8 for day in exact)
+    known = found.as_of("2024-03-02").table()
+    assert known["group"].unique().to_list() == ["home"]
+    assert known.equals(found.as_of("2024-03-05").as_of("2024-03-02").table())
+    only = found.only(groups=["shop"])
+    assert only.as_of("2024-03-03").table()["step"].to_list() == [1, 2, 3]
+    assert only.as_of("2024-03-02").table().height == 0
+
+
+def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path) -> None:
+    for night in range(1, 8):
+        rows = rows_of(night, "home", 60) + (rows_of(night, "new", 60) if night > 5 else [])
+        found = night_of(tmp_path, rows, night)
+    assert found.numbers.since == {"home": 1, "new": 6}
+    assert found.table().filter(group="new")["step"].to_list() == [4, 5, 6, 7]
+    assert found.only(range(1, 4)).numbers.groups == ("home",)
+    assert found.numbers.left_out() == (0, 0)
+
+
+def test_files_and_databases_are_read_back(tmp_path: Path) -> None:
+    public = tmp_path / "public.db"
+    for night, rows in enumerate(some_nights(), 1):
+        own = night_of(tmp_path, rows, night)
+        publish(tmp_path / "s.db", public)
+        for ending in ("csv", "json", "parquet"):
+            place = tmp_path / f"out{night}.{ending}"
+            assert export(tmp_path / "s.db", place).table().equals(own.table())
+            again = read(place)
+            assert again.table().equals(own.table())
+            assert again.numbers.left_out()[0] == 0
+            assert again.versions().equals(own.versions())
+            assert own_facts_of(again.numbers) == own_facts_of(own.numbers)
+        assert read(public).table().equals(own.table())
+    at = tmp_path / "at.csv"
+    export(tmp_path / "s.db", at, as_of="2024-03-02")
+    early = read(at)
+    assert early.table().equals(own.as_of("2024-03-02").table())
+    assert early.numbers.left_out()[0] == 0
+    assert early.as_of("2024-03-06").table().equals(own.table())
+    part = tmp_path / "part.csv"
+    export(tmp_path / "s.db", part, groups="shop", start="2024-03-04")
+    assert read(part).table().equals(own.only(range(4, 7), ["shop"]).table())
+
+
+def test_revisions_of_a_group_begin_with_its_first_night(tmp_path: Path) -> None:
+    for night, rows in enumerate(some_nights(), 1):
+        found = night_of(tmp_path, rows, night)
+    late = found.revision("2024-03-05", group="shop")
+    assert abs(late.value - 50) < 8
+    with pytest.raises(InvalidInput, match="shop was large enough to be shown first with window 3"):
+        found.revision("2024-03-02", group="shop")
+    since = found.revision("2024-03-02", None, "2024-03-03", group="shop")
+    assert abs(since.value) < 8
+    with pytest.raises(InvalidInput, match="is none of the groups; choose from home, shop"):
+        found.revision("2024-03-02", group="hush1")
+    with pytest.raises(InvalidInput, match="groups that nobody declared are shown from some"):
+        found.total("home")
+
+
+def test_nowcasts_are_of_groups_that_are_shown_for_long_enough(tmp_path: Path) -> None:
+    for night in range(1, 15):
+        rows = rows_of(night, "home", 60) + rows_of(night - 1, "home", 20 if night > 1 else 0)
+        rows += rows_of(night, "shop", 80) if night > 2 else []
+        rows += rows_of(night, "new", 80) if night > 9 else []
+        found = night_of(tmp_path, rows, night)
+    forecast = nowcast(found)
+    assert forecast.young == ("new",)
+    assert "to learn their delays have none: new." in forecast.describe()
+    table = forecast.table()
+    assert table.select("step", "group").rows() == [
+        (13, "home"), (13, "shop"), (14, "home"), (14, "shop"),
+    ]  # fmt: skip
+    assert abs(float(table.filter(step=14, group="home")["estimate"][0]) - 80) < 12
+    with pytest.raises(InvalidInput, match="5 windows are released; it needs 12"):
+        nowcast(found, "new")
+
+
+def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
+    for night in range(1, 4):
+        found = night_of(tmp_path, rows_of(night, "hush", 1), night)
+    place = tmp_path / "out.csv"
+    export(tmp_path / "s.db", place)
+    for one in (found, read(place)):
+        assert one.table().height == one.versions().height == 0
+        assert one.as_of(2).versions("epiprocess").height == 0
+    for question in (nowcast, lambda release: figure_of_versions(release, Look())):
+        with pytest.raises(InvalidInput, match=r"no group of 'events' is large enough.*wait"):
+            question(found)
+    with pytest.raises(InvalidInput, match="alarms have their rate for groups chosen beforehand"):
+        watch(found)
+
+
+# ------------------------------------------------------------------- nights that were killed
+
+
+class KilledError(Exception):
+    """A process ends."""
+
+
+@pytest.mark.parametrize("where", ["_commit", "_note"])
+def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    for night, rows in enumerate(some_nights(4), 1):
+        own = night_of(folders[0], rows, night)
+        with monkeypatch.context() as patched:
+            patched.setattr(Stream, where, killed)
+            with pytest.raises(KilledError):
+                night_of(folders[1], rows, night)
+        again = night_of(folders[1], rows, night)
+        assert again.table().equals(own.table())
+        twice = night_of(folders[1], rows, night)
+        assert twice.versions().equals(own.versions())
+    values: list[Any] = []
+    for folder in folders:
+        with Store(folder / "s.db") as store:
+            values.append(np.asarray(store.reader("events").releases().values))
+    assert (values[0] == values[1]).all()
+    (checked,) = verify(folders[1] / "s.db", key=chosen_key())
+    assert checked.problems == ()
+
+
+# ----------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "why"),
+    [
+        ("count", {"steps": None}, "needs steps: each version of each window"),
+        (
+            "count",
+            {"id": "id", "corrections": 1},
+            "corrections=1 does not go with unknown",
+        ),
+        ("count", {"also_totals": 0.1}, "delta=1e-6 does not go with"),
+        ("count", {"every": "1h", "steps": 10**7}, "each with 49 versions of a window, is beyond"),
+        ("top-k", {}, "revise=2d does not go with a top-k of groups that nobody declared"),
+        ("sum", {"value": "value", "lower": 0, "upper": 5, "resolution": 1}, "declare the groups"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_it(
+    what: str, more: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path, rows_of(1, "home", 1), 1)
+    with pytest.raises(InvalidInput, match=why):
+        run(job.having(what=what, **more))
+    assert not (tmp_path / "s.db").exists()
