@@ -78,8 +78,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
 ) -> None:
     done = terminal(
         *("loans.csv", "--save", "loans.toml"),
-        window_begins=["2026-10-24"], column_of_groups=["branch"], names=["north,south"],
-        how_far_off=["15"],
+        zone_of_days=["start=2026-10-24"], a_column_and=["branch=north,south"], how_far_off=["15"],
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
     job = job_of(loans, "loans.toml")
@@ -94,7 +93,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
         "bad-rows": "quarantine:loans.unreadable.csv", "missing": "skip",
         "out": "loans.released.csv",
     }  # fmt: skip
-    assert len(re.findall(r"\[.*\]: |: north,south", done.out)) == 11, done.out  # prompts
+    assert len(re.findall(r"^   .*\[.*\]: ", done.out, re.M)) == 6, done.out  # prompts
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
     assert "windows before the first row are published, too" in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
@@ -107,7 +106,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
 def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     terminal: Terminal, loans: Path
 ) -> None:
-    shown = terminal("loans.csv", window_begins=["2026-10-24"]).out
+    shown = terminal("loans.csv", zone_of_days=["start=2026-10-24"]).out
     assert "exact: 1 without reader: 1 rows in all" in shown
     assert "16.7% with 2" in shown  # ann's third row of a day, of six with a reader and a time
     text = (loans / "nightly.toml").read_text()
@@ -117,34 +116,29 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert "\n# what one reader's day may lose by all releases together: " in text
     other = LOANS + "".join(f"r{i},west,2026-11-02 0{i}:00\n" for i in range(9))
     (loans / "loans.csv").write_text(other)
-    terminal("loans.csv", "--force", window_begins=["2026-10-24"])
+    terminal("loans.csv", "--force", zone_of_days=["start=2026-10-24"])
     assert (loans / "nightly.toml").read_text() == text  # rows decide nothing
-
-
-#: Answers to offers of several values, until each of those with this prompt is asked for.
-OFFERED = {
-    "column_of_times": ["each"], "zone": ["each"], "length": ["each"],
-    "protect_what": ["", "each"], "how_many_rows": ["", "each"],
-    "leave_them": ["", "", "each"], "wait": ["", "", "each"],
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("prompt", "wrong", "right", "why"),
     [
-        ("or_each", "all", "these", "'all' is neither 'these' nor 'each'"),
-        ("column_of_times", "when", "borrowed_at", "there is no column 'when'; there are reader"),
-        ("zone", "Berlin", "Europe/Berlin", "'Berlin'"),
-        ("length", "soon", "1d", "window length 'soon' is not a whole number"),
-        ("window_begins", "yesterday", "2026-10-24", "'yesterday'"),
+        ("zone_of_days", "all", "", "'all' is none of time=..., timezone=..., every=..."),
+        ("zone_of_days", "every='1h", "", "a quote has no end"),
+        ("zone_of_days", "time=when", "every=1h", "there is no column 'when'; there are reader"),
+        ("zone_of_days", "timezone=Berlin", "timezone=Europe/Berlin", "'Berlin'"),
+        ("zone_of_days", "every=soon", "every=1d", "window length 'soon' is not a whole number"),
+        ("zone_of_days", "start=yesterday", "start=2026-10-24", "'yesterday'"),
+        ("zone_of_days", "time_format=%Y", "", "no time in column 'borrowed_at' has the format"),
         ("which", "4", "1", "'4' is none of 1, 2 and 3"),
-        ("column_of_groups", "shop", "none", "there is no column 'shop'"),
-        ("column_that_names", "who", "reader", "there is no column 'who'"),
-        ("protect_what", "always", "ever", "'always'"),
-        ("how_many_rows", "many", "2", "'many' is no whole number from 1 on"),
-        ("how_many_rows", "0", "2", "would count nothing; give at least 1"),
-        ("leave_them", "perhaps", "stop", "'perhaps' is neither"),
-        ("wait", "long", "6h", "'long'; write a length"),
+        ("a_column_and", "shop", "none", "there is no column 'shop'"),
+        ("column_of_people", "user=who", "user=reader", "there is no column 'who'"),
+        ("column_of_people", "none reader", "none unit=reader", "'reader' is none of unit=..."),
+        ("column_of_people", "per=always", "per=ever most=3", "'always'"),
+        ("column_of_people", "most=many", "most=2", "'many' is no whole number from 1 on"),
+        ("column_of_people", "most=0", "most=2", "would count nothing; give at least 1"),
+        ("lack_something", "missing=perhaps", "missing=refuse", "'perhaps'"),
+        ("lack_something", "watermark=long", "watermark=6h", "'long'; write a length"),
         ("how_far", "e=3", "epsilon=2", "'e=3' is neither an error"),
         ("how_far", "-1", "epsilon=2", "-1"),
     ],
@@ -152,9 +146,7 @@ OFFERED = {
 def test_a_wrong_answer_is_asked_again_with_the_reason(
     terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
 ) -> None:
-    bound = {"how_many_rows": ["3"]} if right == "ever" else {}
-    offers = {"or_each": OFFERED.get(prompt, [])}  # all before are taken
-    done = terminal("loans.csv", **(offers | {prompt: [wrong, right]}), **bound)
+    done = terminal("loans.csv", **{prompt: [wrong, right]})
     assert (done.code, done.left) == (0, {}), done.out
     assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
     assert load(loans / "nightly.toml")
@@ -164,7 +156,7 @@ def test_names_are_asked_again_until_they_are_some(terminal: Terminal, loans: Pa
     (loans / "branches.txt").write_text("north\nsouth\n")
     done = terminal(
         *("loans.csv", "--epsilon", "1"),
-        column_of_groups=["branch"], names=["north,north", "branches.txt"], other_names=["none"],
+        a_column_and=["branch=north,north", "branch=branches.txt"], lack_something=["other=none"],
     )  # fmt: skip
     assert done.code == 0
     assert "'north' twice" in done.out
@@ -177,8 +169,9 @@ def test_names_that_differ_from_those_of_the_rows_are_shown_and_asked_again(
     terminal: Terminal, loans: Path
 ) -> None:
     done = terminal(
-        *("loans.csv", "--epsilon", "1"), column_of_groups=["branch"],
-        names=["names.txt", "north,sooth", "north,south"],
+        *("loans.csv", "--epsilon", "1"), a_column_and=["branch"],
+        one_in_each_line=["names.txt", "north,sooth"], write_them=["north,east"],
+        lack_something=["domain=north,south"],
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
     assert "Error: there is no file 'names.txt'" in done.out
@@ -207,13 +200,14 @@ def test_unreadable_rows_are_told_and_too_many_refused_as_a_run_refuses_them(
 
 def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Path) -> None:
     done = terminal(
-        "loans.csv", which=["2"], column_that_names=["none"], or_each=["", "each"],
-        leave_them=["stop"], wait=["0s"],
+        "loans.csv", which=["2"], column_of_people=["none"],
+        lack_something=["missing=refuse watermark=0s"],
     )  # fmt: skip
     assert "A run would refuse" not in done.out
     job = job_of(loans)
     assert done.code == 0
-    assert not {"user", "most", "per", "missing"} & {*job}
+    assert not {"user", "most", "per"} & {*job}
+    assert ("missing" in job, job["watermark"]) == (False, "0s")
     assert (job["release"], job["unit"]) == ("totals", "loan")
 
 
@@ -231,7 +225,7 @@ def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) ->
     (loans / "till.csv").write_text("when\n2026|10|24\n")
     done = terminal(
         *("till.csv", "--epsilon", "1", "--unit", "sale"),
-        column_of_times=["when"], how_its_times=["%Y", "%Y|%m|%d"],
+        zone_of_days=["", "time=when"], how_its_times=["%Y", "%Y|%m|%d"],
     )  # fmt: skip
     assert done.code == 0
     assert "no time in column 'when' has the format '%Y'" in done.out
@@ -247,11 +241,11 @@ def test_a_header_alone_is_asked_for_its_times_with_the_reason(
     (loans / "header.csv").write_text(LOANS.partition("\n")[0] + "\n")
     done = terminal(
         *("header.csv", "--epsilon", "1"),
-        column_of_times=["", "borrowed_at"], how_its_times=form,
+        zone_of_days=["", "time=borrowed_at"], how_its_times=form,
     )  # fmt: skip
     assert (done.code, done.left) == (0, {}), done.out
     assert "header.csv has no rows yet: name the column of times." in done.out
-    assert "Error: this question has no usual answer: type one" in done.out
+    assert "Error: time has no usual value: write time=..." in done.out
     assert "or epoch, or ISO (2026-10-24 09:00) [ISO]: " in done.out
     job = job_of(loans)
     assert (job["time"], job.get("time-format")) == ("borrowed_at", kept)
@@ -260,19 +254,21 @@ def test_a_header_alone_is_asked_for_its_times_with_the_reason(
 def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
     terminal: Terminal, loans: Path
 ) -> None:
-    done = terminal("loans.csv", "--epsilon", "1", window_begins=["2030-01-01", "2026-10-24"])
+    far = "start=2030-01-01"
+    done = terminal("loans.csv", "--epsilon", "1", zone_of_days=[far, "start=2026-10-24"])
     assert "Error: no row would count: the newest is of 2026-10-25, before 2030-01-01" in done.out
     assert job_of(loans)["start"] == "2026-10-24"
-    done = terminal("loans.csv", "--epsilon", "1", "--force", window_begins=["2030-01-01"] * 2)
+    done = terminal("loans.csv", "--epsilon", "1", "--force", zone_of_days=[far, far])
     assert (done.code, done.left) == (0, {}), done.out
     assert job_of(loans)["start"] == "2030-01-01"
 
 
 def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:
-    done = terminal("loans.csv", or_each=["", "each"], protect_what=["ever"],
-                    how_many_rows=["", "4"])  # fmt: skip
+    done = terminal("loans.csv", column_of_people=["per=ever"], how_many_rows=["", "4"])
     assert "how many rows of one person count at most: " in done.out
-    assert "of the events from 2026-10-24 to 2026-10-25: 42.9% with 1, 14.3% with 2" in done.out
+    assert "for ever leaves out, of the events from 2026-10-24 to 2026-10-25: 42.9% with 1, " in (
+        done.out
+    )
     assert "Error: this question has no usual answer" in done.out
     assert job_of(loans)["most"] == 4
 
@@ -287,24 +283,37 @@ def test_columns_that_may_name_people_are_shown_and_a_row_is_named(
     terminal: Terminal, loans: Path
 ) -> None:
     (loans / "kunde.csv").write_text(LOANS.replace(",", ";").replace("reader", "Kunde"))
-    done = terminal("kunde.csv", column_of_groups=["branch"], names=["north,south,east"],
-                    what_one_row=["Ausleihe"])  # fmt: skip
+    done = terminal("kunde.csv", a_column_and=["branch=north,south,east"],
+                    column_of_people=["per=1mo", "none unit=Ausleihe"])  # fmt: skip
+    assert "Error: a person has a column: write user=COLUMN, or none" in done.out
     assert "columns whose values repeat, as people's do: Kunde (4)\n" in done.out
     assert "With none, each single row is hidden, but no person" in done.out
-    assert "A row that lacks nothing but its branch is not left out: it counts in the group" in (
-        done.out
-    )
-    assert "what one row is called (published) [row]: " in done.out
+    other = "A row that lacks nothing but its branch, or has another name, counts in the group "
+    assert other in done.out
+    assert "a row's name (published) [none unit=row]: " in done.out
     assert job_of(loans)["unit"] == "Ausleihe"
+
+
+def test_another_column_of_people_or_period_is_asked_for_its_bound(
+    terminal: Terminal, loans: Path
+) -> None:
+    (loans / "kunde.csv").write_text(LOANS.replace("reader", "Kunde"))
+    done = terminal("kunde.csv", column_of_people=["user=Kunde"], how_many_rows=["2"])
+    assert (done.code, done.left) == (0, {}), done.out
+    assert "rows that a bound in 1d leaves out, of the events from" in done.out
+    assert {"user": "Kunde", "per": "1d", "most": 2}.items() <= job_of(loans).items()
+    done = terminal("loans.csv", "--force", column_of_people=["per=1mo unit=borrower"])
+    assert "how many rows of one person count at most [3]: " in done.out
+    assert {"per": "1mo", "most": 3, "unit": "borrower"}.items() <= job_of(loans).items()
 
 
 def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, loans: Path) -> None:
     (loans / "late.csv").write_text(
         "at,entered\n2026-10-24 09:00,2026-10-24 10:00\n2026-10-24 09:00,2026-10-25 03:00\n"
     )
-    done = terminal("late.csv", "--unit", "loan", "--epsilon", "1", or_each=["", "each"],
-                    when_a_row=["entered"])  # fmt: skip
-    assert "their window's end: 50.0% after 0s, 50.0% after 1h, 0.0% after 6h" in done.out
+    done = terminal("late.csv", "--unit", "loan", "--epsilon", "1")
+    assert "arrive by entered later than this after their window's end: 50.0% after" in done.out
+    assert ", 50.0% after 1h, 0.0% after 6h" in done.out
 
 
 IN_THE_NEXT = (
@@ -332,10 +341,10 @@ def test_the_question_about_late_rows_names_both_options(
     (loans / "loans.csv").write_text(
         "reader,row,borrowed_at\nann,1,2026-10-24 09:00\nbob,2,2026-10-24 09:00\n"
     )
-    done = terminal("loans.csv", "--epsilon", "1", *said, or_each=["each"] * 3)
+    done = terminal("loans.csv", "--epsilon", "1", *said)
     assert done.code == 0, done.out
     assert told in " ".join(done.out.split()), done.out
-    assert "wait for late rows so long after a window's end" in done.out  # --watermark
+    assert "the wait for late ones [" in done.out  # --watermark
     job = job_of(loans)
     assert job["watermark"] == "6h"
     assert (job.get("revise"), "release" in job) == (
@@ -369,7 +378,7 @@ def test_dates_of_files_tell_how_late_rows_come(terminal: Terminal, loans: Path)
         file.write_text(f"at\n2026-10-{day}T12:00Z\n")
         ends = 1_792_800_000 + (day - 24) * 86_400 + 86_400  # 2026-10-24T00:00Z is 1,792,800,000
         os.utime(file, (ends + late, ends + late))
-    done = terminal("events", "--unit", "loan", "--epsilon", "1", or_each=["each"], zone=["UTC"])
+    done = terminal("events", "--unit", "loan", "--epsilon", "1", zone_of_days=["timezone=UTC"])
     assert "100.0% after 0s, 50.0% after 1h, 50.0% after 6h, 50.0% after 1d, 0.0%" in done.out
     assert job_of(loans)["append"] is True
 
@@ -668,7 +677,7 @@ def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
 def test_the_lines_for_cron_and_systemd_run_after_the_window_and_its_wait(
     terminal: Terminal, loans: Path
 ) -> None:
-    shown = terminal("loans.csv", window_begins=["2026-10-24"]).out
+    shown = terminal("loans.csv", zone_of_days=["start=2026-10-24"]).out
     assert f"\n  5 6 * * * cd {loans} && " in shown
     assert "\n  OnCalendar=*-*-* 06:05 Europe/Berlin\n" in shown
     hourly = terminal("loans.csv", "--every", "1h", "--force").out

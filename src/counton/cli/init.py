@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from fractions import Fraction
@@ -61,6 +61,15 @@ _ISO = "ISO"
 #: Endings of files of names.
 _LISTS = {".txt", ".csv", ".tsv", ".lst", ".jsonl", ".parquet"}
 _RELEASES = ("windows", "totals", "both")
+#: The usual bound on a person's rows in a period.
+_MOST = 3
+#: Columns of which names, or times of arrival, are shown at most.
+_COLUMNS = 3
+#: Said wherever names of the rows are shown.
+_PUBLIC = (
+    "  Do not copy these names: a name that only one person's rows have reveals that person. Take "
+    "the names from a public list."
+)
 
 
 def perform(options: InitOptions) -> None:
@@ -164,24 +173,47 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
         aside = ""
 
 
-#: Answers to an offer of several values: all of them, or a question for each.
-_THESE, _EACH = "these", "each"
-#: Words of an offer, by the field that gets the value.
-_OFFERS = {
-    "time": "times in {}",
-    "timezone": "zone {}",
-    "every": "windows of {}",
-    "per": "protect each day ({}) of a person",
-    "most": "count at most {} rows of it",
-    "missing": "leave these rows out",
-    "watermark": "wait {} for late rows",
-}
+def _fields_in(answer: str, names: Collection[str]) -> dict[str, str]:
+    """Read the fields that an answer states, such as ``every=1h start=2026-10-24``.
+
+    Raises:
+        InvalidInput: a word states none of the fields that may be named, or a quote has no end.
+    """
+    found = {}
+    try:
+        words = shlex.split(answer)
+    except ValueError:
+        raise InvalidInput(f"a quote has no end in {answer!r}; close it") from None
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in names or not value:
+            raise InvalidInput(
+                f"{word!r} is none of {', '.join(f'{one}=...' for one in names)}; write what "
+                f"differs, and a value with spaces in quotes"
+            )
+        found[name] = value
+    return found
 
 
-def _takes_all(answer: str) -> bool:
-    if answer not in (_THESE, _EACH):
-        raise InvalidInput(f"{answer!r} is neither {_THESE!r} nor {_EACH!r}")
-    return answer == _THESE
+def _as_answer(stated: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in stated.items())
+
+
+def _names_in(answer: str) -> str | list[str]:
+    """Return the file of names that an answer gives, or the names in it."""
+    if Path(answer).is_file():
+        return answer
+    if "," not in answer and Path(answer).suffix in _LISTS:
+        raise InvalidInput(
+            f"there is no file {answer!r}; correct its path, or list the names, A,B,C"
+        )
+    return [one.strip() for one in answer.split(",")]
+
+
+def _whole_number(answer: str) -> int:
+    if not answer.isdecimal():
+        raise InvalidInput(f"{answer!r} is no whole number from 1 on, such as 3")
+    return int(answer)
 
 
 class _Questions:
@@ -189,6 +221,7 @@ class _Questions:
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
+        self.stated = {*said}
         self.names = option_names(InitOptions)
 
     @property
@@ -201,8 +234,8 @@ class _Questions:
         sample = "" if self.look.whole else "; only the first rows are read"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
-            "Numbers that are called exact are not private: they are for you alone, and written "
-            "nowhere. Enter takes the answer in brackets."
+            "Numbers called exact are not private: they are for you alone, and written nowhere. "
+            "Enter takes the answer in brackets; or write what differs, as in every=1h."
         )
         for question in (self.when, self.what, self.groups, self.whom, self.rows, self.error):
             self.console.write_line("")
@@ -248,31 +281,32 @@ class _Questions:
             except CountonError as error:
                 self.say(f"Error: {error.translate(self.names)}")
 
-    def field(self, name: str, text: str, usual: str | None) -> None:
-        """Ask for a field of the job unless it is stated, until a run would accept the answer."""
-        if name not in self.said:
-            self.ask(text, usual, lambda answer: self.having(**{name: answer}))
+    def choose(
+        self,
+        text: str,
+        usual: Mapping[str, Any],
+        take: Callable[..., None] | None = None,
+        also: Sequence[str] = (),
+    ) -> None:
+        """Ask in one question for all fields that are open; Enter takes the usual values.
 
-    def accepts(self, **usual: Any) -> bool:
-        """Offer usual values of several fields in one question; return whether they are taken.
-
-        Nothing is offered if fewer than two of the fields are open, or one has no usual value that
-        a run would accept.
+        Args:
+            usual: usual value of each field; None: it has none.
+            take: takes the fields, or raises the refusal; None: a run must accept them.
+            also: further fields that an answer may state.
         """
         left = {name: value for name, value in usual.items() if name not in self.said}
-        if len(left) < 2 or None in left.values():
-            return False
-        try:
-            check_job(self.said | left, self.look)
-        except CountonError:
-            return False
-        shown = ", ".join(_OFFERS[name].format(value) for name, value in left.items())
-        taken: list[bool] = []
-        text = f"   {shown}: {_THESE}, or {_EACH} by itself"
-        self.ask(text, _THESE, lambda answer: taken.append(_takes_all(answer)))
-        if taken[-1]:
-            self.said |= left
-        return taken[-1]
+        if not left:
+            return
+        known = {name: value for name, value in left.items() if value is not None}
+
+        def take_fields(answer: str) -> None:
+            found = known | _fields_in(answer, [*left, *also])
+            if lacking := [name for name in left if name not in found]:
+                raise InvalidInput(f"{lacking[0]} has no usual value: write {lacking[0]}=...")
+            (take or self.having)(**found)
+
+        self.ask(f"   {text}", _as_answer(known), take_fields)
 
     def having(self, **more: Any) -> None:
         said = self.said | more
@@ -281,73 +315,63 @@ class _Questions:
 
     def when(self) -> None:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
-        found = self.look.times[0].name if self.look.times else None
-        if not self.accepts(time=found, timezone=_zone_here(), every="1d"):
-            self.each_of_times(found)
-        facts = self.facts()
+        found, facts = next((one.name for one in self.look.times), None), self.facts()
+        if "time" not in self.said and not facts.rows:
+            self.say(f"  {self.job.events} has no rows yet: name the column of times.")
+        elif "time" not in self.said and found is None:
+            self.say("  No column holds times in a known format: name one.")
         if facts.first is not None:
-            self.exact(
-                f"{_span(facts)}; rows before the first window do not count, and windows before "
-                f"the first row are published, too"
-            )
-        text = "   the first window begins (published: a day that anybody may know)"
-        if "start" not in self.said:
-            refused: list[str] = []
-            self.ask(text, usual_start(), lambda answer: self.take_start(answer, refused))
+            self.exact(_span(facts))
+        self.say(
+            "  The start is published: rows before it do not count, and windows before the first "
+            "row are published, too."
+        )
+        usual = {"time": found, "timezone": _zone_here(), "every": "1d", "start": usual_start()}
+        refused: list[str] = []
+        self.choose(
+            "column of times, zone of days, length of a window (15m, 1h, 1w, 1mo), start",
+            usual,
+            lambda **fields: self.take_times(fields, refused),
+            ["time_format"],
+        )
 
-    def each_of_times(self, found: str | None) -> None:
-        """Ask for the column of times, their zone and the length of a window."""
-        if self.job.times.time is None:
-            if not self.facts().rows:
-                self.say(f"  {self.job.events} has no rows yet: name the column of times.")
-            elif found is None:
-                self.say("  No column holds times in a known format: name one, and its format.")
-            self.ask("   column of times", found, self.take_time)
-        column = next((one for one in self.look.times if one.name == self.job.times.time), None)
-        if column is None or column.local:
-            text = "zone of these local times" if column else "zone of times without a zone"
-            self.field("timezone", f"   {text}", _zone_here())
-        else:
-            self.field("timezone", "   zone in which days begin", _zone_here())
-        self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
+    def take_times(self, fields: Said, refused: list[str]) -> None:
+        """Take the fields of times; ask for their format if it is unknown.
 
-    def take_start(self, answer: str, refused: list[str]) -> None:
-        """Take the beginning of the first window, or refuse it if it is later than all rows.
-
-        The same answer a second time is accepted.
+        A start after all rows is refused; the same start a second time is accepted.
 
         Args:
-            refused: answers refused so far.
+            refused: starts refused so far.
         """
-        said, newest = self.said | {"start": answer}, self.facts().newest
+        said = {**self.said, **fields}
         begins = check_job(said, self.look)[1].definition.windows.start
-        if newest is not None and newest < begins and answer not in refused:
-            refused.append(answer)
-            raise InvalidInput(
-                f"no row would count: the newest is of {newest:%Y-%m-%d}, before {answer}; give "
-                f"an earlier day, or this day again if only later rows shall count"
-            )
-        self.said = said
-
-    def take_time(self, name: str) -> None:
-        check_column(self.look, name)
-        if name not in {one.name for one in self.look.times}:
+        if "time_format" in said:
+            self.check_format(said)
+        elif said["time"] not in {one.name for one in self.look.times}:
+            formats = list[str]()
             text = "   how its times are written, as in %d.%m.%Y %H:%M, or epoch"
             usual = None if self.facts().rows else _ISO
             if usual is not None:
                 text += f", or {_ISO} (2026-10-24 09:00)"
-            self.ask(text, usual, lambda form: self.take_format(name, form))
-            return
-        self.said["time"] = name
-
-    def take_format(self, name: str, form: str) -> None:
-        if not self.facts().rows:
-            self.having(**{"time": name} | ({} if form == _ISO else {"time_format": form}))
-            return
-        said = self.said | {"time": name, "time_format": form}
-        if self.look.for_operator(job_of(said)).first is None:
-            raise InvalidInput(f"no time in column {name!r} has the format {form!r}")
+            self.ask(text, usual, lambda form: formats.append(self.check_format(said, form)))
+            said |= {} if formats[0] == _ISO else {"time_format": formats[0]}
+        start, newest = fields.get("start"), self.facts(**said).newest
+        if start and newest is not None and newest < begins and start not in refused:
+            refused.append(start)
+            raise InvalidInput(
+                f"no row would count: the newest is of {newest:%Y-%m-%d}, before {start}; give "
+                f"an earlier day, or this day again if only later rows shall count"
+            )
         self.said = said
+
+    def check_format(self, said: Said, form: str | None = None) -> str:
+        """Return the format of times, if it is ``form`` or stated; refuse one that no time has."""
+        form = said["time_format"] if form is None else form
+        if not self.facts().rows:
+            check_job(said if form == _ISO else {**said, "time_format": form}, self.look)
+        elif self.facts(**{**said, "time_format": form}).first is None:
+            raise InvalidInput(f"no time in column {said['time']!r} has the format {form!r}")
+        return form
 
     def what(self) -> None:
         if "release" in self.said or self.job.people.first or self.job.times.revise is not None:
@@ -370,48 +394,52 @@ class _Questions:
 
     def groups(self) -> None:
         self.say("3. Groups? Each has a number of its own, and its name is published.", bold=True)
+        told: list[str] = []
         if self.job.groups.by is None:
-            self.ask("   column of groups, or none", _NONE, self.take_by)
-        if (
-            self.job.groups.by is None
-            or self.job.groups.domain is not None
-            or self.job.groups.unknown == "discover"
-        ):
+            columns = [one for one in self.facts().repeated if one != person_column(self.look)]
+            told += [name for name in columns[:_COLUMNS] if self.tell_names(name)]
+            if told:
+                self.say(_PUBLIC)
+            column = told[0] if told else self.look.columns[0]
+            text = f"   a column and its names, as in {column}=A,B,C or {column}=names.txt"
+            self.ask(f"{text}; or {_NONE}", _NONE, self.take_groups)
+        if self.job.groups.by is None or self.job.groups.unknown == "discover":
             return
-        names = [*self.facts().names]
-        self.exact(f"{len(names):,} names: {_some(names, 20)}" if names else "no names yet")
-        self.say(
-            "  Do not copy these names: a name that only one person's rows have reveals that "
-            "person. Take the names from a public list."
-        )
-        text = "   names, A,B,C, or a file with one in each line"
-        self.ask(text, None, self.take_domain)
+        if "domain" not in self.said:
+            if self.job.groups.by not in told:
+                if not self.tell_names(self.job.groups.by):
+                    self.exact("no names yet")
+                self.say(_PUBLIC)
+            text = "   names, A,B,C, or a file with one in each line"
+            self.ask(text, None, lambda answer: self.having(domain=_names_in(answer)))
+        elif "domain" in self.stated:
+            return
         self.compare_names()
-        if not {"other", "unknown"} & {*self.said}:
-            text = f"   rows of other names, or without one: a group for them, or {_NONE}"
-            self.ask(text, "other", self.take_other)
 
-    def take_by(self, answer: str) -> None:
-        if answer != _NONE:
-            for name in answer.split(","):
-                check_column(self.look, name)
-            self.said["by"] = answer
+    def tell_names(self, by: str) -> bool:
+        """Show the names in a column; return whether there are some."""
+        names = [*self.facts(by=by).names]
+        if names:
+            self.exact(f"{by} has {len(names):,} names: {_some(names, 20)}")
+        return bool(names)
 
-    def take_domain(self, answer: str) -> None:
-        if answer == _KEEP and "domain" in self.said:
+    def take_groups(self, answer: str) -> None:
+        """Take a column of groups with the names after ``=``; without names, these are asked
+        for.
+        """
+        if answer == _NONE:
             return
-        if "," not in answer and Path(answer).suffix in _LISTS and not Path(answer).is_file():
-            raise InvalidInput(
-                f"there is no file {answer!r}; correct its path, or list the names, A,B,C"
-            )
-        names: Any = (
-            answer if Path(answer).is_file() else [one.strip() for one in answer.split(",")]
-        )
-        self.having(domain=names)
+        by, _, names = answer.partition("=")
+        for name in by.split(","):
+            check_column(self.look, name)
+        if names:
+            self.having(by=by, domain=_names_in(names))
+        else:
+            self.said["by"] = by
 
     def compare_names(self) -> None:
-        """Show declared group names that the rows lack, and the reverse; ask until an answer is
-        kept.
+        """Show how declared names of groups differ from those of the rows; ask again if no row has
+        one.
         """
         kept = None
         while self.said["domain"] != kept:
@@ -428,75 +456,92 @@ class _Questions:
             )
             differences += [f"no row has {_some(unused)}"] if unused else []
             self.exact("; ".join(differences))
-            text = "   keep these names, or write them again"
-            self.ask(text, _KEEP, self.take_domain)
+            if unused:
+                text = "   keep these names, or write them again"
+                self.ask(text, _KEEP, self.take_other_names)
 
-    def take_other(self, answer: str) -> None:
-        self.having(**({"unknown": "drop"} if answer == _NONE else {"other": answer}))
+    def take_other_names(self, answer: str) -> None:
+        if answer != _KEEP:
+            self.having(domain=_names_in(answer))
 
     def whom(self) -> None:
         self.say("4. Whom does it protect? One row, or a person with all rows.", bold=True)
-        if self.job.people.user is None and self.job.promise.unit is None:
-            if (column := person_column(self.look)) is None:
-                by = (self.job.groups.by or "").split(",")
-                repeated = self.facts().repeated.items()
-                shown = [f"{name} ({many:,})" for name, many in repeated if name not in by]
-                if shown:
-                    self.exact(f"columns whose values repeat, as people's do: {_some(shown)}")
+        people = self.job.people
+        if people.first or people.most is not None:
+            return
+        if people.user is None and self.job.promise.unit is not None:
+            return
+        usual, shown = f"{_NONE} {_as_answer({'unit': self.unit_of_rows()})}", dict[str, Any]()
+        if (column := people.user or person_column(self.look)) is not None:
+            shown = {"user": column, "per": people.per or "1d"}
+            self.tell_bounds(shown)
+            left = {one: value for one, value in shown.items() if one not in self.said}
+            usual = _as_answer(left | {"most": _MOST})
+        else:
+            by = (self.job.groups.by or "").split(",")
+            repeated = self.facts().repeated.items()
+            columns = [f"{name} ({many:,})" for name, many in repeated if name not in by]
+            if columns:
+                self.exact(f"columns whose values repeat, as people's do: {_some(columns)}")
+        if people.user is None:
             self.say(
                 f"  With {_NONE}, each single row is hidden, but no person: a person with 100 rows "
                 f"loses 100 times as much."
             )
-            text = f"   column that names the person, or {_NONE} to protect one row"
-            self.ask(text, column or _NONE, self.take_user)
-            if self.job.people.user is None:
-                usual = complete_job(self.said, self.look).promise.unit
-                self.field("unit", "   what one row is called (published)", usual)
-        if self.job.people.user is None or self.job.people.first:
-            return
-        offered = {} if "per" in self.said or "most" in self.said else {"per": "1d"}
-        if offered:
-            self.tell_bounds(**offered)
-            if self.accepts(**offered, most=3):
-                return
-            text = "   protect what a person does in each day (1d), month (1mo), ..., or for ever"
-            self.ask(text, "1d", self.take_per)
-        if self.job.people.most is not None:
-            return
-        if self.job.people.per != offered.get("per"):
-            self.tell_bounds()
-        usual = None if self.job.people.per is None else "3"
-        if usual is None:
-            self.say("  No number is usual for ever: how many rows of one person may there be?")
-        self.ask("   how many rows of one person count at most", usual, self.take_most)
+        text = "   column of people, and how many rows of one count in 1d, 1mo or ever"
+        text += "" if people.user is not None else f"; or {_NONE}, and a row's name (published)"
+        self.ask(text, usual, lambda answer: self.take_whom(answer, shown))
 
-    def tell_bounds(self, **more: Any) -> None:
+    def unit_of_rows(self) -> str | None:
+        return complete_job(self.said, self.look).promise.unit
+
+    def tell_bounds(self, people: Said) -> None:
         """Show the share of rows beyond each bound, up to the first that no row exceeds."""
-        facts, told = self.facts(**more), list[str]()
+        facts, told = self.facts(**people), list[str]()
         for most, share in facts.beyond.items():
             told.append(f"{share:.1%} with {most}")
             if not share:
                 break
         if told:
-            beyond = f"rows beyond the bound, which do not count, of the {_span(facts)}"
+            often = f"in {people['per']}" if "per" in people else "for ever"
+            beyond = f"rows that a bound {often} leaves out, of the {_span(facts)}"
             self.exact(f"{beyond}: {', '.join(told)}")
-        self.say("  The noise grows with this number. The rows must not choose it alone.")
+        self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
-    def take_user(self, answer: str) -> None:
-        if answer != _NONE:
-            self.having(user=answer)
+    def take_whom(self, answer: str, shown: Said) -> None:
+        """Take what is protected; ask for the bound if those of other fields were shown.
 
-    def take_per(self, answer: str) -> None:
-        if answer not in ("ever", "for ever"):
-            self.having(per=answer)
-
-    def take_most(self, answer: str) -> None:
-        if not answer.isdecimal():
-            raise InvalidInput(f"{answer!r} is no whole number from 1 on, such as 3")
-        self.having(most=int(answer))
+        Args:
+            shown: column of people and period whose bounds were shown; none: no column.
+        """
+        if "user" not in self.said and (answer == _NONE or answer.startswith(f"{_NONE} ")):
+            unit = _fields_in(answer.removeprefix(_NONE), ["unit"])
+            self.having(**({"unit": self.unit_of_rows()} | unit))
+            return
+        names = [one for one in ("user", "per", "most", "unit") if one not in self.said]
+        given: dict[str, Any] = {**_fields_in(answer, names)}
+        found = {"per": "1d", **self.said, **shown, **given}
+        if "user" not in found:
+            raise InvalidInput(f"a person has a column: write user=COLUMN, or {_NONE}")
+        people = {name: found[name] for name in ("user", "per") if found[name] != "ever"}
+        more = {name: value for name, value in given.items() if name == "unit"} | people
+        if "most" in given:
+            self.having(**more, most=_whole_number(given["most"]))
+            return
+        check_job(self.said | more | {"most": _MOST}, self.look)  # refuses the other fields first
+        if people == shown:
+            self.having(**more, most=_MOST)
+            return
+        self.tell_bounds(people)
+        usual = str(_MOST) if "per" in people else None
+        if usual is None:
+            self.say("  No number is usual for ever: how many rows of one person may there be?")
+        text = "   how many rows of one person count at most"
+        self.ask(text, usual, lambda most: self.having(**more, most=_whole_number(most)))
 
     def rows(self) -> None:
         self.say("5. Rows without a value, and late ones?", bold=True)
+        usual = {"missing": "skip"}
         if "missing" not in self.said:
             without, (unreadable, reason) = self.facts().without, self.facts().unreadable
             every = without.pop("", 0)
@@ -504,34 +549,33 @@ class _Questions:
                 self.exact(f"{unreadable:,} rows are set aside; the first: {reason}")
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
-            if (other := complete_job(self.said, self.look).groups.other) is not None:
-                self.say(
-                    f"  A row that lacks nothing but its {self.job.groups.by} is not left out: it "
-                    f"counts in the group {other}."
-                )
+        if "domain" in self.said and "unknown" not in self.said:
+            usual["other"] = self.job.groups.other or "other"
+            self.say(
+                f"  A row that lacks nothing but its {self.job.groups.by}, or has another name, "
+                f"counts in the group {usual['other']}; {_NONE} leaves it out."
+            )
         if "watermark" not in self.said:
-            self.tell_late()
+            times = [one.name for one in self.look.times if one.name != self.job.times.time]
+            for entered in (None, *times[:_COLUMNS]):
+                self.tell_late(entered)
             late = self.words(_late_row(self.job))
             self.say(f"  A row that comes after its window is released {late}.")
-        wait = usual_wait(self.job.times.every or "1d")
-        if self.accepts(missing="skip", watermark=wait):
-            return
-        if "missing" not in self.said:
-            self.ask("   leave them out, or stop", "leave out", self.take_missing)
-        if "watermark" in self.said:
-            return
-        others = [one.name for one in self.look.times if one.name != self.job.times.time]
-        if others:
-            text = f"   column that says when a row arrived ({', '.join(others)}), or {_NONE}"
-            self.ask(text, _NONE, self.take_entered)
-        self.field("watermark", "   wait for late rows so long after a window's end", wait)
+        usual["watermark"] = usual_wait(self.job.times.every or "1d")
+        text = "rows that lack something (skip or refuse), and the wait for late ones"
+        self.choose(text, usual, self.take_rows, ["domain"])
 
-    def take_entered(self, name: str) -> None:
-        if name != _NONE:
-            check_column(self.look, name)
-            self.tell_late(name)
+    def take_rows(self, **fields: Any) -> None:
+        if fields.get("other") == _NONE:
+            del fields["other"]
+            fields["unknown"] = "drop"
+        if "domain" in fields:
+            fields["domain"] = _names_in(fields["domain"])
+        self.having(**fields)
+        if "domain" in fields:
+            self.compare_names()
 
-    def tell_late(self, entered: str | None = None) -> None:
+    def tell_late(self, entered: str | None) -> None:
         """Show the share of rows that come after each wait, if something tells when they came.
 
         Args:
@@ -539,13 +583,8 @@ class _Questions:
         """
         if late := self.facts(entered).late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
-            self.exact(f"rows that arrive later than this after their window's end: {shares}")
-
-    def take_missing(self, answer: str) -> None:
-        words = {"leave out": "skip", "leave": "skip", "stop": "refuse"}
-        if answer not in words:
-            raise InvalidInput(f"{answer!r} is neither 'leave out' nor 'stop'")
-        self.said["missing"] = words[answer]
+            by = "" if entered is None else f" by {entered}"
+            self.exact(f"rows that arrive{by} later than this after their window's end: {shares}")
 
     def error(self) -> None:
         if not is_unpromised(self.said):
