@@ -401,6 +401,7 @@ def test_a_file_of_all_events_without_ids_is_refused(tmp_path: Path) -> None:
         ({"expire": True}, "does not go with"),
         ({"around": 99}, "around=99 does not go with revise"),
         ({"revise": "36h"}, "no whole number of windows of 1d"),
+        ({"revise": "4096d"}, "revise=4096d publishes .* 4,096 further .* give at most 4095d"),
         ({"revise": "2"}, "not a whole number above 0 and a unit"),
         ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "needs steps"),
     ],
@@ -463,6 +464,24 @@ def test_a_later_run_may_not_say_another_delay(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- what is read
+
+
+def test_a_window_may_be_final_after_most_of_a_year(tmp_path: Path) -> None:
+    found = release(
+        "count",
+        frame(OTHERS[0], 1),
+        time="at",
+        every="1d",
+        start="2024-03-01",
+        revise="260d",
+        append=True,
+        until="2024-03-02",
+        guarantee=PureDP(1),
+        state=tmp_path / "s.db",
+    )
+    table = found.table()
+    assert table["lag"].to_list() == [0]
+    assert table["upper"][0] - table["lower"][0] < 20
 
 
 def test_what_was_known_when(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from counton.numbers.design import design_for
 from counton.numbers.discovery import sums_draws
 from counton.numbers.node_law import law_for, part_of
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions, noise_variance
+from counton.strategies.streams.window_versions import MOST_VERSIONS
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
     """Return the planned errors for half of the job's delay, for the delay, and for twice the
-    delay.
+    delay, or the longest possible one.
 
     If rows may be corrected, two more plans are returned: the job's delay without corrections, and
     with one correction more. Only counts and sums have such plans; for others the result is empty.
@@ -177,7 +178,8 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     lags, often = definition.cut.lags, definition.corrections
     others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
     found = []
-    for each in sorted({(max(lags // 2, 1), often), (lags, often), (2 * lags, often)} | others):
+    twice = min(2 * lags, MOST_VERSIONS - 1)
+    for each in sorted({(max(lags // 2, 1), often), (lags, often), (twice, often)} | others):
         of = terms if each == (lags, often) else _terms_of(definition, terms, guarantee, *each)
         found.append(_delay(of, *each, definition.cut.every))
     return tuple(found)

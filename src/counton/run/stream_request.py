@@ -438,13 +438,29 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
         steps = times.steps
         if steps is None:  # the noise is the same for any number
             steps = min(Windows.endless(start, times.every, zone).steps, _MOST_REVISED)
-        versions = lags_in(times.revise, times.every) + 1
+        versions = _checked_versions(times.revise, times.every)
         cut: Windows = RevisedWindows(start, times.every, steps, zone, versions)
     elif times.around is not None or times.steps is None:
         cut = Windows.endless(start, times.every, zone)
     else:
         cut = Windows(start, times.every, times.steps, zone)
     return {"start": cut.local(start).isoformat(), "timezone": zone, "steps": cut.steps}
+
+
+def _checked_versions(revise: str, every: str) -> int:
+    """Return the number of versions of a window, one more than windows within ``revise``."""
+    from counton.strategies.streams.window_versions import MOST_VERSIONS
+
+    lags, most = lags_in(revise, every), MOST_VERSIONS - 1
+    if lags > most:
+        number = every.rstrip("smhdwo")
+        longest = f"{most * int(number)}{every.removeprefix(number)}"
+        raise InvalidInput(
+            f"{field('revise', revise)} publishes a window anew after each of {lags:,} further "
+            f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or "
+            f"a longer {field('every')}"
+        )
+    return lags + 1
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
