@@ -138,10 +138,9 @@ class Revisions:
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
         """Covariance of the noise of one window's versions by lag, in squared data units."""
-        strategy, lags = self.design.strategy.windows, range(self.lags + 1)
-        between = [[strategy.lag_covariance(one, other) for other in lags] for one in lags]
+        lags = np.arange(self.lags + 1)
         unit = float(self.design.law_unit) ** 2 * self.design.law.variance
-        return np.array(between) * unit
+        return self.design.strategy.windows.lag_covariance(lags[:, None], lags) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
         """Return one cell of a version as a formula, from which sums with other versions can be

@@ -416,11 +416,28 @@ class StreamStrategy(Strategy):
         """
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
+    def _level_widths(self) -> dict[int, int]:
+        """Return, for each noise level, one more than the largest index of a node in any column of
+        C or row of B.
+
+        All of them are written out. A strategy with long rows overrides this.
+        """
+        steps = range(1, (self.horizon or 0) + 1)
+        return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
+
     def _largest_reads(self, stops: Integers) -> Floats:
         """Return, for each of ``stops``, the largest weight of a node's noise in any release up to
         that step.
         """
         return np.full(stops.shape, self._largest_read)
+
+    def _read_until(self, step: int) -> float:
+        """Return the largest weight of a node's noise in any release up to a step.
+
+        Unlike `_largest_reads`, which intervals of streams take, it is not larger for the sake of
+        later releases.
+        """
+        return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the reader of a running stream's noise, for `reader_of`.
@@ -814,6 +831,20 @@ def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[i
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
+
+
+def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
+    """Return, for each noise level, one more than the largest index of a node in several columns
+    or rows.
+
+    >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
+    {0: 6, 1: 3}
+    """
+    found: dict[int, int] = {}
+    for nodes in entries:
+        for level, index, _ in nodes:
+            found[level] = max(found.get(level, 0), index + 1)
+    return found
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:

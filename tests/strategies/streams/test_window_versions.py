@@ -21,7 +21,10 @@ from counton.strategies import (
 )
 from counton.strategies.lines.dense import Dense
 from counton.strategies.participation import sensitivities
+from counton.strategies.streams.factorisation import Factorisation
+from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.solved import LeastSquaresFactorization
+from counton.strategies.streams.square_root import SqrtToeplitz
 from counton.strategies.streams.window_versions import EveryVersion, NightReader
 
 
@@ -102,6 +105,17 @@ def test_covariances_of_versions_are_those_of_their_rows(windows: WindowVersions
         for other in range(windows.lags + 1):
             assert windows.lag_covariance(one, other) == pytest.approx(products[one, other])
             assert products[one, windows.lags + 1 + other] == pytest.approx(0)
+
+
+LONG_ROWS = (LeastSquaresFactorization, Factorisation, SqrtToeplitz, NormalisedSqrt)
+
+
+@pytest.mark.parametrize("kind", LONG_ROWS)
+def test_widths_of_levels_are_those_of_all_columns_and_rows(kind: type[StreamStrategy]) -> None:
+    for steps in (1, 2, 5, 8, 13):
+        for strategy in kind.examples(steps):
+            written_out = StreamStrategy._level_widths(strategy)
+            assert strategy._level_widths() == written_out, strategy
 
 
 class SharedBetweenWindows(WindowVersions):

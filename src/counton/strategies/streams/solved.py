@@ -59,6 +59,7 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_steps,
+    widths_of,
 )
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
@@ -423,6 +424,13 @@ class LeastSquaresFactorization(StreamStrategy):
         ]
         return tuple(found)
 
+    @override
+    def _level_widths(self) -> dict[int, int]:
+        if self.radices:  # releases read nodes of the last block that no step may enter
+            return super()._level_widths()
+        # A release reads rows of the line, and each of them has an entry in some column.
+        return widths_of(self.column(step) for step in range(1, self.horizon + 1))
+
     # --------------------------------------------------------------------------- B, exactly
 
     @cached_property
@@ -643,6 +651,15 @@ class LeastSquaresFactorization(StreamStrategy):
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
             inside = (most + beyond) * read / float(own.min())
         return max(rows, told, inside) * reserve * 2.0**self.facts.lattice_bits
+
+    @override
+    def _read_until(self, step: int) -> float:
+        if self.radices:
+            return super()._read_until(step)
+        starts = np.arange(self.line.cells) < np.arange(1, step + 1)[:, None]
+        solved = self._system.equations.solve(starts.astype(np.float64))
+        rows = float(np.abs(self.line.over(solved)).max(initial=0.0))
+        return max(rows, float(np.abs(solved * self.line.own).max())) * 2.0**self.facts.lattice_bits
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:

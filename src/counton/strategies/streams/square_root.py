@@ -288,6 +288,10 @@ class RootStrategy(StreamStrategy):
             Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
         )
 
+    @override
+    def _level_widths(self) -> dict[int, int]:
+        return {0: self.horizon + 1}  # nodes are numbered from 1
+
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
         """Squared norms of the last 1, 2, .. columns of the square root before weights, in units of

@@ -52,7 +52,6 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_window,
-    read_variance,
     window_ends,
 )
 
@@ -180,11 +179,7 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _widths(self) -> dict[int, int]:
         """For each level, how many nodes a window has there."""
-        found: dict[int, int] = {}
-        for step in range(1, self.lags + 2):
-            for node in (*self.inner.column(step), *self.inner.row(step)):
-                found[node.level] = max(found.get(node.level, 0), node.index + 1)
-        return found
+        return self.inner._level_widths()
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """Return nodes of the inner strategy as nodes of ``window``, with indices among the nodes
@@ -285,18 +280,21 @@ class WindowVersions(StreamStrategy):
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
-    def lag_covariance(self, one: int, other: int) -> float:
-        """Return the covariance of two versions of one window; two windows' versions have none.
+    def lag_covariance(self, one: Steps, other: Steps) -> Floats:
+        """Return the covariance of two versions of one window, in variances of one node's noise;
+        two windows' versions have none.
+
+        Args:
+            one, other: lags from 0 on, in shapes that broadcast.
 
         >>> from counton.strategies import Binary
         >>> windows = WindowVersions(9, Binary(3))
-        >>> windows.lag_covariance(1, 2), windows.lag_covariance(0, 1)
-        (1.0, 0.0)
+        >>> windows.lag_covariance(1, [2, 0]).tolist()
+        [1.0, 0.0]
         """
-        low, high = sorted((self._check_lag(one), self._check_lag(other)))
-        alone = self.lag_variance([low, high])
-        apart = float(self.lag_variance([high], [low])[0])
-        return (float(alone.sum()) - apart) / 2
+        first, second = np.broadcast_arrays(np.asarray(one), np.asarray(other))
+        apart = self.lag_variance(np.maximum(first, second), np.minimum(first, second))
+        return np.asarray((self.lag_variance(first) + self.lag_variance(second) - apart) / 2)
 
     # ------------------------------------------------------------------------------- norms
 
@@ -477,7 +475,7 @@ class NightReader(Reader):
 #: Number of nights whose noise is computed together.
 _NIGHTS = 256
 #: Number of versions whose noise is computed together: windows times lags times cells.
-_TOGETHER = 2**12
+_TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
@@ -642,8 +640,7 @@ class AsOf(StreamStrategy):
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
-        rows = (inner.row(step) for step in range(1, last + 1))
-        return max(abs(float(node.weight)) for row in rows for node in row)
+        return inner._read_until(last)
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
@@ -739,12 +736,26 @@ class EveryVersion(StreamStrategy):
         """Return the variance of a weighted sum of versions; those of one window are not
         independent.
         """
-        several = (
-            (weight, step)
-            for first, last, weight in _stretches(stops, weights)
-            for step in range(first + 1, last + 1)
-        )
-        return read_variance(self, several)
+        read: dict[int, dict[int, float]] = {}
+        for first, last, weight in _stretches(stops, weights):
+            for step in range(first + 1, last + 1):
+                window, lag = self._version(step)
+                read.setdefault(window, {})[lag] = weight
+        found = 0.0
+        for versions in read.values():
+            lags, times = np.array([*versions]), np.array([*versions.values()])
+            found += float(times @ self.windows.lag_covariance(lags[:, None], lags) @ times)
+        return max(found, 0.0)
+
+    def variance(self, steps: Steps, since: Steps | None = None) -> Floats:
+        """Return the variances of versions, or of sums of several, by the covariance of the
+        versions of a window.
+        """
+        first, last = window_ends(self, steps, since)
+        pairs = zip(first.ravel().tolist(), last.ravel().tolist(), strict=True)
+        ones = np.array([1.0, -1.0])
+        found = [self._summed_variance(np.array([stop, start]), ones) for start, stop in pairs]
+        return np.array(found, np.float64).reshape(first.shape)
 
     @override
     def _largest_reads(self, stops: Integers) -> Floats:

@@ -326,9 +326,8 @@ class LeastSquaresAsOf(AsOf):
     @cached_property
     def _of_versions(self) -> Floats:
         """Covariance of the versions of a window."""
-        lags = range(min(self.windows.lags, self.night - 1) + 1)
-        between = [[self.windows.lag_covariance(one, other) for other in lags] for one in lags]
-        return np.array(between) * self._unit
+        lags = np.arange(min(self.windows.lags, self.night - 1) + 1)
+        return self.windows.lag_covariance(lags[:, None], lags) * self._unit
 
     @cached_property
     def _read(self) -> tuple[Floats, Floats]:
