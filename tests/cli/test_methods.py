@@ -117,6 +117,7 @@ def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     head, *rows = table.split("\n")
     assert head == "Constants and sources"
     assert {"strategy", "source", "software"} <= {row.split()[0] for row in rows}
+    assert "=" not in table  # constants in words, not the call that makes the strategy
 
 
 def test_a_graph_says_that_nodes_are_not_protected(place: Any) -> None:

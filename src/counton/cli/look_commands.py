@@ -490,7 +490,7 @@ def _strategy(design: Design, noun: str = "step") -> str:
         noun: what a step is called, such as "window".
     """
     from counton.base.literature import origin_of
-    from counton.released.stream_words import strategy_in_words
+    from counton.numbers.strategy_words import strategy_in_words
 
     named = strategy_in_words(design.strategy, noun)
     noise = f"with {design.family.capitalize()} noise"
@@ -606,7 +606,7 @@ def _steps_of(stream: dict[str, Any]) -> str:
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """Describe a stream to which a program gives numbers, as pairs of name and words."""
     from counton.base.literature import origin_of
-    from counton.released.stream_words import strategy_in_words
+    from counton.numbers.strategy_words import strategy_in_words
 
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])

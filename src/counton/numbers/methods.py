@@ -11,6 +11,7 @@ from counton.base.exact import figures, text
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
 from counton.numbers.design import Design
+from counton.numbers.strategy_words import constants_in_words
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 from counton.strategies import Independent, KAry, StreamStrategy
@@ -74,7 +75,7 @@ def methods(
     named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
     table = [
-        *([] if is_once(terms) else [("strategy", repr(terms.strategy))]),
+        *([] if is_once(terms) else [("strategy", constants_in_words(terms.strategy))]),
         *constants,
         *(("source", paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
         ("software", software()),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from counton.base import strategy_names as names
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
 from counton.base.lazy import software
@@ -23,15 +22,12 @@ from counton.released.series import Series
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import units_of
 from counton.strategies import (
-    AsOf,
     Independent,
     StreamStrategy,
-    WindowVersions,
 )
 
 if TYPE_CHECKING:
-    from counton.strategies import WindowsAndTotals
-    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
+    pass
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -582,56 +578,6 @@ def cost_in_words(definition: Description) -> str:
         f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
         f"more; another stream about the same {unit} costs its own, and costs add up"
     )
-
-
-def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
-    """Return the name of a strategy as plans show it, without parameters.
-
-    Args:
-        noun: what a step is called, such as "window".
-
-    >>> from counton.strategies import Binary, KAry
-    >>> strategy_in_words(Binary(1000)), strategy_in_words(KAry(365, 20))
-    ('binary', 'k-ary with subtraction')
-    >>> versions = WindowVersions(1000, KAry(8, 20))
-    >>> strategy_in_words(versions) == strategy_in_words(AsOf(versions, 8))
-    True
-    """
-    if strategy.facts.least_squares:
-        strategy = cast("LeastSquaresAsOf", strategy).both
-    if strategy.facts.totals:
-        both = cast("WindowsAndTotals", strategy)
-        parts = (strategy_in_words(one, noun) for one in (both.windows, both.totals))
-        return "; and totals, ".join(parts)
-    if isinstance(strategy, AsOf):
-        strategy = strategy.windows
-    stated, name = strategy.parameters, strategy.saved_name
-    if isinstance(strategy, WindowVersions):
-        return f"versions of each {noun}, {strategy_in_words(strategy.inner, noun)}"
-    if name == "KAry" and stated["arity"] > stated["horizon"]:
-        kind = names.EACH_STEP
-    elif name == "KAry":
-        kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
-    elif name == "Octave":
-        kind = names.WHOLE_OCTAVE if stated["whole"] else names.OCTAVE
-    elif name in _NAMES:
-        kind = _NAMES[name]
-    else:
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-    return kind.words.replace("step", noun)
-
-
-#: Names of strategies in plans, by their names in states.
-_NAMES = {
-    "GrowingCascade": names.CASCADE,
-    "GrowingSquareRoot": names.GROWING_ROOT,
-    "HonakerOnline": names.HONAKER,
-    "Independent": names.INDEPENDENT,
-    "LookAhead": names.LOOK_AHEAD,
-    "NormalisedSqrt": names.NORMALISED,
-    "SmoothBinary": names.SMOOTH,
-    "SqrtToeplitz": names.SQUARE_ROOT,
-}
 
 
 def sharing_in_words(strategy: StreamStrategy) -> str:

@@ -23,10 +23,10 @@ from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field,
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
+from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.released.stream_words import strategy_in_words
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition

@@ -19,6 +19,7 @@ from counton.base.errors import InvalidInput, StateError, field
 from counton.base.windows import Windows, microseconds, parse_time
 from counton.job.job import Job
 from counton.numbers.intervals import check_level
+from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise
 from counton.released.nowcast import Nowcast
@@ -27,7 +28,7 @@ from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
-from counton.released.stream_words import measured_in, protection_in_words, strategy_in_words
+from counton.released.stream_words import measured_in, protection_in_words
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released

@@ -1,0 +1,84 @@
+"""Names of strategies for readers, as plans and publications show them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+from counton.base import strategy_names as names
+from counton.strategies import AsOf, StreamStrategy, WindowVersions
+
+if TYPE_CHECKING:
+    from counton.strategies import WindowsAndTotals
+    from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
+
+
+def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
+    """Return the name of a strategy as plans show it, without parameters.
+
+    Args:
+        noun: what a step is called, such as "window".
+
+    >>> from counton.strategies import Binary, KAry
+    >>> strategy_in_words(Binary(1000)), strategy_in_words(KAry(365, 20))
+    ('binary', 'k-ary with subtraction')
+    >>> versions = WindowVersions(1000, KAry(8, 20))
+    >>> strategy_in_words(versions) == strategy_in_words(AsOf(versions, 8))
+    True
+    """
+    if strategy.facts.least_squares:
+        strategy = cast("LeastSquaresAsOf", strategy).both
+    if strategy.facts.totals:
+        both = cast("WindowsAndTotals", strategy)
+        parts = (strategy_in_words(one, noun) for one in (both.windows, both.totals))
+        return "; and totals, ".join(parts)
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    stated, name = strategy.parameters, strategy.saved_name
+    if isinstance(strategy, WindowVersions):
+        return f"versions of each {noun}, {strategy_in_words(strategy.inner, noun)}"
+    if name == "KAry" and stated["arity"] > stated["horizon"]:
+        kind = names.EACH_STEP
+    elif name == "KAry":
+        kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
+    elif name == "Octave":
+        kind = names.WHOLE_OCTAVE if stated["whole"] else names.OCTAVE
+    elif name in _NAMES:
+        kind = _NAMES[name]
+    else:
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return kind.words.replace("step", noun)
+
+
+#: Names of strategies in plans, by their names in states.
+_NAMES = {
+    "GrowingCascade": names.CASCADE,
+    "GrowingSquareRoot": names.GROWING_ROOT,
+    "HonakerOnline": names.HONAKER,
+    "Independent": names.INDEPENDENT,
+    "LookAhead": names.LOOK_AHEAD,
+    "NormalisedSqrt": names.NORMALISED,
+    "SmoothBinary": names.SMOOTH,
+    "SqrtToeplitz": names.SQUARE_ROOT,
+}
+
+
+#: Parameters that a reader can compare with a paper, by their names in states.
+_CONSTANTS = ("arity", "height", "zeros", "growth", "delay")
+
+
+def constants_in_words(strategy: StreamStrategy) -> str:
+    """Return the name of a strategy, its number of steps, and constants that papers name.
+
+    All parameters stand in the description of a released file.
+
+    >>> from counton.strategies import GrowingSquareRoot, KAry
+    >>> constants_in_words(KAry(365, 20))
+    'k-ary with subtraction; 365 steps, arity 20'
+    >>> constants_in_words(GrowingSquareRoot())
+    'growing square root; without a last step'
+    """
+    stated, last = strategy.parameters, strategy.horizon
+    steps = "without a last step" if last is None else f"{last:,} steps"
+    more = (f", {name} {stated[name]}" for name in _CONSTANTS if stated.get(name))
+    return f"{strategy_in_words(strategy)}; {steps}{''.join(more)}"
