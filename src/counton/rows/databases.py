@@ -16,7 +16,7 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -33,7 +33,7 @@ from counton.rows.bad_rows import change_error
 from counton.rows.files import refuse_sqlite
 from counton.rows.paths import MOMENT
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import EventFrame, Rows, Source, refuse_floats
+from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.tally import by_place, cells_of, labels_of, pick_rows
 from counton.rows.timestamps import as_text
 from counton.rows.window_marks import RowReading
@@ -55,14 +55,14 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: columns that hold floating-point numbers, in a database whose columns have no
-            types.
+        inexact: cells that hold floating-point numbers, by column, in a database whose columns have
+            no types.
         unread: columns of types that counton does not read, with the database's names for these
             types.
     """
 
     name: str
-    inexact: frozenset[str] = frozenset()
+    inexact: Mapping[str, pl.Series] = MappingProxyType({})
     unread: Mapping[str, str] = MappingProxyType({})
 
     @cached_property
@@ -383,7 +383,7 @@ class SqliteFile(EventDatabase):
             self._version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
-        self._connection.text_factory = partial(_decode, self.name)
+        self._connection.text_factory = _decode
         self._names = _apart([name for name, *_ in head.description])
 
     @cached_property
@@ -397,15 +397,16 @@ class SqliteFile(EventDatabase):
         head = ", ".join(f"c{place}" for place in range(len(self._names)))
         wanted = ", ".join(f"c{place}" for place in places)
         select = f"WITH events ({head}) AS ({self._query}\n) SELECT {wanted} FROM events"  # noqa: S608
-        schema = dict.fromkeys(names, pl.String())
         parts = [self.empty.select(names)]
+        inexact = [parts[0].cast(pl.Boolean())]
         try:
             cursor = self._execute(select)
             while rows := cursor.fetchmany(_AT_ONCE):
-                columns = zip(names, zip(*rows, strict=True), strict=True)
-                parts.append(
-                    pl.DataFrame({name: self._texts(name, of) for name, of in columns}, schema)
-                )
+                columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+                texts = {name: [*map(_text, cells)] for name, cells in columns.items()}
+                floats = {name: [*map(_is_float, cells)] for name, cells in columns.items()}
+                parts.append(pl.DataFrame(texts, dict.fromkeys(names, pl.String())))
+                inexact.append(pl.DataFrame(floats))
             version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
@@ -414,22 +415,12 @@ class SqliteFile(EventDatabase):
                 f"{self.name} changed while it was read, so it cannot be told what was counted; "
                 f"{QuestionRows.still}"
             )
+        found = pl.concat(inexact)
+        self.inexact = {name: found[name] for name in names if found[name].any()}
         return pl.concat(parts)
 
     def _execute(self, select: str) -> sqlite3.Cursor:
         return self._connection.execute(select, dict(self._moments))
-
-    def _texts(self, name: str, values: Sequence[Any]) -> list[str | None]:
-        kinds = set(map(type, values))
-        if bytes in kinds:
-            raise InvalidInput(
-                f"column {name!r} of {self.name} holds bytes, which are neither text, number nor "
-                f"time; convert it"
-            )
-        if float in kinds:
-            self.inexact |= {name}
-        # repr of a float is the shortest text that means it.
-        return [value if value is None else str(value) for value in values]
 
     def _data_version(self) -> int:
         """Return a number that changes when another connection has written to the file."""
@@ -437,13 +428,27 @@ class SqliteFile(EventDatabase):
         return found
 
 
-def _decode(name: str, text: bytes) -> str:
+def _decode(text: bytes) -> str | None:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise InvalidInput(
-            f"{name} has a text that is no UTF-8; convert it"
-        ) from None  # the words hold the text
+        return None
+
+
+def _text(cell: Any) -> str | None:
+    """Return a cell as text, and bytes as those of a Parquet file: null if they are no UTF-8.
+
+    >>> [_text(cell) for cell in ("a", b"a", b"\\xff", 7, 2.5)]
+    ['a', 'a', None, '7', '2.5']
+    """
+    if isinstance(cell, bytes):
+        return _decode(cell)
+    # repr of a float is the shortest text that means it.
+    return cell if cell is None else str(cell)
+
+
+def _is_float(cell: Any) -> bool:
+    return isinstance(cell, float)
 
 
 #: Types of DuckDB that are read, besides enumerations.
@@ -548,9 +553,12 @@ class QuestionRows(UnorderedRows):
     @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         found = super().scan(columns, names)
-        for name in self.of_file(names):
-            if name in self.database.inexact:
-                refuse_floats(self, name, pl.Float64())
+        for name in names:
+            # A floating-point number is no name, and is missing: other rows do not hang on it.
+            for part in self.of_file([name]):
+                if part in self.database.inexact:
+                    exact = ~self.database.inexact[part]
+                    found = found.with_columns(pl.when(exact).then(pl.col(name)).alias(name))
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
