@@ -45,6 +45,7 @@ SAID = (
     *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
 )
 Terminal = Callable[..., Talk]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -95,6 +96,10 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
     }  # fmt: skip
     assert len(re.findall(r"^   .*\[.*\]: ", done.out, re.M)) == 6, done.out  # prompts
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
+    page = (
+        (ROOT / "README.md").read_text("utf-8").partition("## What it does that others do not")[0]
+    )
+    assert len(re.sub(r"\]\(.*?\)", "]", page).split()) + len(done.out.split()) <= 1000  # to read
     assert "windows before the first row are published, too" in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
     monkeypatch.chdir(loans)
