@@ -167,7 +167,7 @@ WRONG: dict[str, list[Statistic]] = {
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
-        (*("check_events", "total", "most_counted", "whole_of"),),
+        (*("check_events", "total", "most_counted", "whole_of", "heaviest"),),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
         "counter or the reading whose numbers it does not fit",
     ),
@@ -217,6 +217,7 @@ IN_REPORTS = {
     "counts_users": "tests/run/test_reports_of_people.py",
     "many_groups": "tests/statistics/test_grouped.py",
     "rank_digits": "tests/run/test_reports_of_people.py",
+    "tiers": "tests/statistics/test_tiers.py",
 }
 
 #: What is said of some of them.

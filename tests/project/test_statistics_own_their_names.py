@@ -52,6 +52,8 @@ MADE_OF = {
 }
 #: Written from the catalogue by ``python -m tools.keywords``; a test holds the two together.
 WRITTEN = "job/keywords.py"
+#: Made of any statistic, for its groups.
+APART = {"Grouped", "TieredGroups"}
 #: Below these nobody knows statistics: their words are of mathematics.
 BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
@@ -72,7 +74,7 @@ def named_in(text: str) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ROOM):
-            yield from (one.name for one in node.names if one.name in set(KNOWN) - {"Grouped"})
+            yield from (one.name for one in node.names if one.name in set(KNOWN) - APART)
         elif isinstance(node, ast.Constant) and id(node) not in sentences:
             yield from (one for one in keywords() if one == node.value)
 

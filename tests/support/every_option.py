@@ -46,6 +46,7 @@ COMMON: list[dict[str, Any]] = [
     BY,
     {**BY, "domain": "home", "other": "rest"},
     {**BY, "spare": 2},
+    {**BY, "domain": {"page": ["home", "shop"], "loss": ["100", "50"]}, "tiers": "loss"},
     {**BY, "domain": "home", "unknown": "drop"},
     FOUND,
     {"epsilon": None, "rho": 50},

@@ -66,6 +66,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         [
             ("protected", facts["protected"]),
             *([("", facts["people"])] if "people" in facts else []),
+            *([("", facts["by_group"])] if "by_group" in facts else []),
             ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
             ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
         ]

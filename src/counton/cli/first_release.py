@@ -41,8 +41,7 @@ def _in_one_line(settled: SettledJob, ended: int) -> str:
     from counton.released.stream_words import groups_in_words, statistic_in_words
 
     definition, cut = settled.definition, settled.definition.cut
-    additive = definition.statistic.card.additive
-    what = (definition.subject if additive else statistic_in_words(definition)).removesuffix(",")
+    what = statistic_in_words(definition).removesuffix(",")
     if definition.domain:
         what += f" by {groups_in_words(definition)} ({len(definition.domain):,} groups)"
     if cut.goes_on:

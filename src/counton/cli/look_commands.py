@@ -450,6 +450,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         ("released", there),
         ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
+        *([("by group", promised["by_group"])] if "by_group" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
         *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
         ("unit", definition.unit),

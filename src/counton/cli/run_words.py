@@ -241,7 +241,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
 def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
     guarantee, relation = definition.guarantee, definition.contribution.relation
     scope = f", {guarantee.scope}" if definition.cut.goes_on else ""
-    return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
+    said = [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
+    return said if definition.tiers_note is None else [*said, ("", definition.tiers_note)]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:

@@ -486,6 +486,13 @@ class Promise(JobPart):
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
         kept="stream",
     )
+    tiers: str | None = option(
+        None,
+        "column of the domain's table with an epsilon for each group: rows of a group lose at "
+        "most that, and all rows at most the largest, which epsilon states too",
+        kept="stream",
+        needs="domain",
+    )
     within: Number | None = option(
         None,
         "instead of epsilon: how far the interval at the last step may reach to either side, "

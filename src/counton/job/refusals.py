@@ -41,6 +41,15 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "delta": ", since only epsilon alone and rho are divided",
         "within": ", whose guarantee it would divide; give epsilon or rho",
     },
+    "tiers": {
+        "other spare": ", whose groups are all in the table",
+        "delta rho": ", which states what groups lose in epsilon alone",
+        "within": ", whose guarantee the groups state",
+        "continues": ", whose epsilons of groups could be other ones",
+        "expire": ", whose promise is stated by ages",
+        "also_totals": ", which divides one guarantee",
+        "release": ", which publishes totals or windows",
+    },
     "corrections": {
         "user": ", since the rows of a user are bounded when they arrive",
     },

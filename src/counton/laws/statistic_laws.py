@@ -233,9 +233,13 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     inner, groups = statistic.inner, getattr(statistic, "groups", ())
     require(bool(groups), statistic, f"states the inner statistic {inner}, but has no groups")
-    for place, group in enumerate(groups):
-        own = [[event for name, event in batch if name == group] for batch in batches]
-        same = np.array_equal(_changes(inner, own), whole[:, place])
+    rows = {
+        group: [[event for name, event in batch if name == group] for batch in batches]
+        for group in groups
+    }
+    alone = np.stack([_changes(inner, own) for own in rows.values()], axis=1)
+    for place, (group, own) in enumerate(rows.items()):
+        same = np.array_equal(statistic.weigh(alone)[:, place], whole[:, place])
         require(same, statistic, f"group {group!r} has other cells than {inner} of its rows")
         require(statistic.group(group) == place, statistic, f"{group!r} is not group {place}")
         check_statistic_rows(inner, own) if any(own) else None
@@ -263,12 +267,11 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         "its places are not those of one group times the number of groups",
     )
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
-    found = statistic.measure(sums)
-    for place, part in enumerate(np.split(sums, len(groups), axis=1)):
-        same = np.array_equal(found[:, place], inner.measure(part))
-        require(
-            same, statistic, f"group {groups[place]!r} is not measured as {inner} measures its sums"
-        )
+    found, parts = statistic.measure(sums), np.split(sums, len(groups), axis=1)
+    measured = statistic.weigh(np.stack([inner.measure(part) for part in parts], axis=1))
+    for place, group in enumerate(groups):
+        same = np.array_equal(found[:, place], measured[:, place])
+        require(same, statistic, f"group {group!r} is not measured as {inner} measures its sums")
 
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:

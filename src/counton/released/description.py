@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote
+from counton.base.exact import quote, some_of
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows
@@ -250,7 +250,7 @@ class Description:
     @property
     def holds(self) -> str:
         """The content of the stream in words, such as "number of visits"."""
-        return self.subject if self.statistic.card.additive else repr(self.statistic)
+        return self.subject if self.inner.card.additive else repr(self.statistic)
 
     @property
     def of_people(self) -> bool:
@@ -265,6 +265,15 @@ class Description:
         if not self.of_people:
             return people_in_words(self.guarantee, self.unit)
         return None if self.counting.per is None else parts_in_words(self.guarantee, self.unit)
+
+    @property
+    def tiers_note(self) -> str | None:
+        """Note on the privacy loss that depends on the group; None if it does not."""
+        if not (tiers := self.statistic.tiers):
+            return None
+        each = (f"at most epsilon = {loss} in {some_of(names)}" for loss, names in tiers.items())
+        said = f"the loss depends on the group: {', '.join(each)}"
+        return said + f", of a {self.unit} with all rows there" * self.of_people
 
     @property
     def beyond_bound(self) -> str | None:

@@ -88,7 +88,7 @@ def protection_in_words(definition: Description) -> str:
     )
     if not definition.of_people:
         said += f" Somebody with several {plural(unit)} is protected less."
-        return said
+        return " ".join([said, *_as_sentence(definition.tiers_note)])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -132,7 +132,7 @@ def _published_in_words(
 ) -> str:
     """Return a sentence on the subject, groups and times of the published numbers."""
     cut, statistic = definition.cut, definition.statistic
-    called = definition.subject if statistic.card.additive else statistic_in_words(definition)
+    called = statistic_in_words(definition)
     if statistics := members_of(definition.inner):
         parts = []
         for one, part in statistics.items():
@@ -239,7 +239,10 @@ def _people_in_words(definition: Description) -> list[str]:
 
     It is in a list, which is empty if there are no such people.
     """
-    note = definition.people_note
+    return [*_as_sentence(definition.people_note), *_as_sentence(definition.tiers_note)]
+
+
+def _as_sentence(note: str | None) -> list[str]:
     return [] if note is None else [f"{note[:1].upper()}{note[1:]}."]
 
 
@@ -315,7 +318,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     """Return a sentence about what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
-    called = definition.subject if additive else statistic_in_words(definition)
+    called = statistic_in_words(definition)
     what = f"The {called}"
     if definition.release == "both":
         what = f"{what.removesuffix(',')}, so far and in each window,"
@@ -348,6 +351,8 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 def statistic_in_words(definition: Description) -> str:
     """Return the name of the quantity that is released over time, without an article."""
     inner = definition.inner
+    if inner.card.additive:
+        return definition.subject
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
     columns = given.get("columns") or ()
@@ -500,7 +505,8 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
     if not cut.goes_on:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
-    people = "" if definition.people_note is None else f"           {definition.people_note}\n"
+    notes = filter(None, (definition.people_note, definition.tiers_note))
+    people = "".join(f"           {note}\n" for note in notes)
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
     before = "".join(f"\n           {line}" for line in _before_in_words(definition))
@@ -530,7 +536,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
     """
     said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
     shown = definition.cut.in_the_middle
-    notes = [definition.people_note, shown and f"not protected: {shown}"]
+    notes = [definition.tiers_note, definition.people_note, shown and f"not protected: {shown}"]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 

@@ -242,7 +242,7 @@ def refuse_inexact_rows(
         taken: largest total so far.
         before: sum over all places so far.
     """
-    bound, statistic = largest_sum(definition.strategy), definition.statistic
+    bound, statistic = _largest_sum(definition), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
     if isinstance(inner, TallyStatistic):
         whole = inner.whole_of(sums)
@@ -285,10 +285,17 @@ class SumBounds(NamedTuple):
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
         """Return the largest sums that a stream can hold."""
-        largest, statistic = largest_sum(definition.strategy), definition.statistic
+        largest, statistic = _largest_sum(definition), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
         return cls(largest, most_readable(statistic, definition.strategy, _law_of(definition)))
+
+
+def _largest_sum(definition: Definition) -> int:
+    """Return the largest sum of a group that a stream can hold, in units of its rows."""
+    statistic = definition.statistic
+    heaviest = statistic.heaviest if isinstance(statistic, TallyStatistic) else 1
+    return largest_sum(definition.strategy) // heaviest
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:

@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from counton.base.errors import RequestMismatch, field
+from counton.base.exact import exact
 from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.refusals import refuse_without
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
-from counton.rows.domains import read_domain
+from counton.rows.domains import columns_of, read_domain, read_losses
 from counton.run.definition import DEFINING, Definition
 from counton.run.stream_request import (
     check_discovery,
@@ -90,6 +91,7 @@ _TOGETHER = {
     "statistic": "the statistic is",
     "columns": "the columns are",
     "guarantee": "the guarantee is",
+    "losses": "the epsilon of a group is",
 }
 
 
@@ -125,6 +127,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         "columns": (columns, ", ".join(map(kept.current_name, kept.parts.names)) or None),
         **{name: (value, keeps.get(name)) for name, value in stated.items()},
         "domain": (_other_groups(job, kept), kept.declared_groups),
+        **({"losses": _other_losses(job, kept)} if "tiers" in kept.record else {}),
         "guarantee": (guarantee, kept.guarantee),
     }
 
@@ -167,6 +170,20 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
     if groups in (kept.groups, declared, declared.plus([*kept.named])):
         return None
     return None if ranks and set(groups) == set(declared) else groups
+
+
+def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
+    """Return the first group whose epsilon a later run states otherwise, with both epsilons."""
+    domain, column = job.groups.domain, kept.record["tiers"]
+    if domain is None or column not in (columns_of(domain) or ()):
+        return None, None
+    by = job.groups.by or kept.by or ""
+    stated = dict(zip(read_domain(domain, by), read_losses(domain, by, column), strict=True))
+    for loss, groups in kept.statistic.tiers.items():
+        for group in groups:
+            if group in stated and exact(stated[group], "epsilon") != exact(loss, "epsilon"):
+                return f"{stated[group]} for {group}", f"{loss} for {group}"
+    return None, None
 
 
 def _in_words(value: object) -> str:

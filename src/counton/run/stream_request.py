@@ -34,7 +34,7 @@ from counton.privacy.guarantees import check_delta, guarantee_from
 from counton.released.counting import Counting
 from counton.released.description import period_anew
 from counton.released.periods import made_of_windows
-from counton.rows.domains import read_domain, refuse_long_terms
+from counton.rows.domains import read_domain, read_losses, refuse_long_terms
 from counton.run.definition import (
     DEFINING,
     Definition,
@@ -394,6 +394,8 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     """Return the statistic for several groups: its own form by group if it has one, else one for
     each group.
     """
+    if job.promise.tiers is not None:
+        return _in_tiers(statistic, groups, job)
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
     if own is statistic:
         return statistic  # the groups are its nodes
@@ -410,6 +412,24 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)
+
+
+def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
+    """Return a count or a sum for groups with guarantees of their own."""
+    from counton.statistics.tiers import TieredGroups
+
+    assert job.promise.tiers is not None
+    asked = field("tiers", job.promise.tiers)
+    if not statistic.card.additive:
+        raise InvalidInput(
+            f"{asked} is for counts and sums, and this is of {statements.name_of(job.what)}; leave "
+            f"it out, or make a stream for the groups of each epsilon"
+        )
+    but = ("release",) if job.noise.release == "windows" else ()
+    refuse(job, EXCLUDED["tiers"], asked, but=but)
+    refuse_long_terms(groups)
+    losses = read_losses(job.groups.domain, job.groups.by or "", job.promise.tiers)
+    return TieredGroups(statistic, groups, losses)
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:

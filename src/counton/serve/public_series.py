@@ -222,7 +222,7 @@ class Journal:
             "description": [
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
-                *([] if definition.people_note is None else [definition.people_note]),
+                *filter(None, (definition.people_note, definition.tiers_note)),
                 strategy_in_words(definition.strategy, definition.cut.noun),
             ],
             "protects": protection_in_words(definition),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
+from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
@@ -115,7 +117,7 @@ class Grouped(TallyStatistic):
         return {"of": statistic_to_dict(self.inner), "groups": list(self.groups)}
 
     def __repr__(self) -> str:
-        return f"Grouped({self.inner!r}, {len(self.groups):,} groups)"
+        return f"{type(self).__name__}({self.inner!r}, {len(self.groups):,} groups)"
 
     @property
     @override
@@ -138,9 +140,21 @@ class Grouped(TallyStatistic):
     def error_of(self) -> ErrorScale:
         return self.inner.error_of
 
+    def with_inner(self, inner: Statistic) -> Self:
+        """Return the same groups with another statistic in each."""
+        return type(self)(inner, self.groups)
+
+    def designs_of(self, terms: Design) -> Mapping[str, Design]:
+        """Return the designs of one group's cells, by a label of the groups that each is for.
+
+        Args:
+            terms: design of the stream.
+        """
+        return {"": replace(terms, shape=self.inner.cells)}
+
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
-        return type(self)(self.inner.settle(guarantee, horizon), self.groups)
+        return self.with_inner(self.inner.settle(guarantee, horizon))
 
     @override
     def allows(self, other: Statistic) -> bool:
@@ -173,7 +187,15 @@ class Grouped(TallyStatistic):
     def measure(self, sums: Integers) -> Integers:
         steps, count = len(sums), len(self.groups)
         found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
-        return found.reshape(steps, count, *self.inner.cells)
+        return self.weigh(found.reshape(steps, count, *self.inner.cells))
+
+    def weigh(self, cells: Integers) -> Integers:
+        """Return the cells that get noise, given those of the statistic in each group.
+
+        Args:
+            cells: shape ``(steps, groups, ...)``.
+        """
+        return cells
 
     @override
     def most_counted(self, first: float, last: float) -> float:
@@ -218,7 +240,7 @@ class _ByGroup(Sums):
         ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(this.groups)))
         rows = np.argsort(cells, kind="stable").tolist()
         found = this.inner.begin().take([listed[row][1] for row in rows], ends)
-        return found.reshape(len(stops), *this.cells)
+        return this.weigh(found.reshape(len(stops), *this.cells))
 
 
 def inner_of(statistic: Statistic) -> Statistic:
@@ -235,7 +257,7 @@ def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
 def for_people(statistic: Statistic, most: int) -> Statistic:
     """Return the statistic for a stream that counts up to ``most`` rows of each person."""
     if isinstance(statistic, Grouped):
-        return type(statistic)(for_people(statistic.inner, most), statistic.groups)
+        return statistic.with_inner(for_people(statistic.inner, most))
     report: Any = statistic
     found: Statistic = report.for_people(most) if members_of(statistic) else statistic
     return found

@@ -9,7 +9,6 @@ their bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from counton.numbers.design import Design
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
-from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.by_group import Grouped, members_of
 from counton.statistics.readings import Reading, read_release
 from counton.statistics.tally_statistic import TallyStatistic
 
@@ -58,15 +57,17 @@ def planned_halfwidths(
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
     """
-    inner = inner_of(statistic)
     if members_of(statistic):
         return _of_parts(statistic, terms, step, level, rows, over)
-    if inner is not statistic:
-        # A row belongs to one group, and all groups are alike.
-        groups = getattr(statistic, "groups", ("",))
-        rows = None if rows is None else max(rows // len(groups), 1)
-        terms = replace(terms, shape=inner.cells)
-        return planned_halfwidths(inner, terms, step, level, rows=rows, over=over, ask=ask)
+    if isinstance(statistic, Grouped):  # a row belongs to one group
+        rows = None if rows is None else max(rows // len(statistic.groups), 1)
+        return {
+            f"{label} {name}".strip(): half
+            for label, own in statistic.designs_of(terms).items()
+            for name, half in planned_halfwidths(
+                statistic.inner, own, step, level, rows=rows, over=over, ask=ask
+            ).items()
+        }
     start = 0 if over is None else max(step - over, 0)
     if statistic.card.on_demand:
         return {"": float(terms.window_halfwidths(start, step, level))}

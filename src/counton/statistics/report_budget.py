@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class PartDesign(Design):
         shape: tuple[int, ...],
         place: range = range(0),
         apart: int = 0,
-    ) -> PartDesign:
+    ) -> Self:
         """Return the design of one statistic, given the design of its report."""
         kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution

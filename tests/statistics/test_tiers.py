@@ -1,0 +1,251 @@
+"""Groups with guarantees of their own: what a row of each loses, and how far off numbers are."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Key, PureDP, Running, read, reference, release
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
+from counton.job.job import Job
+from counton.laws import statistic_laws
+from counton.numbers.design import Design, design_for
+from counton.run.new_stream import define, design_of
+from counton.state import verify
+from counton.statistics import Count, Sum
+from counton.statistics.tiers import TieredGroups
+from counton.strategies import Binary, KAry, StreamStrategy
+
+LOSSES = {"France": Fraction("1.1"), "Malta": Fraction("0.2"), "Italy": Fraction("1.1")}
+STEPS = 3
+
+
+def tiered(of: Any = None) -> TieredGroups:
+    return TieredGroups(Count() if of is None else of, [*LOSSES], [*LOSSES.values()])
+
+
+def counted(statistic: TieredGroups, rows: list[tuple[int, str, float]]) -> np.ndarray:
+    """The cells of each step that get noise, for rows of a step, a group and a value."""
+    events = [(group, value) for at in range(STEPS) for step, group, value in rows if step == at]
+    stops = np.cumsum([sum(step == at for step, _, _ in rows) for at in range(STEPS)])
+    return statistic.begin().take(events, stops)
+
+
+def loss(terms: Design[StreamStrategy], moved: np.ndarray) -> Fraction:
+    """The largest loss by noise of these terms if neighbours' cells differ by ``moved``.
+
+    It is over all outputs: noise of scale b is as likely as exp(-|z| / b), so a node that moves by
+    m has a largest ratio of exp(|m| / b). Nodes are those of the reference, which shares no code.
+    """
+    change = {(step + 1, cell): int(moved[step, cell]) for step, cell in np.argwhere(moved)}
+    strategy = reference.strategy_of(json.loads(json.dumps(terms.strategy.to_dict())))
+    return reference.norms(strategy, [change], STEPS)[0] / scale_of(terms)
+
+
+def scale_of(terms: Design[StreamStrategy]) -> Fraction:
+    assert isinstance(terms.law, DiscreteLaplace)
+    return terms.law.scale
+
+
+@pytest.mark.parametrize("strategy", [KAry(STEPS, 2), Binary(STEPS)])
+@pytest.mark.parametrize("of", [Count(), Sum(-3, 7, resolution="0.5")])
+def test_a_row_loses_at_most_what_its_group_states(strategy: StreamStrategy, of: Any) -> None:
+    statistic = tiered(of).settle(PureDP("1.1"), STEPS)
+    bound = statistic.contribution(batched=True, horizon=STEPS)
+    terms = design_for(strategy, PureDP("1.1"), bound, statistic.cells)
+    others, most = [(0, "Malta", 1.0), (2, "Italy", 1.0)], dict.fromkeys(LOSSES, Fraction(0))
+    for step, group, value in product(range(STEPS), LOSSES, [-3.0, 1.0, 7.0]):
+        moved = counted(statistic, [*others, (step, group, value)]) - counted(statistic, others)
+        most[group] = max(most[group], loss(terms, moved))
+    assert most == LOSSES  # and all of it is used
+
+
+def test_likelihoods_of_a_released_pair_of_neighbours() -> None:
+    """One step, whose outputs are all tried: how much likelier one data set makes any of them."""
+    statistic = TieredGroups(Count(), ["big", "small"], ["3/2", "1/2"])
+    terms = design_for(
+        KAry(1, 2), PureDP("1.5"), statistic.contribution(batched=True), statistic.cells
+    )
+    scale, rows = scale_of(terms), [("big", 1), ("small", 1)]
+    without = statistic.begin().take(rows, np.array([2]))[0]
+    for group, epsilon in (("big", Fraction(3, 2)), ("small", Fraction(1, 2))):
+        more = statistic.begin().take([*rows, (group, 1)], np.array([3]))[0]
+        powers = (  # of exp(1 / scale)
+            sum(abs(y - a) - abs(y - b) for y, a, b in zip(out, without, more, strict=True))
+            for out in product(range(-9, 15), repeat=2)
+        )
+        assert max(powers) / scale == epsilon
+
+
+def test_a_user_loses_at_most_the_largest_and_in_one_tier_at_most_that_tiers() -> None:
+    job = Job(
+        *("count", "rows.csv", "tiers.db"), time="time", every="1d", start="2024-03-01",
+        steps=STEPS, by="country", domain=[*LOSSES], epsilon="1.1", user="who", most=2,
+    )  # fmt: skip
+    plain = define(job)
+    statistic = tiered().settle(PureDP("1.1"), STEPS)
+    bound = plain.counting.bounding(statistic.contribution(batched=True, horizon=STEPS))
+    terms = design_for(KAry(STEPS, 2), PureDP("1.1"), bound, statistic.cells)
+    places = [*product(range(STEPS), LOSSES, [1.0])]
+    losses = {rows: loss(terms, counted(statistic, [*rows])) for rows in product(places, repeat=2)}
+    assert max(losses.values()) == max(LOSSES.values())
+    alone = [one for rows, one in losses.items() if {row[1] for row in rows} == {"Malta"}]
+    assert max(alone) == LOSSES["Malta"]
+
+
+def test_laws() -> None:
+    for of, values in ((Count(), (1, 1)), (Sum(-3, 7, resolution=1), (7, -9))):
+        batches = [[("a", values[0]), ("b", values[1])], [], [("b", values[0])]]
+        statistic = TieredGroups(of, ["a", "b"], ["1", "1/3"])
+        statistic_laws.check_statistic_description(statistic, batches)
+        statistic_laws.check_statistic_rows(statistic, batches)
+        statistic_laws.check_statistic_counts(statistic, batches)
+        statistic_laws.check_statistic_neighbours(statistic, batches)
+        statistic_laws.check_statistic_reading(statistic, batches)
+
+
+def test_numbers_have_the_errors_of_their_groups() -> None:
+    key = Key.generate()
+    stream = Running.start(tiered(), 9, PureDP("1.1"), key=key, name="visits", batched=True)
+    first: Any = stream.release_batch([("France", 1), ("Malta", 1)])
+    second: Any = stream.release_batch([("Malta", 1)])
+    released, terms = np.ravel(second.release.value), second._design
+    for place, (group, weight) in enumerate(zip(LOSSES, (11, 2, 11), strict=True)):
+        number = second.of(group).number_of()
+        assert number.value == pytest.approx(released[place] / weight)
+        assert number.std == pytest.approx(float(terms.std(2)) / weight)
+        half = float(design_of_cell(terms).cell_halfwidth(0, 2)) / weight
+        low, high = number.interval(0.95)
+        assert (low, high) == pytest.approx((number.value - half, number.value + half))
+        assert number.formula.std == pytest.approx(number.std)
+    table = second.table_columns()
+    assert table["group"].tolist() == [*LOSSES]
+    assert table["std"].tolist() == [second.of(group).number_of().std for group in LOSSES]
+    assert table["upper"].tolist() == [second.of(group).interval()[1] for group in LOSSES]
+    one, other = (second.of(group).number_of().formula for group in ("France", "Malta"))
+    assert (one - other).std == pytest.approx(math.hypot(one.std, other.std))
+    assert (one - one).std == 0  # each group has its own noise, and only that
+    later = second.since(first).of("Malta").number_of()
+    change = np.ravel(second.release.value)[1] - np.ravel(first.release.value)[1]
+    assert later.value == pytest.approx(change / 2)
+
+
+def design_of_cell(terms: Design[StreamStrategy]) -> Design[StreamStrategy]:
+    """The design of one cell as it was released, with its weight."""
+    return design_for(terms.strategy, terms.guarantee, terms.contribution)
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        (["1", "0", "1"], "epsilon of the group 'Malta' is 0; it must be above 0"),
+        (["1", "-1", "1"], "epsilon of the group 'Malta' is -1; it must be above 0"),
+        (["1", "big", "1"], "epsilon of the group 'Malta' is 'big'; it must be a finite number"),
+        (["1", "1"], "2 epsilons are given for 3 groups"),
+        (["1", "0.12345678", "1"], "at most 1,048,576 is exact: give numbers with fewer digits"),
+    ],
+)
+def test_bad_epsilons_are_named(losses: list[str], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        TieredGroups(Count(), [*LOSSES], losses)
+
+
+def test_sums_beyond_what_weights_leave_are_refused() -> None:
+    statistic = TieredGroups(Count(), ["a", "b"], ["1", "1e-6"])
+    with pytest.raises(SumOverflow, match="are exact up to 2,305,843,009,213"):
+        statistic.measure(np.array([[2**42, 0]]))
+
+
+ROWS = ["time,country,who", "2024-03-01,France,a", "2024-03-01,Malta,b", "2024-03-02,Malta,a"]
+TABLE = ["country,loss", *(f"{group},{float(loss)}" for group, loss in LOSSES.items())]
+
+
+def told(folder: Path, **more: Any) -> dict[str, Any]:
+    """A job by tiers, whose files are written."""
+    (folder / "rows.csv").write_text("\n".join(ROWS) + "\n")
+    (folder / "groups.csv").write_text("\n".join(TABLE) + "\n")
+    asked: dict[str, Any] = {"events": folder / "rows.csv", "state": folder / "s.db"}
+    asked |= {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "by": "country"}
+    asked |= {"domain": folder / "groups.csv", "tiers": "loss", "epsilon": "1.1"}
+    return asked | {"until": "2024-03-03"} | more
+
+
+def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> None:
+    asked = told(tmp_path)
+    found = release("count", **asked, out=tmp_path / "t.json")
+    table = found.table().filter(step=2)
+    assert table["group"].to_list() == [*LOSSES]
+    assert table["std"][1] == pytest.approx(5.5 * table["std"][0])
+    said = found.methods()
+    assert "The number of events by country" in said
+    assert "at most epsilon = 1.1 in France, Italy, at most epsilon = 0.2 in Malta." in said
+    again = read(tmp_path / "t.json")
+    assert again.table().equals(found.table())
+    assert again.methods() == said
+    facts = json.loads((tmp_path / "t.json.json").read_text())
+    assert facts["tiers"] == {"1.1": ["France", "Italy"], "0.2": ["Malta"]}
+    (checked,) = verify(tmp_path / "s.db", by_reference=lambda *_: None)
+    assert checked.right
+    assert any("6 values are those that the reference computes" in one for one in checked.checks)
+    del asked["events"], asked["state"], asked["until"]
+    terms = define(Job("count", "rows.csv", "new.db", **asked))
+    assert design_of(terms, terms.shape).guarantee == PureDP("1.1")
+    from counton.run.new_stream import halfwidths_at
+
+    halves = halfwidths_at(terms, terms.shape, [2], 0.95)
+    low, high = (table[end].to_list() for end in ("lower", "upper"))
+    half = {f"epsilon = {loss}": (high[at] - low[at]) / 2 for at, loss in ((0, 1.1), (1, 0.2))}
+    assert {name: one[0] for name, one in halves.items()} == pytest.approx(half)
+
+
+def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
+    asked = told(tmp_path, until="2024-03-02")
+    release("count", **asked)
+    later = {name: asked[name] for name in ("events", "state", "domain")} | {"until": "2024-03-03"}
+    (tmp_path / "groups.csv").write_text("\n".join(TABLE).replace("0.2", "0.3"))
+    ways: list[dict[str, Any]] = [{}, {"tiers": "loss", "by": "country"}]
+    for more in ways:
+        with pytest.raises(RequestMismatch, match=r"is 0\.3 for Malta, but .* with 0\.2 for Malta"):
+            release("count", **later, **more)
+    with pytest.raises(RequestMismatch, match=r"tiers is country, but .* with loss"):
+        release("count", **later, tiers="country")
+    assert release("count", **{**later, "domain": [*LOSSES]}).steps == range(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"epsilon": 1}, "the largest epsilon of a group is 1.1: give epsilon=1.1 alone"),
+        ({"epsilon": None, "rho": 1}, "rho=1 does not go with tiers=loss"),
+        ({"delta": 1e-6}, "delta=1e-06 does not go with tiers=loss"),
+        ({"other": "rest"}, "other=rest does not go with tiers=loss"),
+        ({"release": "both"}, "release=both does not go with tiers=loss"),
+        ({"tiers": "share"}, "tiers=share names no column of the table .* country, loss"),
+        ({"domain": [*LOSSES]}, "tiers=loss is a column of the table of groups, and domain is no"),
+        ({"by": None, "domain": None}, "tiers=loss needs domain"),
+    ],
+)
+def test_what_does_not_go_with_tiers_is_refused(
+    tmp_path: Path, more: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        release("count", **{**told(tmp_path), **more})
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_group_without_an_epsilon_and_other_statistics_are_refused(tmp_path: Path) -> None:
+    asked = told(tmp_path)
+    (tmp_path / "groups.csv").write_text("country,loss\nFrance,1.1\nMalta,\n")
+    with pytest.raises(InvalidInput, match="the group 'Malta' has no value in the column 'loss'"):
+        release("count", **asked)
+    with pytest.raises(InvalidInput, match="tiers=loss is for counts and sums"):
+        release("average", **asked, value="who", lower=0, upper=1, resolution=1)
+    assert not (tmp_path / "s.db").exists()
