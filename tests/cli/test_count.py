@@ -286,8 +286,20 @@ def test_a_file_of_new_events_counts_once(place: Any) -> None:
     out = place.folder / "out.parquet"
     done = place("count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out))
     assert done.code == 0
-    assert "An earlier run has counted these events" in done.out
+    assert "exact, not to be published: an earlier run has counted these events" in done.err
     assert place.estimates() == TOTALS
+
+
+def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any) -> None:
+    place.count(place.write("e.csv", EVENTS), "--append")
+    said = []
+    for number, rows in enumerate(([], EVENTS[-1:])):
+        events = place.write(f"{number}.csv", rows)
+        for _ in range(2):
+            done = place("count", events, *place.again, "--append", "--until", "2013-01-01T03:00")
+            said.append((done.code, done.out))
+    assert len(set(said)) == 1
+    assert "counted these events" in done.err
 
 
 def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(

@@ -33,7 +33,7 @@ def test_a_file_of_all_events_is_no_file_of_new_ones(copied: bool, place: Any) -
         events = shutil.copy(events, f"{place.folder}/copy.csv")
     done = again(place, events, "--append")
     assert (done.code, place.estimates()) == (0, TOTALS)
-    assert "An earlier run has counted these events" in done.out
+    assert "an earlier run has counted these events" in done.err
     done = again(place, events, "--append", "--until", "2013-01-01T05:00")
     assert done.code == 2
     assert "has been counted already" in done.err

@@ -116,6 +116,8 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     lines = _as_notes(notes)
     if counts.late_by and not windows.lags:
         lines.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
+    if outcome.again:  # a file without a row is never known again, so that one row shows
+        lines.insert(0, "an earlier run has counted these events, which add nothing")
     return lines
 
 
@@ -323,7 +325,7 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
         watermark: how long after its end a window is released; None: at its end.
     """
     cut, after = outcome.definition.cut, outcome.after
-    nothing = cut.timed and cut.goes_on and after == outcome.before and not outcome.again
+    nothing = cut.timed and cut.goes_on and after == outcome.before
     if not nothing or after >= cut.steps:
         return []
     end = int(cut.ends(range(after + 1, after + 2))[0])
@@ -368,11 +370,6 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
 def progress_line(outcome: Outcome) -> str:
     """Return a line on how many steps are released, and how many of them are new."""
     new = outcome.after - outcome.before
-    if outcome.again and not new:
-        return (
-            f"An earlier run has counted these events, so nothing was done. The numbers below come "
-            f"from the journal of {outcome.after:,} windows."
-        )
     forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut
     if not cut.goes_on:
