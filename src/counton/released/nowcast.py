@@ -72,7 +72,7 @@ class Nowcast:
     changed: bool
     level: float = 0.95
 
-    @property
+    @cached_property
     def half(self) -> Floats:
         """Half-widths of the intervals."""
         from scipy import stats
