@@ -12,14 +12,16 @@ from keys import chosen_key
 from counton import watch
 from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms
-from counton.numbers import Counter
-from counton.released.alarms import mean_delay
+from counton.numbers import Counter, Design
+from counton.released import watching
+from counton.released.alarms import least_windows, mean_delay
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions
-from counton.released.watching import chart_for
+from counton.released.watching import chart_for, delays_in
 from counton.run.job_alarms import planned_alarms
 from counton.run.new_stream import define, design_of
+from counton.strategies.lines.one_thread import on_one_thread
 
 #: Windows of ten days have no season, so that few of them tell a level.
 TOLD: dict[str, Any] = {"time": "at", "every": "10d", "start": "2024-03-01", "epsilon": 0.5}
@@ -86,6 +88,105 @@ def test_a_planned_delay_is_that_of_releases_that_are_watched_each_night(over: s
     sooner = mean_delay(change, np.full(STEPS, first), MEAN, chart, after=BEFORE)
     assert sooner is not None
     assert sooner + LAGS < np.mean(delays) - 4 * error
+
+
+# ------------------------------------------------------------------------- totals beside windows
+
+#: Most of the budget is for totals; each series is one trial.
+SERIES, STEPS_BESIDE = 30, 420
+BESIDE: dict[str, Any] = {
+    "also_totals": "3/4", "by": "group", "domain": [f"g{one}" for one in range(SERIES)],
+}  # fmt: skip
+
+
+def beside(nights: int, changed: int, change: int) -> tuple[Job, Release]:
+    """Return a job with totals beside windows, and what its first nights released.
+
+    Args:
+        nights: number of released nights; all rows come on that of their window.
+        changed: number of windows before the change.
+        change: how many rows each window has more after it.
+    """
+    made = job(steps=STEPS_BESIDE, **BESIDE)
+    rows = np.where(np.arange(nights) < changed, MEAN, MEAN + change)
+    arrivals = np.zeros((nights, SERIES, LAGS + 2), np.int64)
+    arrivals[..., 0] = np.random.default_rng(5).poisson(rows[:, None], (nights, SERIES))
+    arrivals[..., -1] = arrivals[..., 0]
+    definition = define(made)
+    design: Any = design_of(definition, definition.shape, "beside")
+    values = np.asarray(Counter.of(design, chosen_key()).release_many(arrivals).values)
+    revisions = Revisions(design, values)
+    terms, numbers = revisions.read(nights)
+    described = replace(definition, strategy=terms.strategy)
+    found = ReleasedNumbers.of(described, terms, numbers, 0.95)
+    return made, Release(replace(found, revisions=revisions))
+
+
+def as_if_independent(design: Design, steps: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A mistake: windows have the right variances, and nothing in common."""
+    return np.diag(np.asarray(design.window_std(steps - 1, steps) ** 2))
+
+
+@on_one_thread
+def test_numbers_beside_totals_give_as_many_false_alarms_as_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    windows, in_a_window = 80, 0.04
+    _, found = beside(windows + LAGS, 0, 0)
+    expected = in_a_window * SERIES * (windows - least_windows(1))
+
+    def alarms() -> int:
+        report = watch(found, false_alarms=in_a_window * SERIES * 36.525)
+        return sum(len(one.windows) for one in report.alarms.values())
+
+    error = expected**0.5
+    assert alarms() == pytest.approx(expected, abs=3 * error)
+    monkeypatch.setattr(watching, "_noise_of_windows", as_if_independent)
+    assert alarms() < expected - 3 * error  # of noise that later windows take back
+
+
+@on_one_thread
+def test_a_planned_delay_beside_totals_is_that_of_numbers_read_from_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change, changed, most = 20, 60, 16
+    revised, whole = beside(changed + most + LAGS, changed, change)
+    delays = dict.fromkeys(BESIDE["domain"], most)
+    for after in range(1, most):
+        left = [name for name, delay in delays.items() if delay == most]
+        if left:
+            night = whole.as_of(changed + after + LAGS)
+            found = watch(night, left, false_alarms=0.5 * len(left)).alarms
+            delays |= {name: after for name in left if changed + after in found[name].windows}
+
+    def planned() -> float:
+        chart, definition = chart_for(0.5, None, "10d", 1), define(revised)
+        design = design_of(definition, definition.shape)
+        (found,) = delays_in(design, changed, change, [MEAN], chart, season=1)
+        return found or np.inf
+
+    simulated = [*delays.values()]
+    error = np.std(simulated) / np.sqrt(SERIES)
+    assert planned() == pytest.approx(np.mean(simulated), abs=3 * error)
+    monkeypatch.setattr(watching, "_noise_of_windows", as_if_independent)
+    assert planned() > np.mean(simulated) + 6 * error
+
+
+def test_a_plan_has_the_noise_of_numbers_read_from_both() -> None:
+    found = []
+    for share in (None, "1/2"):
+        revised = job(steps=80, also_totals=share)
+        (one,) = planned_alarms(revised, AlarmTerms(over="500d"), define(revised), 0)
+        found.append(one.std)
+    _, whole = beside(80, 0, 0)
+    assert found[1] < 0.9 * found[0]
+    both: Any = design_of(define(revised), ())
+    starts = np.arange(27)
+    read = whole.numbers.revisions
+    assert read is not None
+    terms, _ = replace(read, design=both).read(80)
+    of = terms.window_std(starts, starts + 50)
+    assert found[1] == pytest.approx(float(np.mean(of**2)) ** 0.5)
 
 
 def test_a_watched_release_states_the_delay_of_final_windows() -> None:

@@ -247,7 +247,8 @@ def mean_delay(
     """
     # The change is sent through the same filter as the numbers: the covariance of the noise is
     # divided out, and level, season and trend learn the change while it lasts. What is left of it
-    # is the mean of each residual, with which the chart is simulated.
+    # is the mean of each residual, with which the chart is simulated. Where noise has a covariance,
+    # the variance of the counts is learnt too, and the change adds to it.
     if not size > 0:
         raise InvalidInput(f"{field('change', size)} is no size of a change; give one above 0")
     if after < (least := least_windows(season, trend=trend)):
@@ -258,9 +259,23 @@ def mean_delay(
     changed = np.where(np.arange(len(noise)) < after, 0.0, size)
     design = _levels(len(noise), season, trend=trend)
     if noise.ndim == 1:
-        changed = changed / np.sqrt(noise + spread)
-    else:
-        design, changed = _whiten(noise, max(spread, 1e-9 * noise[0, 0]), design, changed)
+        return _simulated_delay(design, changed / np.sqrt(noise + spread), chart, after)
+
+    def delay_with(learnt: float) -> float | None:
+        levels, moved = _whiten(noise, learnt, design, changed)
+        return _simulated_delay(levels, moved, chart, after)
+
+    least_spread = 1e-9 * float(noise[0, 0])
+    first = delay_with(max(spread, least_spread))
+    known = len(noise) if first is None else min(len(noise), after + math.ceil(first))
+    learnt = _learnt_spread(design[:known], changed[:known], noise[:known, :known], spread)
+    return delay_with(max(learnt, least_spread))
+
+
+def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) -> float | None:
+    """Return the mean delay of an alarm, from regressors and a change whose errors are independent
+    with variance 1.
+    """
     # Before the change nothing is missed, so that residuals from there on tell all.
     means = np.array([missed for missed, _ in _forecasts(design, changed, after)])
     before, degrees = chart.over or _SETTLED, after - design.shape[1] + np.arange(len(means))
@@ -270,6 +285,17 @@ def mean_delay(
     residuals = _as_normal(missed, squares / degrees, degrees)
     earlier = rng.standard_normal((_CHARTS, before))
     return chart.mean_first_alarm(np.concatenate([earlier, residuals], axis=1), before)
+
+
+def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float) -> float:
+    """Return the variance that counts seem to have about their level while a change is in them.
+
+    It is that of `_spread_of_counts` with the expected squares.
+    """
+    missed = changed - design @ np.linalg.lstsq(design, changed)[0]
+    own, axes = np.linalg.eigh(noise)
+    squares = own + spread + (axes.T @ missed) ** 2
+    return _likeliest_spread(own, squares, float(squares.mean()))
 
 
 def _levels(count: int, season: int, *, trend: bool) -> Floats:
@@ -357,11 +383,21 @@ def _spread_of_counts(missed: Floats, noise: Floats) -> float:
         missed: numbers minus their level.
         noise: covariance of the noise.
     """
+    own, axes = np.linalg.eigh(noise)
+    return _likeliest_spread(own, (axes.T @ missed) ** 2, float(missed.var()))
+
+
+def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:
+    """Return the variance that makes squares likeliest which have it on top of their own variance.
+
+    Args:
+        own: eigenvalues of the covariance of the noise.
+        squares: of the numbers less their level, along its axes.
+        largest: variance of these numbers.
+    """
     from scipy import optimize
 
-    own, axes = np.linalg.eigh(noise)
-    squares = (axes.T @ missed) ** 2
-    largest = max(float(missed.var()), 1e-9)
+    largest = max(largest, 1e-9)
 
     def unlikely(spread: float) -> float:
         of = np.maximum(own, 0.0) + spread + 1e-9 * largest

@@ -22,6 +22,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import final_windows
 from counton.released.series import CellValues, local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 #: Most compared windows; earlier ones are left out.
 _MOST = 1_500
@@ -186,7 +187,8 @@ def delays_in(
 
     None: there may be no alarm. Where windows are revised, the noise is that of final windows, and
     a delay counts windows up to the one whose final number gives the alarm. That number comes some
-    windows later.
+    windows later. With totals beside windows, it is the noise of the numbers that are read from
+    both.
 
     Args:
         design: design of counts or sums of windows.
@@ -198,31 +200,46 @@ def delays_in(
         chart, season, trend: see `find_changes`.
     """
     least = least_windows(season, trend=trend)
-    design, horizon = _of_final_windows(design)
+    horizon = windows_with_alarms(design)
     last = max(known, least) + _AFTER
     last = last if horizon is None else min(last, horizon)
     if last <= least:
         return [None] * len(spreads)
     before = max(least, min(known, last - min(_AFTER, last - least)))
     first = max(1, before - _BEFORE + 1)
-    noise, after = _noise_of_windows(design, np.arange(first, last + 1)), before - first + 1
+    noise = _noise_of_windows(of_final_windows(design, last), np.arange(first, last + 1))
+    after = before - first + 1
     return [
         mean_delay(change, noise, spread, chart, after=after, season=season, trend=trend)
         for spread in spreads
     ]
 
 
-def _of_final_windows(design: Design) -> tuple[Design, int | None]:
-    """Return the design whose windows alarms compare, and its number of windows (None: no end).
+def windows_with_alarms(design: Design) -> int | None:
+    """Return how many windows of a stream can ever have an alarm; None: it has no end.
 
-    Revised windows have the noise of their final versions. The last windows of a stream are never
-    final.
+    The last windows of a stream that is revised are never final.
     """
     strategy: Any = design.strategy
     if not isinstance(strategy, AsOf | WindowsAndTotals | WindowVersions):
-        return design, strategy.horizon
-    strategy = strategy.windows
-    return replace(design, strategy=strategy), strategy.horizon - strategy.lags
+        return design.strategy.horizon
+    return int(strategy.windows.horizon - strategy.windows.lags)
+
+
+def of_final_windows(design: Design, until: int) -> Design:
+    """Return the design of the numbers that alarms compare: the first ``until`` windows.
+
+    Revised windows have the noise of their final versions. With totals beside them, they have that
+    of numbers read from both, on the night on which the last of these windows is final.
+    """
+    strategy: Any = design.strategy
+    if isinstance(strategy, LeastSquaresAsOf | WindowsAndTotals):
+        both = strategy.both if isinstance(strategy, LeastSquaresAsOf) else strategy
+        read = LeastSquaresAsOf(both, until + both.windows.lags, design.law)
+        return replace(design, strategy=read)
+    if isinstance(strategy, AsOf | WindowVersions):
+        return replace(design, strategy=strategy.windows)
+    return design
 
 
 def delay_in_words(change: str, delay: float | None, lags: int = 0) -> str:

@@ -24,6 +24,7 @@ from counton.released.watching import (
     chart_for,
     delays_in,
     last_watched,
+    of_final_windows,
     watch,
     windows_to_learn,
 )
@@ -78,7 +79,8 @@ def planned_alarms(
     """Plan the alarms of a job for both series, windows and totals; the one with less noise comes
     first.
 
-    Windows that are revised are planned with the noise of their final numbers, and without totals.
+    Windows that are revised are planned with the noise of their final numbers, and as the only
+    series; with totals beside them, these numbers are read from both.
 
     Args:
         job: the job.
@@ -126,8 +128,12 @@ def planned_alarms(
             except CountonError:  # a stream without end has no windows of one error, for example
                 continue
         design = design_of(of, of.shape)
-        starts = np.zeros(1, np.int64) if cut.lags else np.arange(steps - length + 1)
-        std = math.sqrt(float(np.mean(design.window_std(starts, starts + length) ** 2)))
+        watched = steps - cut.lags
+        if cut.lags and not design.strategy.facts.totals:
+            watched = length  # all final windows have one noise
+        starts = np.arange(watched - length + 1)
+        apart = of_final_windows(design, watched).window_std(starts, starts + length)
+        std = math.sqrt(float(np.mean(apart**2)))
         delay, spread = None, 0.0 if size is None else size / steps / groups
         if terms.change is not None:
             (delay,) = delays_in(
