@@ -220,7 +220,7 @@ def _found_cells(
     """Read the groups that were found privately and are shown: by first shown step, then name."""
     labels, terms = open_private(stream.labels()), stream.design
     steps = range(1, stream.step + 1)
-    size = max(1, _READ // max(1, len(labels)))
+    size = max(1, _READ // max(1, len(labels) * terms.strategy.facts.versions))
     chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
     first = np.full(len(labels), -1, np.int64)
     for chunk in chunks:
