@@ -100,7 +100,9 @@ def short(value: object) -> str:
 def exact(text: str) -> Fraction:
     """Parse a number as written: 12, 0.05, 1/3 or 1e-6."""
     if len(text) > 2000 or re.search(r"e[+-]?\d{4}", text.lower()):
-        raise Unreadable(f"a number is {short(text)}: it has too many digits")
+        raise Unreadable(
+            f"a number is {short(text)}, which has too many digits: give it as counton wrote it"
+        )
     return Fraction(text)
 
 
@@ -331,8 +333,8 @@ class Gaussian:
             if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
                 return value
         raise Unreadable(
-            "a draw was rejected 256 times, which chance does once in 2^1000 draws: the key and "
-            "the description do not belong together; take both from one state"
+            "a draw was rejected 256 times, which happens by chance once in 2^1000 draws, so the "
+            "key and the description do not belong together; take both from one state"
         )
 
 
@@ -992,7 +994,10 @@ def integers(text: str, size: int) -> list[int]:
     """
     width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
-        raise Unreadable(f"a text of the strategy does not hold {size} integers of {width} bytes")
+        raise Unreadable(
+            f"a text of the strategy does not contain {size} integers of {width} bytes: give it as "
+            "counton wrote it"
+        )
     return [int.from_bytes(planes[at::size], "little", signed=True) for at in range(size)]
 
 
@@ -1365,7 +1370,9 @@ class WrittenOut(Strategy):
         self._rows, self._columns, self.bits = rows, columns, bits
         for nodes in (*rows, *columns):
             if len({(level, index) for level, index, _ in nodes}) < len(nodes):
-                raise Unreadable(f"the matrices name a node twice in a step: {str(nodes)[:200]}")
+                raise Unreadable(
+                    f"the matrices name a node twice in a step, {str(nodes)[:200]}: name it once"
+                )
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         return {(level, index): weight for level, index, weight in self._columns[step - 1]}
@@ -1391,7 +1398,8 @@ def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) ->
         return WrittenOut(**matrices)
     if told["strategy"] not in STRATEGIES:
         raise Unreadable(
-            f"the strategy {told['strategy']} is of another package: give its matrices (--matrices)"
+            f"the strategy {told['strategy']} belongs to another package: give its matrices "
+            "(--matrices)"
         )
     return STRATEGIES[told["strategy"]](**{k: v for k, v in told.items() if k != "strategy"})
 
@@ -1641,7 +1649,7 @@ class Sums:
         try:
             rows = [*csv.DictReader(text.splitlines())]
         except csv.Error as error:
-            raise Unreadable(f"the sums are no CSV: {error}") from None
+            raise Unreadable(f"the sums are not valid CSV: {error}") from None
         for row in rows:
             try:
                 self._sums[int(row["step"]), row["group"]] = exact(row["sum"])
@@ -1649,18 +1657,19 @@ class Sums:
                     self.cells[row["group"]] = int(row["cell"])
             except (KeyError, TypeError, ValueError, ZeroDivisionError):
                 raise Unreadable(
-                    f"a row of the sums is {str(row)[:80]}: give the columns step, group and sum"
+                    f"a row of the sums is {str(row)[:80]}; each row needs the columns step, group "
+                    "and sum"
                 ) from None
 
     def at(self, step: int, name: str, grid: Fraction) -> int:
         """Return the sum of a step in units of the grid; 0 before the first step."""
         found = self._sums.get((step, name)) if step > 0 else Fraction(0)
         if found is None:
-            raise Unreadable(f"there is no sum of step {step} and group {name!r}: add its row")
+            raise Unreadable(f"there is no sum for step {step} and group {name!r}: add its row")
         if (found / grid).denominator > 1 or abs(found / grid) > 2**62:
             raise Unreadable(
-                f"the sum of step {step} and group {name!r} is {short(found)}: give a multiple "
-                f"of {grid} up to 2^62 times as much"
+                f"the sum of step {step} and group {name!r} is {short(found)}: give a multiple of "
+                f"{grid}, at most 2^62 times as large"
             )
         return int(found / grid)
 
@@ -1675,12 +1684,16 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     for name, by_step in table.values.items():
         if name not in cells:
             raise Unreadable(
-                f"the cell of group {name!r} is unknown: add a column cell to the sums"
+                f"the number of the cell of group {name!r} is unknown: add a column cell to the "
+                "sums"
             )
         z, first, last = stream.z(cells[name]), min(by_step), max(by_step)
         if not 1 <= first <= last <= stream.horizon:
             beyond = short(last if first >= 1 else first)
-            raise Unreadable(f"group {name!r} has step {beyond}: give steps 1 to {stream.horizon}")
+            raise Unreadable(
+                f"group {name!r} has step {beyond}, but the stream has the steps 1 to "
+                f"{stream.horizon}: correct the step"
+            )
         exact_sums = {step: sums.at(step - late, name, stream.grid) for step in by_step}
         noise = stream.strategy.noise(z, last)
         for step, value in by_step.items():
@@ -1719,7 +1732,7 @@ def read_json(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{path} is not what counton writes, JSON: {error}"[:300]) from None
+        raise Unreadable(f"{path} is not JSON that counton wrote: {error}"[:300]) from None
 
 
 def main(words: list[str]) -> int:

@@ -195,7 +195,7 @@ def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
             assert 0 <= box.y0 < box.y1 <= tall * figure.dpi, text.get_text()
         assert set(GROUPS) <= {text.get_text() for text in figure.texts}
     for width in (0.0, 2.9, 31, float("nan"), "4", True):
-        with pytest.raises(InvalidInput, match="no width of a chart"):
+        with pytest.raises(InvalidInput, match="too small or too large for a chart"):
             found.figures(width=width)
 
 

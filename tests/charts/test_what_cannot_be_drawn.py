@@ -98,8 +98,8 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words
     done = counton(*asked)
     assert done.exit_code == 1
     assert done.stderr.endswith(
-        "counton: 'c.png' was not drawn (ZeroDivisionError: no room for an axis): what was "
-        "released is kept, and export writes it as a table\n"
+        "counton: 'c.png' was not drawn (ZeroDivisionError: no room for an axis). The "
+        "released numbers are kept, and counton export writes them as a table\n"
     )
     assert "Released" in done.stdout
     assert "table written to t.csv" in done.stdout

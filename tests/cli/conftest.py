@@ -37,7 +37,7 @@ class Workplace:
         self.state = folder / "state.db"
 
     def __call__(self, *arguments: str) -> Result:
-        """What a command does; the newest event says which windows have ended, unless stated."""
+        """What a command does; the newest event tells which windows have ended, unless stated."""
         cuts = arguments[:1] in (("count",), ("sum",)) or "--time" in arguments[2:]
         if cuts and not {"--until", "--help", "-h", "inspect"} & {*arguments}:
             arguments = (*arguments, "--until", "newest")

@@ -20,14 +20,17 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"epsilon": "nan"}, r"epsilon is 'nan'; it must be a finite number"),
     ({"epsilon": "inf"}, r"epsilon is 'inf'; it must be a finite number"),
     ({"epsilon": "one"}, r"epsilon is 'one'; it must be a finite number"),
-    ({"epsilon": None}, r"no guarantee is stated; give --epsilon"),
+    ({"epsilon": None}, r"the privacy loss is missing; give --epsilon"),
     ({"delta": "0"}, r"delta is 0; it must be above 0 and below 1"),
     ({"delta": "1"}, r"delta is 1; it must be above 0 and below 1"),
     ({"delta": "-1e-9"}, r"delta is -1e-9; it must be above 0"),
     ({"delta": "nan"}, r"delta is 'nan'; it must be a finite number"),
-    ({"rho": "1"}, r"--rho 1 and --epsilon 100 are two different guarantees; give one"),
-    ({"epsilon": None, "delta": "1e-9", "rho": "1"}, r"--rho 1 and --delta 1e-9 are two"),
-    ({"epsilon": None, "delta": "1e-9"}, r"--delta 1e-9 stands alone; it needs --epsilon"),
+    ({"rho": "1"}, r"--rho 1 and --epsilon 100 state the privacy loss in two ways; give only one"),
+    (
+        {"epsilon": None, "delta": "1e-9", "rho": "1"},
+        r"--rho 1 and --delta 1e-9 state the privacy loss",
+    ),
+    ({"epsilon": None, "delta": "1e-9"}, r"--delta 1e-9 needs --epsilon too"),
     ({"epsilon": None, "rho": "0"}, r"rho is 0; it must be above 0"),
     ({"time": None}, r"a new stream needs --time"),
     ({"every": None}, r"a new stream needs --every"),
@@ -35,33 +38,39 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"start": None}, r"a new stream needs --start"),
     ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
     ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
-    ({"domain": None}, r"--by group needs --domain: .* would reveal whose events .* list A,B,C"),
-    ({"by": None}, r"--domain a,b declares groups, but there is no --by"),
+    ({"domain": None}, r"--by group needs --domain, .* would reveal whose events .* list A,B,C"),
+    (
+        {"by": None},
+        r"--domain a,b lists groups, and the column of the groups is missing; give --by",
+    ),
     (
         {"domain": "a"},
-        r"groups in column 'group' that are not declared: 'b' .*row 2.*--unknown drop",
+        r"groups in column 'group' that are not listed: 'b' .*row 2.*--unknown drop",
     ),
     ({"domain": "a,b,a"}, r"names the group 'a' twice"),
     ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
     ({"steps": "six"}, r"'six' is not a whole number"),
     ({"level": "high"}, r"'high' is not a number"),
     ({"steps": "0"}, r"steps is 0; it must be at least 1"),
-    ({"steps": "2"}, r"beyond the end of step 2, 2013-01-01T02:00:00.*; give --until"),
-    ({"until": "2013-01-02"}, r"--until 2013-01-02 is beyond the end of step 6"),
+    (
+        {"steps": "2"},
+        r"after the end of the stream's last step, 2, 2013-01-01T02:00:00.*; give --until",
+    ),
+    ({"until": "2013-01-02"}, r"--until 2013-01-02 is after the end of the stream's last step, 6"),
     ({"until": "2113-01-01", "steps": "9999999"}, r"--until 2113-01-01 lies in the future"),
-    ({"until": "soon"}, r"'soon' is not a time; write ISO 8601"),
-    ({"start": "then"}, r"'then' is not a time; write ISO 8601"),
+    ({"until": "soon"}, r"'soon' is not a time that can be read; write ISO 8601"),
+    ({"start": "then"}, r"'then' is not a time that can be read; write ISO 8601"),
     ({"every": "1x"}, r"window length '1x' is not"),
     ({"timezone": "Mars"}, r"time zone 'Mars' is not known; use an IANA name"),
-    ({"strategy": "magic"}, r"strategy 'magic' is not known; use auto or one of solved"),
-    ({"metric": "median"}, r"metric is 'median'; use one of mean, max"),
-    ({"level": "1"}, r"level is 1.0; it must be above 0 and at most 1 - 1e-9"),
+    ({"strategy": "magic"}, r"strategy 'magic' is not known; give auto, or one of solved"),
+    ({"metric": "median"}, r"metric is 'median'"),
+    ({"level": "1"}, r"level is 1.0; it is the probability of an interval"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"clock-change": "x"}, r"--clock-change is 'x'; use one of raise, earliest, latest"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
-    ({"out": "out.xls"}, r"'out.xls' does not end in .csv"),
+    ({"out": "out.xls"}, r"'out.xls' must end in one of .csv"),
     ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),
-    ({"plot": "chart.gif"}, r"'chart.gif' does not end in .png, .svg, .pdf"),
+    ({"plot": "chart.gif"}, r"'chart.gif' must end in one of .png, .svg, .pdf"),
 ]
 
 
@@ -89,7 +98,7 @@ def test_bytes_of_another_encoding_leave_no_trace(
     word = {"domain": "a,b,\udc80", "out": "\udc80.csv", "plot": "\udc80.png"}.get(option, "\udc80")
     done = place("count", events, *place.new(**{option: word}))
     assert (done.code, done.out) == (2, "")
-    assert _matches(rf"{option} is '.*\\udc80.*', which is no text in UTF-8", done.err), done.err
+    assert _matches(rf"{option} is '.*\\udc80.*', which is not valid UTF-8", done.err), done.err
     assert contents() == before
 
 
@@ -102,7 +111,9 @@ def test_events_that_are_no_utf_8_print_none_of_their_bytes(
     before = contents()
     done = place.count(str(events))
     assert done.code == 2
-    assert "is UTF-16 or no text at all, and csv is text in UTF-8; convert it" in done.err
+    assert (
+        "is UTF-16 or not text at all, and a csv file must be text in UTF-8; convert it" in done.err
+    )
     assert done.err.rstrip("\n").isprintable()
     assert contents() == before
 
@@ -130,14 +141,17 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
     new = place.new(value="group", lower="0", upper=upper, resolution=resolution)
     done = place("sum", place.write("e.csv", EVENTS), *new)
     assert done.code == 2
-    assert "makes 1e+300 grid cells of one unit's change; at most 2^40 are allowed" in done.err
+    assert (
+        "one unit may change a sum by 1e+300 times the resolution; at most 2^40 times are allowed"
+        in done.err
+    )
     assert len(done.err) < 200
 
 
 def test_an_events_file_of_another_encoding_is_refused_in_words(place: Any) -> None:
     done = place("count", "\udc80.csv", *place.new())
     assert done.code == 2
-    assert "EVENTS is '\\udc80.csv', which is no text in UTF-8" in done.err
+    assert "EVENTS is '\\udc80.csv', which is not valid UTF-8" in done.err
 
 
 @pytest.mark.parametrize("option", ["out", "plot"])
@@ -160,7 +174,9 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
             Path(path).symlink_to(files[name])
         done = place("count", files["e"], *new, "--format", "csv", f"--{option}", path)
         assert (done.code, done.out) == (2, "")
-        assert "which the run reads or keeps; write elsewhere" in done.err
+        assert (
+            "which the run reads or keeps, and would be overwritten; give another path" in done.err
+        )
     Path(path).unlink()
     assert contents() == before
 
@@ -169,7 +185,10 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     ("name", "words"),
     [
         ("folder.csv", r"folder.csv' is a folder; name a file in it"),
-        ("out.csv.gz", r"out.csv.gz' would have to be compressed; drop its ending .gz"),
+        (
+            "out.csv.gz",
+            r"out.csv.gz' would be compressed, and this format is not; remove the ending .gz",
+        ),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_before_anything_is_released(
@@ -216,8 +235,11 @@ DATA = [
     ("time,group\n2013-01-01T00:00Z,a\nnoon,b\n", r"row 2 .* cannot be read .*'noon'.* ISO 8601"),
     ("time,group\n2013-01-01T00:00Z,a\n,b\n", r"row 2 .* has no time"),
     ("time,group\n2013-01-01T00:00Z,\n", r"row 1 .* has no group"),
-    ("time,group\n2013-01-01T00:00Z,zebra\n", r"not declared: 'zebra'"),
-    ("time,group\n2013-01-01T00:00Z,a\n2113-01-01T00:00Z,a\n", r"beyond the end of step 6"),
+    ("time,group\n2013-01-01T00:00Z,zebra\n", r"not listed: 'zebra'"),
+    (
+        "time,group\n2013-01-01T00:00Z,a\n2113-01-01T00:00Z,a\n",
+        r"after the end of the stream's last step, 6",
+    ),
     ("when,group\n2013-01-01T00:00Z,a\n", r"no column 'time'"),
     ("time,group\n2013-01-01T00:00Z,a,x,y\n", r"cannot be read as csv"),
 ]
@@ -263,13 +285,16 @@ def test_events_in_the_future_do_not_release_windows_ahead_of_time(
 
 
 SUMS: list[tuple[dict[str, str | None], str]] = [
-    ({"value": None}, r"a sum needs --value: name the column"),
-    ({"lower": None}, r"a sum needs --lower: values are clipped"),
+    ({"value": None}, r"a sum needs --value, the column whose values"),
+    ({"lower": None}, r"a sum needs --lower: values below"),
     ({"resolution": None}, r"a sum needs --resolution"),
-    ({"lower": "5", "upper": "1"}, r"lower is 5, which is not below upper, 1"),
+    ({"lower": "5", "upper": "1"}, r"lower is 5 and upper is 1, but lower must be below upper"),
     ({"upper": "nan"}, r"upper is 'nan'; it must be a finite number"),
     ({"resolution": "0"}, r"resolution is 0; it must be above 0"),
-    ({"resolution": "3"}, r"upper is 10, not a multiple of the resolution 3; .* 9 and 12"),
+    (
+        {"resolution": "3"},
+        r"upper is 10, which is not a multiple of the resolution 3; give 9 or 12",
+    ),
     ({"value": "group"}, r"row 1 .* not a finite number in column 'group'"),
 ]
 
@@ -313,7 +338,7 @@ def test_sums_beyond_the_exact_range_are_refused(
     before = contents()
     done = place("sum", grown, *sum_options(place, name="s"), "--until", "2013-01-01T02:00")
     assert done.code == 2
-    words = r"the values add up to 100 times the resolution; the bound is 60: use a coarser"
+    words = r"the values add up to 100 times the resolution; at most 60 times is allowed"
     assert _matches(words, done.err), done.err
     assert contents() == before
 
@@ -354,7 +379,7 @@ def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) ->
     before = contents()
     done = place("sum", events, *place.again)
     assert done.code == 2
-    assert "is of 'count' and cannot be continued as 'sum'" in done.err
+    assert "is a 'count' and cannot be continued as a 'sum'" in done.err
     assert contents() == before
 
 

@@ -74,7 +74,7 @@ def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
     [
         (["--steps", "0", "--epsilon", "1"], "horizon is 0"),
         (["--steps", "10", "--epsilon", "nan"], "epsilon is 'nan'"),
-        (["--steps", "10"], "no guarantee is stated"),
+        (["--steps", "10"], "the privacy loss is missing"),
         (["--steps", "ten", "--epsilon", "1"], "'ten' is not a whole number"),
         (["--epsilon", "1"], "steps"),
     ],

@@ -215,7 +215,7 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
     assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
     (folder / "1.csv").unlink()
     done = place("count", str(folder), *place.again, *until, "2013-01-01T02:00")
-    said = "for a night without rows add a file that has only its header"
+    said = "if a night has no rows, add a file that has only the line of column names"
     assert (done.code, said in " ".join(done.err.split())) == (2, True)
     for hour in (2, 3):
         (folder / f"{hour}.csv").write_text("time,group\n")
@@ -389,7 +389,10 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     events = place.write("e.csv", EVENTS)
     done = place("count", events, *place.new(start="2013-01-01T01:00", steps="2"))
     assert done.code == 2
-    assert "beyond the end of step 2, 2013-01-01T03:00:00+00:00; give --until" in done.err
+    assert (
+        "after the end of the stream's last step, 2, 2013-01-01T03:00:00+00:00; give --until"
+        in done.err
+    )
     done = place(
         *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),
         *("--until", "2013-01-01T03:00"),
@@ -493,12 +496,15 @@ def test_both_are_drawn_beside_each_other(place: Any) -> None:
     ("options", "words"),
     [
         (["--release", "all"], "--release is 'all'; use one of totals, windows, both"),
-        (["--sums", "1d"], "--sums 1d is written beside the table; give --out too"),
+        (
+            ["--sums", "1d"],
+            "--sums 1d writes sums beside a table, and no table is written; give --out too",
+        ),
         (
             ["--sums", "1y", "--out", "o.csv"],
-            "--sums names '1y', which is no length of a period; write 1d",
+            "--sums has '1y', which is not the length of a period; give 1d",
         ),
-        (["--sums", "1d", "--out", "o.csv", "--every", "7h"], "inside the window of 7h from"),
+        (["--sums", "1d", "--out", "o.csv", "--every", "7h"], "inside the window of 7h that"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_made(
@@ -558,10 +564,10 @@ def test_a_run_says_how_a_second_witness_is_named(
     assert printed.code == 0, printed.err
     said = f"no second witness ({home}/counton cannot be written)"
     assert said in printed.err
-    assert "say where else one may be kept, --witness, or set" in printed.err
-    assert "may be kept, witness, or set" in place("run", str(file)).err
+    assert "give another place to record releases, --witness, or set" in printed.err
+    assert "to record releases, witness, or set" in place("run", str(file)).err
     jobs = [line for line in file.read_text().splitlines() if line[:5] not in ("event", "until")]
     file.write_text("\n".join(jobs))
     service = Service(file)
     service.close()
-    assert "may be kept, witness, or set" in service.remarks[0]
+    assert "to record releases, witness, or set" in service.remarks[0]

@@ -128,7 +128,7 @@ def test_plan_shows_loss_by_age_and_error_and_draws_them(place: Any) -> None:
     ]
     assert all(row["exact"] <= row["paper"] for row in plan["loss_by_age"])
     assert plan["loss_by_age"][4]["exact"] <= 3
-    assert "no largest loss is stated beyond 365d" in done.out
+    assert "beyond the age of 365d the loss has no bound" in done.out
     options = plan["options"].split()
     done = place(
         "count", place.write("e.csv", ROWS), *place.new(steps=None, epsilon=None), *options
@@ -142,7 +142,7 @@ def test_plan_shows_the_loss_at_the_ages_that_were_asked_for(place: Any) -> None
     assert done.code == 0, done.err
     for words in ("after a day", "after ten years", "after 20y"):
         assert words in done.out
-    assert "no largest loss is stated beyond" not in done.out
+    assert "the loss has no bound" not in done.out
     rows = json.loads(place(*asked, "--json").out)["loss_by_age"]
     assert [row["steps"] for row in rows] == [0, 1, 7, 366, 3653, 7305]
     assert rows[1]["exact"] <= 1
@@ -162,14 +162,14 @@ def test_plan_prints_its_table_where_losses_are_huge(place: Any) -> None:
     ("arguments", "words"),
     [
         (["--epsilon", "1d:1"], "--every"),
-        (["--epsilon", "1d", "--every", "1h"], "'1d' is not an age"),
-        (["--epsilon", "1d:-1", "--every", "1h"], "'1d:-1' is not an age"),
+        (["--epsilon", "1d", "--every", "1h"], "'1d' must be an age"),
+        (["--epsilon", "1d:-1", "--every", "1h"], "'1d:-1' must be an age"),
         (["--epsilon", "day:1", "--every", "1h"], "duration 'day'"),
-        (["--epsilon", "1d:1,24h:2", "--every", "1h"], "two losses for an age of 24 steps"),
+        (["--epsilon", "1d:1,24h:2", "--every", "1h"], "two losses for one age (24 steps)"),
         (["--epsilon", "1d:1", "--every", "1h", "--per-step", "0"], "per_step is 0"),
-        (["--epsilon", "1d:1", "--every", "1h", "--plot", "loss.txt"], "does not end in"),
-        (["--every", "1h"], "state the largest losses once"),
-        (["--epsilon", "1d:1", "--rho", "1d:1"], "state the largest losses once"),
+        (["--epsilon", "1d:1", "--every", "1h", "--plot", "loss.txt"], "must end in one of"),
+        (["--every", "1h"], "the privacy loss must be stated exactly once"),
+        (["--epsilon", "1d:1", "--rho", "1d:1"], "the privacy loss must be stated exactly once"),
         (["--epsilon", "1d:1", "--every", "1h", "--rmse", "1"], "the least is"),
         (["--epsilon", "1y:0.01", "--every", "1h", "--largest-error", "2"], "no mechanism at all"),
     ],
@@ -206,7 +206,10 @@ def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
     assert "for events up to 5 windows old" in done.out
     assert "remaining: nothing" in done.out
     assert json.loads(place("ledger", str(place.state), "--json").out)["age"] == 5
-    assert "needs a limit" in place("ledger", str(place.state), "--limit-age", "5").err
+    assert (
+        "describes a limit of the ledger"
+        in place("ledger", str(place.state), "--limit-age", "5").err
+    )
 
 
 def test_ages_are_read_in_steps() -> None:
@@ -221,13 +224,13 @@ def test_ages_are_read_in_steps() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--steps 9 --epsilon 1 --around 9", "--around 9 is for a stream without a last step"),
+        ("--steps 9 --epsilon 1 --around 9", "--around 9 plans a stream without an end"),
         ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
         ("--epsilon 1", "--steps is missing"),
         ("--over 8:16 --steps 9 --epsilon 1", "--steps 9 does not go with --over 8:16"),
         ("--over 8:16 --within 9", "--within 9 does not go with --over 8:16"),
-        ("--over 16:8 --epsilon 1", "ends before it begins: give 8:16"),
-        ("--over many --epsilon 1", "--over many is no range"),
+        ("--over 16:8 --epsilon 1", "ends before it begins: write the smaller number first, 8:16"),
+        ("--over many --epsilon 1", "--over many is not a range"),
         ("--steps 9 --epsilon 1 --strategy smoth", "--strategy smoth is not known"),
     ],
 )

@@ -146,25 +146,29 @@ BAD = [
     (["--steps", "0:3"], 2, "--steps 0:3 is not within the released steps 1:4"),
     (["--steps", "3:9"], 2, "--steps 3:9 is not within the released steps 1:4"),
     (["--steps", "3:2"], 2, "the first before the last"),
-    (["--steps", "x"], 2, "--steps x names no steps; write 25:48"),
-    (["--steps", ":"], 2, "names no steps"),
-    (["--steps", "a:b"], 2, "names no steps"),
-    (["--steps", "-3:"], 2, "names no steps"),
-    (["--groups", "c"], 2, "--groups names 'c', which is not among the groups; choose from a, b"),
+    (["--steps", "x"], 2, "--steps x cannot be read as steps; write 25:48"),
+    (["--steps", ":"], 2, "cannot be read as steps"),
+    (["--steps", "a:b"], 2, "cannot be read as steps"),
+    (["--steps", "-3:"], 2, "cannot be read as steps"),
+    (
+        ["--groups", "c"],
+        2,
+        "--groups names 'c', which is not a group of this release; choose from a, b",
+    ),
     (["--groups", "a,a"], 2, "--groups names 'a', twice"),
-    (["--groups", ""], 2, "names '', which is not among the groups"),
-    (["--level", "1"], 2, "level is 1.0; it must be above 0 and at most"),
+    (["--groups", ""], 2, "names '', which is not a group of this release"),
+    (["--level", "1"], 2, "level is 1.0; it is the probability of an interval"),
     (["--level", "nan"], 2, "level is nan"),
     (["--level", "high"], 2, "'high' is not a number"),
     (["--start", "2014-01-01"], 2, "no released window lies between --start and --until"),
-    (["--until", "2013-01-01T00:30"], 2, "give times between these"),
+    (["--until", "2013-01-01T00:30"], 2, "give times between 20"),
     (["--start", "yesterday"], 2, "'yesterday'"),
     (["--name", "visits"], 2, "has no stream 'visits'; it has 'events'"),
-    (["--out", "t.xls"], 2, "does not end in .csv, .parquet"),
-    (["--out", "t.csv.gz"], 2, "would have to be compressed"),
+    (["--out", "t.xls"], 2, "must end in one of .csv, .parquet"),
+    (["--out", "t.csv.gz"], 2, "would be compressed, and this format is not"),
     (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
-    (["--panels"], 2, "--panels belongs to a chart"),
-    (["--panels", "--out", "t.csv"], 2, "--panels belongs to a chart"),
+    (["--panels"], 2, "--panels is for charts, and no chart is written"),
+    (["--panels", "--out", "t.csv"], 2, "--panels is for charts, and no chart is written"),
 ]
 
 
@@ -208,8 +212,8 @@ def test_a_stream_that_can_release_nothing_says_why(
     monkeypatch.setattr(Binary, "_check_law", refuse)
     done = place("export", state)
     assert done.code == 2
-    assert "has released no step, and can release none" in done.err
-    assert "(sums of noise are not exact); end it, and begin another stream" in done.err
+    assert "has released no step, and cannot release any" in done.err
+    assert "(sums of noise are not exact), so there is nothing to export; end it" in done.err
 
 
 def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
@@ -220,14 +224,14 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, p
     unit = Contribution.add_remove(unit="unit")
     Stream.create(state, "two", Binary(3), PureDP(1), key=key, contribution=unit).close()
     done = place("export", state)
-    assert (done.code, "has 'one', 'two': say which with --name" in done.err) == (2, True)
+    assert (done.code, "has 'one', 'two': choose with --name" in done.err) == (2, True)
     assert place("export", str(tmp_path / "none.db")).code == 2
     done = place("export", state, "--name", "one", "--groups", "a")
     assert "has released no step yet" in done.err
     with Stream.open(state, "one", key=key) as stream:
         stream.release(3)
     done = place("export", state, "--name", "one", "--groups", "a")
-    assert "--groups a is not known to stream 'one', which was not made from events" in done.err
+    assert "--groups a does not apply to stream 'one', which was not made from events" in done.err
 
 
 def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
@@ -252,7 +256,7 @@ def test_everything_is_exported_at_once(counted: Any) -> None:
         stream.close()
     asked = ("export", state)
     done = counted(*asked)
-    assert "say which with --name" in done.err
+    assert "choose with --name" in done.err
     done = counted(*asked, "--out", str(folder / "o-{name}.csv"))
     assert done.code == 0, done.err
     names = sorted(str(path) for path in folder.glob("o-*.csv"))
@@ -280,9 +284,9 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
     ]
     jobs.write_text("".join(rows))
     done = counted("export", str(jobs))
-    assert "give --out with {name}" in done.err
+    assert "put {name} in the place of the release's name" in done.err
     done = counted("export", str(jobs), "--out", str(folder / "o.csv"))
-    assert "write {name} where" in done.err
+    assert "put {name} in the place" in done.err
     done = counted("export", str(jobs), "--out", str(folder / "{name}.csv"))
     assert done.code == 0, done.err
     assert (folder / "b.csv").exists()
@@ -292,7 +296,7 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
             one.release_many([3])
     before = set(folder.iterdir())
     done = counted("export", str(folder / "two.db"), "--out", str(folder / "{name}.json"))
-    assert "as another release" in done.err
+    assert "where another release is written too" in done.err
     assert set(folder.iterdir()) == before
 
 
@@ -395,7 +399,7 @@ def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
     if words in _ASKS:
         done = place(command, state, *more)
         assert done.code == 2, done.err
-        assert "the state has 'events', 'second', 'third': say which with --name" in done.err
+        assert "the state has 'events', 'second', 'third': choose with --name" in done.err
     done = place(command, state, *more, "--name", "none")
     assert done.code == 2, done.err
     assert "'none'" in done.err

@@ -32,7 +32,7 @@ def test_an_output_takes_no_place_of_a_new_state(
         out = link
     done = place("count", events, *place.new(state=state), "--out", str(out))
     assert done.code == 2
-    assert "which the run reads or keeps; write elsewhere" in done.err
+    assert "which the run reads or keeps, and would be overwritten; give another path" in done.err
     assert contents() == before
 
 
@@ -47,7 +47,7 @@ def test_an_output_takes_no_place_of_a_new_key(
     kept = {"key": path} if name[0] == "k" else {"state": path}
     done = place("count", events, *place.new(**kept), option, path)
     assert done.code == 2
-    assert "which the run reads or keeps; write elsewhere" in done.err
+    assert "which the run reads or keeps, and would be overwritten; give another path" in done.err
     assert contents() == before
 
 
@@ -67,7 +67,7 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     done = place("count", events, *place.new(key=key))
     assert done.code == 2
     assert f"--key {key} is also a file of the state" in done.err
-    assert "keep the key in a file of its own" in done.err
+    assert "give another file for the key" in done.err
     assert contents() == before
     line = place.folder / "line.csv"
     line.write_text("visits\n5\n4\n")

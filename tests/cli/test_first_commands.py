@@ -76,7 +76,7 @@ def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> No
     end = ["--epsilon", "1", "--until", "newest"]
     assert loans.plain("count", "loans.csv", *whole, *end).code == 0
     line = refused(loans.plain("count", "newest.csv", *whole, *end))[0]
-    assert "link to a file that state loans.counton.db counts already" in line
+    assert "link to a file that is counted in state loans.counton.db already" in line
     going_on = loans.plain(
         "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
     )
@@ -128,10 +128,13 @@ def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        (["-"], "no file gives a name"),
+        (["-"], "the events are no file, so the state has no usual name"),
         (["loans.csv", "--append"], "each file has new events"),
-        (["loans.csv", "more.csv"], "several files give no name"),
-        (["sqlite:///loans.db", "--query", "SELECT 1"], "no file gives a name"),
+        (["loans.csv", "more.csv"], "there are several files, so the state has no usual name"),
+        (
+            ["sqlite:///loans.db", "--query", "SELECT 1"],
+            "the events are no file, so the state has no usual name",
+        ),
     ],
 )
 def test_events_without_a_name_that_stays_need_a_state(
@@ -218,7 +221,7 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
         "--steps", steps, "--epsilon", "1",
     ]  # fmt: skip
     (line,) = refused(loans.plain(*asked))
-    assert "whose time is not protected" in line
+    assert "that time is not protected" in line
     found = re.findall(r"--until ([\w:+-]+)((?: with)? --yes)?", line)
     suggested = [(time, bool(yes)) for time, yes in found if time != "now"]
     assert ("newest", False) in suggested
@@ -268,7 +271,7 @@ def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: An
 def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
     done = loans.plain("ranges", "loans.csv", "--label", "pages", "--domain", "0:99", "--rho", "1")
     (line,) = refused(done)
-    assert "--domain 0:99 would be one group" in line
+    assert "--domain 0:99 would be a single group" in line
     assert "--lower, --upper and --cells" in line
 
 

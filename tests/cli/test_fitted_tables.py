@@ -104,7 +104,7 @@ def test_one_table_has_one_number_a_cell_everywhere(desk: Desk) -> None:
         desk.hierarchy("--known", "others.csv", out="other.parquet"),
         desk.place("export", "s.db", "--out", "other.parquet", "--integers"),
     ):
-        assert (words.code, "adjusted to other constraints before" in words.err) == (2, True)
+        assert (words.code, "made to fit other conditions before" in words.err) == (2, True)
     assert not (desk.folder / "other.parquet").exists()
 
 
@@ -170,7 +170,7 @@ def test_what_is_exported_can_be_made_to_fit_too(desk: Desk) -> None:
     desk.hierarchy(*fit)
     assert desk.table("hierarchy.parquet").equals(desk.table())
     refused = desk.place("export", "s.db", "--name", "contingency", *fit)
-    assert (refused.code, "adjusted to other constraints before" in refused.err) == (2, True)
+    assert (refused.code, "made to fit other conditions before" in refused.err) == (2, True)
 
 
 def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
@@ -194,10 +194,13 @@ HIERARCHY = [
     (["--known", "county.csv"], "give the level columns from the coarsest on"),
     (["--known", "half.csv"], "row 1 of half.csv: total is '1.5', which is not a whole number"),
     (["--known", "twice.csv"], "row 2 of twice.csv repeats a node"),
-    (["--known", "gap.csv"], "row 1 of gap.csv names a level below an empty one"),
+    (
+        ["--known", "gap.csv"],
+        "row 1 of gap.csv has a level that is named, below a level that is empty",
+    ),
     (["--known", "texas.csv"], "node ('TX',) is not in the domain"),
     (["--known", "sums.csv"], "the known total of everything is 9, but the sum of its parts"),
-    (["--known", "parts.csv"], "of CA is 4, but the sum of its parts, all known, is 7"),
+    (["--known", "parts.csv"], "of CA is 4, but the sum of its parts, which are all known, is 7"),
     (["--known", "below.csv", "--nonnegative"], "a known total is -3, which is below 0"),
     (["--known", "large.csv"], "must be below 2^53"),
 ]
@@ -227,27 +230,27 @@ def test_known_totals_that_cannot_be_are_refused_before_a_release(
 
 
 CONTINGENCY = [
-    ({"columns": "smokes,,sex"}, "--columns smokes,,sex holds an empty name"),
-    ({"columns": "smokes,sex,sex"}, "name each once"),
+    ({"columns": "smokes,,sex"}, "--columns smokes,,sex contains an empty name"),
+    ({"columns": "smokes,sex,sex"}, "name another column for each"),
     ({"columns": "smokes,age"}, "values of 'sex', which is not among --columns"),
     ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
-    ({"domain": "sex=m,f"}, "the domain does not list the values of 'smokes'"),
-    ({"domain": "sex=m,f"}, "in one option, as in --domain 'smokes=A,B;sex=A,B'"),
-    ({"domain": "none.csv"}, "--domain none.csv is no file and does not list values"),
+    ({"domain": "sex=m,f"}, "--domain does not list the values of 'smokes'"),
+    ({"domain": "sex=m,f"}, "of all columns, as in --domain 'smokes=A,B;sex=A,B'"),
+    ({"domain": "none.csv"}, "--domain none.csv is neither a file nor a list of values"),
     ({"domain": "people.csv"}, "--domain people.csv is the file of the events"),
     ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),
     ({"domain": "sex=m,f;sex=m"}, "lists the values of 'sex' twice"),
     ({"domain": "sex=m,m;smokes=no,yes"}, "the labels of 'sex' are"),
     (
         {"domain": "sex=m;smokes=no,yes"},
-        "that are not declared: ('no', 'f') (first in row 1)",
+        "that are not listed: ('no', 'f') (first in row 1)",
     ),
     ({"value": "n"}, "no column 'n'"),
     ({"rho": "0"}, "rho"),
     ({"rho": "-1"}, "rho"),
-    ({"epsilon": "1"}, "are two different guarantees"),
-    ({"plot": "chart.csv"}, "does not end in .png, .svg, .pdf"),
-    ({"out": "t.txt"}, "does not end in"),
+    ({"epsilon": "1"}, "state the privacy loss in two ways"),
+    ({"plot": "chart.csv"}, "must end in one of .png, .svg, .pdf"),
+    ({"out": "t.txt"}, "must end in one of"),
     ({"level": "2"}, "level is 2.0"),
     ({"key": "s.db"}, "is also a file of the state"),
 ]

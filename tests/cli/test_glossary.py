@@ -20,7 +20,7 @@ WORDS = (
     "Epochs",
     "least of any mechanism",
     "which later steps and cells the protected unit counts",
-    "what its key has sealed",
+    "written under its key",
     "checkpoint",
     "witness",
     "sure",

@@ -130,7 +130,12 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     [
         ("zone_of_days", "all", "", "'all' is none of time=..., timezone=..., every=..."),
         ("zone_of_days", "every='1h", "", "a quote has no end"),
-        ("zone_of_days", "time=when", "every=1h", "there is no column 'when'; there are reader"),
+        (
+            "zone_of_days",
+            "time=when",
+            "every=1h",
+            "there is no column 'when'; the columns are reader",
+        ),
         ("zone_of_days", "timezone=Berlin", "timezone=Europe/Berlin", "'Berlin'"),
         ("zone_of_days", "every=soon", "every=1d", "window length 'soon' is not a whole number"),
         ("zone_of_days", "start=yesterday", "start=2026-10-24", "'yesterday'"),
@@ -141,9 +146,9 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
         ("column_of_people", "none reader", "none unit=reader", "'reader' is none of unit=..."),
         ("column_of_people", "per=always", "per=ever most=3", "'always'"),
         ("column_of_people", "most=many", "most=2", "'many' is no whole number from 1 on"),
-        ("column_of_people", "most=0", "most=2", "would count nothing; give at least 1"),
+        ("column_of_people", "most=0", "most=2", "would count nothing; it is how many"),
         ("lack_something", "missing=perhaps", "missing=refuse", "'perhaps'"),
-        ("lack_something", "watermark=long", "watermark=6h", "'long'; write a length"),
+        ("lack_something", "watermark=long", "watermark=6h", "'long'; it is a length"),
         ("how_far", "e=3", "epsilon=2", "'e=3' is neither an error"),
         ("how_far", "-1", "epsilon=2", "-1"),
     ],
@@ -483,8 +488,10 @@ def test_rows_that_a_run_sets_aside_are_told_and_a_run_that_refuses_them_is_refu
     (loans / "loans.csv").write_bytes(
         b"reader,branch,borrowed_at\n" + b"ann,north,2026-10-24 09:00\n" * 41 + latin
     )
-    why = "row 42 of loans.csv cannot be read as csv (it has bytes that are not UTF-8); repair it, "
-    remedy = "or convert the file, as from Latin-1 by iconv -f LATIN1 -t UTF-8 loans.csv > utf8.csv"
+    why = (
+        "row 42 of loans.csv cannot be read as csv (it has bytes that are not UTF-8); correct the "
+    )
+    remedy = "file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 loans.csv > utf8.csv"
     refused = init("loans.csv", "--yes", *SAID, "--bad-rows", "refuse")
     assert (refused.code, refused.err) == (2, f"counton: {why}{remedy}\n")
     assert not (loans / "nightly.toml").exists()
@@ -502,9 +509,9 @@ def test_rows_left_out_are_told_without_a_terminal(init: Callable[..., Result]) 
         f"exact, not to be published: rows {what}"
         for what in (
             "that cannot be read, set aside: 1; the first: row 8 of loans.csv has a local time "
-            "that the clocks skip or pass twice in column 'borrowed_at' ('2026-03-29 02:30'); "
-            "write times with a UTC offset; of a time that comes twice in Europe/Berlin you may "
-            "also choose one (--clock-change)",
+            "that a clock change skips or repeats in column 'borrowed_at' ('2026-03-29 02:30'); "
+            "write times with a UTC offset; for a time that comes twice in Europe/Berlin you may "
+            "also choose the earlier or the later (--clock-change)",
             "with a missing value, not counted: 1",
         )
     ]
@@ -515,13 +522,13 @@ def test_rows_left_out_are_told_without_a_terminal(init: Callable[..., Result]) 
     [
         (("--steps", "0"), "steps is 0; it must be at least 1"),
         (("--most", "0"), "--most 0 would count nothing"),
-        (("--start", "1500-01-01"), "is beyond the end of step 3,653"),
+        (("--start", "1500-01-01"), "is after the end of the stream's last step, 3,653"),
         (("--start", "2026-11-24"), "so there is nothing to count; correct --start or the events"),
-        (("--start", "yesterday"), "'yesterday' is not a time; write ISO 8601"),
+        (("--start", "yesterday"), "'yesterday' is not a time that can be read; write ISO 8601"),
         (("--time", "branch"), "time that cannot be read in column 'branch' ('north')"),
         (("--time-format", "%d.%m.%Y"), "a time that cannot be read in column 'borrowed_at'"),
         (("--missing", "refuse", "--bad-rows", "refuse"), "has no user in column 'reader'"),
-        (("--unknown", "refuse"), "groups in column 'branch' that are not declared: 'east'"),
+        (("--unknown", "refuse"), "groups in column 'branch' that are not listed: 'east'"),
         (("--state", "none/s.db"), "none/s.db cannot be created (its folder does not exist)"),
         (("--key", "none/key"), "key file none/key cannot be written (No such file or directory)"),
     ],
@@ -643,11 +650,11 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
         "timezone": "Europe/Berlin", "start": "2026-10-24", "unit": "loan", "epsilon": 100,
     }  # fmt: skip
     with pytest.raises(
-        InvalidInput, match="not tell these options: timezone=Europe/Berlin"
+        InvalidInput, match="not tell the value of these options; give them: timezone=Europe/Berlin"
     ) as refused:
         counton.init(frame)
     assert set(refused.value.fields) >= {"timezone", "start", "user", "epsilon"}
-    with pytest.raises(InvalidInput, match="clocks skip"):
+    with pytest.raises(InvalidInput, match="clock change"):
         counton.init(frame, state=loans / "s.db", **said)
     assert not (loans / "s.db").exists()
     read = frame.filter(~pl.col("borrowed_at").str.contains("2026-03"))  # clocks skip this hour

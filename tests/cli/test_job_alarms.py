@@ -79,9 +79,9 @@ def test_a_plan_of_a_short_stream_says_that_a_change_may_bring_no_alarm(place: W
 @pytest.mark.parametrize(
     ("alarm", "said"),
     [
-        ({"often": 3}, "'often' is no key of it"),
+        ({"often": 3}, "has the unknown key 'often'"),
         ({"false_alarms": "many"}, "it must be a whole number or a number"),
-        ({"webhook": "ftp://x"}, "give an address that takes JSON"),
+        ({"webhook": "ftp://x"}, "give the address of a service that takes JSON"),
     ],
 )
 def test_wrong_terms_are_named(place: Workplace, alarm: dict[str, Any], said: str) -> None:
@@ -146,7 +146,10 @@ def test_a_plan_of_revised_windows_states_the_delay_and_when_a_window_is_final(
     [
         ({"change": -1}, "change is -1; give a number above 0"),
         ({"false_alarms": 0}, "false_alarms is 0; give a number above 0"),
-        ({"over": "1y"}, "over is '1y'; give a whole number above 0 and a unit, as in 7d"),
+        (
+            {"over": "1y"},
+            "over is '1y'; it is a length of time: give a whole number above 0",
+        ),
     ],
 )
 def test_terms_out_of_range_are_refused_before_anything_is_released(

@@ -100,14 +100,14 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (("[jobs.visits]", "[job.visits]"), "takes"),
+        (("[jobs.visits]", "[job.visits]"), "unknown section"),
         (('time = "time"', 'tiem = "time"'), "did you mean 'time'"),
         (("steps = 30", 'steps = "30"'), "must be a whole number"),
         (("steps = 30", "steps = true"), "must be a whole number"),
-        (('statistic = "average"', 'statistic = "mean"'), "use one of count, sum"),
-        (('by = "page"', 'lower = 3\nby = "page"'), "belongs to another statistic"),
+        (('statistic = "average"', 'statistic = "mean"'), "give one of count, sum"),
+        (('by = "page"', 'lower = 3\nby = "page"'), "is an option of another statistic"),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
-        (('events = "e.csv"', ""), "has no 'events'"),
+        (('events = "e.csv"', ""), "lacks the key 'events'"),
     ],
 )
 def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
         name="takings", sums="1w", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
     )  # fmt: skip
     file.write_text("# ours\n" + FILE)
-    with pytest.raises(InvalidInput, match="defaults that the job does not state"):
+    with pytest.raises(InvalidInput, match="that this job does not state"):
         save(job, file)
     job = job.having(until="2024-03-03")
     with pytest.raises(InvalidInput, match="does not state"):  # a date is of one run
@@ -153,7 +153,7 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
         "default": 1000,
     }
     assert json.loads(place("run", "--schema").out) == schema()
-    assert "name one" in place("run").err or "no job file" in place("run").err
+    assert "name one" in place("run").err or "the job file is missing" in place("run").err
 
 
 def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
@@ -171,7 +171,7 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     )
     assert "without --until 2024-03-03, which holds for this run alone" in done.err
     done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
-    assert "would release 7 windows" in done.err or "data of the past" in done.err
+    assert "would release 7 windows" in done.err or "the data are of the past" in done.err
     done = place.plain("run", str(file.parent / "new.toml"), "--until", "2024-03-04")
     assert (done.code, "Released 1 new window (3 of 9)" in done.out) == (0, True)
 
@@ -240,7 +240,12 @@ TWO
             "would be read as events by the next run",
         ),
         ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
-        ('name = "it"', "", "", "job 'two' releases stream 'it' of state .*, as job 'one' does"),
+        (
+            'name = "it"',
+            "",
+            "",
+            "job 'two' releases stream 'it' of state .*, and so does job 'one'",
+        ),
         ('name = "it"', "", 'state = "v-too.db"', "job 'two' releases stream 'it'"),
     ],
 )
@@ -415,7 +420,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
     for old, new, words in (
         ('old = ["no", "yes"] }', 'old = "no" }', "domain.old is 'no', of type str; it must be"),
         ("page = 2", 'page = "2"', "target.page is '2', of type str; it must be a number"),
-        ('columns = "paid,seen"', "lower = 3", "'lower' belongs to another statistic"),
+        ('columns = "paid,seen"', "lower = 3", "'lower' is an option of another statistic"),
     ):
         file.write_text(TABLES.replace(old, new, 1))
         with pytest.raises(InvalidInput, match=words):
@@ -444,18 +449,21 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     file.write_text(FILE + more + '[jobs.third]\nepsilon = "0.1"\n')
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
-        ("[limit]\nepsilon = 2\n", "and state .* has pure differential privacy with epsilon = 1"),
-        ("[limit]\n", "has neither 'epsilon' nor 'rho'"),
+        ("[limit]\nepsilon = 2\n", "but state .* has pure differential privacy with epsilon = 1"),
+        ("[limit]\n", "states no limit"),
         (
             '[limit]\nepsilon = 1\nunit = "reader"\n',
-            "= 1, about one reader, and state .* epsilon = 1;",
+            "= 1, about one reader, but state .* epsilon = 1;",
         ),
         ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3, of type int; it must be a text"),
-        ("[limit]\nwhom = 3\n", "'whom' is no key of it; it takes epsilon, delta, rho, unit"),
-        ("[publish]\n", "has no 'to'"),
+        (
+            "[limit]\nwhom = 3\n",
+            "has the unknown key 'whom'; allowed keys are epsilon, delta, rho, unit",
+        ),
+        ("[publish]\n", "does not name the database"),
         ('[publish]\nto = ""\n', "'to' in .publish. of .* is an empty text"),
         ('[publish]\nto = " "\n', "'to' in .publish. of .* is an empty text"),
-        ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is of the kind 'mysql'"),
+        ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is a 'mysql' address"),
         ('[publish]\nto = "."\n', "'to' in .publish. of .* is '.', which is a folder"),
         ('[publish]\nto = "no/p.db"\n', "lies in a folder that does not exist"),
         ("[publish]\nto = 3\n", "to is 3, of type int"),
@@ -528,9 +536,12 @@ def test_a_file_names_variables_of_the_environment(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('title = "${A-b}"', r"jobs.visits.title has '\$\{A-b\}', which names no variable"),
-        ('title = "${"', "names no variable"),
-        ('query = "select ${A}"', r"jobs.visits.query has .* no variable is pasted into SQL"),
+        ('title = "${A-b}"', r"jobs.visits.title has '\$\{A-b\}', which is not a variable"),
+        ('title = "${"', "is not a variable"),
+        (
+            'query = "select ${A}"',
+            r"jobs.visits.query contains .* environment variables are not put into SQL",
+        ),
     ],
 )
 def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> None:
@@ -579,7 +590,7 @@ def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
     report = json.loads(done.out)["jobs"]["visits"]
     empty, note = report["not_private"]["notes"]
     assert (empty[-3:], note[-14:]) == (": 1", "not counted: 1")
-    assert any("hides next to nothing" in said for said in report["warnings"])
+    assert any("next to nothing is hidden" in said for said in report["warnings"])
     published = json.dumps({**report, "not_private": None})
     assert not any(exact in published for exact in (empty, note))
 

@@ -33,7 +33,10 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
         Stream.create(state, "visits", Binary(9), PureDP("0.6"), contribution=contribution)
     again = place.plain("ledger", str(state), *SURVEY)
     assert again.code == 2
-    assert "the ledger has an entry 'survey of 2023', which counts for good" in again.err
+    assert (
+        "the ledger has an entry 'survey of 2023' already, and entries are never removed"
+        in again.err
+    )
     with pytest.raises(InvalidInput, match="has an entry 'survey of 2023'"):
         Stream.create(state, "survey of 2023", Binary(9), PureDP("0.1"), contribution=contribution)
     more = place.plain(
@@ -45,7 +48,7 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
     with Store(state) as store:
         assert [one.name for one in store.spends] == ["survey of 2023"]
-        with pytest.raises(InvalidInput, match="names no unit"):
+        with pytest.raises(InvalidInput, match="is not the name of a unit"):
             store.add_spend("x", PureDP(1), unit=" ")
 
 
@@ -66,7 +69,7 @@ def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
     ).close()
     done = place.plain("ledger", str(state), *SURVEY)
     assert done.code == 2
-    assert "book.db, whose limit holds: add 'survey of 2023' there" in done.err
+    assert "book.db, and the limit of that ledger holds: add 'survey of 2023' there" in done.err
     warned = place.plain("ledger", str(book), *SURVEY, "--warn-at", ".9")
     assert (warned.code, warned.err) == (10, "")
     assert "90% of the limit is spent: --warn-at 0.9 is reached" in warned.out
@@ -75,14 +78,23 @@ def test_it_is_added_where_the_limit_holds(place: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--add", "x", "--unit", "reader"], "--add x needs --epsilon too"),
-        (["--add", "x", "--epsilon", "1"], "--add x needs --unit too"),
-        (["--epsilon", "1"], "--epsilon 1 needs --add, a name"),
+        (
+            ["--add", "x", "--unit", "reader"],
+            "--add x adds an entry to the ledger, and --epsilon is missing",
+        ),
+        (
+            ["--add", "x", "--epsilon", "1"],
+            "--add x adds an entry to the ledger, and --unit is missing",
+        ),
+        (["--epsilon", "1"], "--epsilon 1 describes a loss to add to the ledger"),
         (
             ["--warn-at", "80", "--limit-epsilon", "1"],
-            "--warn-at 80.0 must be above 0 and at most 1",
+            "--warn-at 80.0 is not a share of the limit; give a number above 0",
         ),
-        ([*SURVEY, "--warn-at", ".8"], "has none: set one with --limit-epsilon or --limit-rho"),
+        (
+            [*SURVEY, "--warn-at", ".8"],
+            "has no limit; set a limit with --limit-epsilon or --limit-rho",
+        ),
         (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
     ],
 )
@@ -100,11 +112,11 @@ def test_a_quota_is_set_spent_refused_and_shown(place: Any, tmp_path: Path) -> N
     events = place.write("events.csv", ["00:30,a", "01:30,b"])
     new = place.new(epsilon="0.5", steps="6")
     done = place("count", events, *new, "--ledger", ledger)
-    assert (done.code, "give --party one of them" in done.err) == (2, True), done.err
+    assert (done.code, "give --party as one of them" in done.err) == (2, True), done.err
     assert place("count", events, *new, "--ledger", ledger, "--party", "sales").code == 0
     other = place("count", events, *new, "--party", "works")
     assert other.code == 2
-    assert "stream 'events' spends the quota of 'sales', and this run says --party" in other.err
+    assert "stream 'events' spends the quota of 'sales', but this run names --party" in other.err
     assert "begin a new stream for 'works' with another --name" in other.err
     assert place("count", events, *new, "--party", " sales").code == 0
     done = place.plain("ledger", ledger, *SURVEY[:-1], "event", "--party", "sales")
@@ -131,19 +143,19 @@ def test_a_stream_that_began_without_a_party_takes_none_later(place: Any) -> Non
     assert place("count", events, *new).code == 0
     done = place("count", events, *new, "--party", "sales")
     assert done.code == 2
-    assert "stream 'events' began without a party, and this run says --party sales" in done.err
+    assert "stream 'events' began without a party, but this run names --party sales" in done.err
     assert place("count", events, *new).code == 0
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--quota", "sales"], "--quota sales needs --quota-epsilon too"),
-        (["--quota-rho", "1"], "needs --quota, the party's name"),
-        (["--quota", "x", "--quota-epsilon", "1"], "is a part of a limit, and"),
-        (["--quota", "x", "--quota-epsilon", "2", "--limit-epsilon", "1"], "no number is larger"),
+        (["--quota", "sales"], "--quota sales names a party, and its privacy loss is missing"),
+        (["--quota-rho", "1"], "the party's name is missing; give --quota"),
+        (["--quota", "x", "--quota-epsilon", "1"], "is a part of a limit, but"),
+        (["--quota", "x", "--quota-epsilon", "2", "--limit-epsilon", "1"], "no number larger"),
         (["--quota", "x", "--quota-delta", "2"], "--quota-delta"),
-        (["--party", "x"], "--party x needs --add, a name"),
+        (["--party", "x"], "--party x describes a loss to add to the ledger"),
     ],
 )
 def test_what_a_quota_lacks_is_named(

@@ -97,8 +97,8 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
     assert place("export", str(place.state), "--out", str(out)).code == 0
     done = place("methods", str(out))
     assert done.code == 2
-    assert "has the guarantee of 'visits', but no description" in done.err
-    assert "give its state instead" in " ".join(done.err.split())
+    assert "states a guarantee ('visits'), but has no description" in done.err
+    assert "give the state instead" in " ".join(done.err.split())
 
 
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:

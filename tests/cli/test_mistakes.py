@@ -37,7 +37,7 @@ def test_a_file_of_all_events_is_no_file_of_new_ones(copied: bool, place: Any) -
     done = again(place, events, "--append", "--until", "2013-01-01T05:00")
     assert done.code == 2
     assert "has been counted already" in done.err
-    assert "drop --append if the file holds everything" in done.err
+    assert "leave --append out if the file holds everything" in done.err
     assert again(place, events, "--until", "2013-01-01T04:00").code == 0
     assert place.estimates() == [*TOTALS, [2, 2]]
 
@@ -214,7 +214,7 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     new = place.new(domain=str(place.folder / "groups.TSV"))
     done = place("count", place.write("e.csv", EVENTS), *new)
     assert done.code == 2
-    assert "is a table of a kind that is not read; write it as .csv, .parquet" in done.err
+    assert "is a kind of table that cannot be read; write it as .csv, .parquet" in done.err
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
         ({"group": ["a", "b"]}, "is of type dict, which is a table: give its 'group' only"),
         (pl.DataFrame({"group": ["a", "b"]}), "is of type DataFrame, which is a table"),
         ({"a", "b"}, "is of type set, which has no order; give a list"),
-        (["a", "b\udc80"], "is no text in UTF-8"),
+        (["a", "b\udc80"], "is not valid UTF-8"),
     ],
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
@@ -275,7 +275,7 @@ def test_many_windows_after_the_newest_event_must_be_confirmed(place: Any, conte
     done = place("count", events, *new, "--until", "2013-06-01")
     assert done.code == 2
     assert "would release 3,621 windows as if nothing had happened in them" in done.err
-    assert "--quiet with the usual number of empty windows" in done.err
+    assert "--quiet, the number of them that is normal" in done.err
     assert "--quiet 3" not in done.err  # a job file would keep when the newest event was
     assert contents() == before
     assert place("count", events, *new, "--until", "2013-01-01T06:00").code == 0  # 3 windows
@@ -294,7 +294,7 @@ def test_in_python_the_same_field_confirms(place: Any) -> None:
         "time": "time", "every": "1h", "start": "2013-01-01", "steps": 999, "epsilon": 100,
         "until": "2013-01-31",
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="yes=True if nothing happened"):
+    with pytest.raises(InvalidInput, match="give yes=True"):
         run(Job("count", events, place.state, **request))
     with run(Job("count", events, place.state, **request, yes=True)) as outcome:
         assert outcome.after == 720
@@ -333,17 +333,17 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--sums", "1d,", "--out", "o.csv"), "--sums names '', which is no length of a period"),
-        (("--sums", "1d/../x", "--out", "o.csv"), "--sums names '1d/../x', which is no length"),
-        (("--other", " "), "--other is ' '; it must be a name that no declared group has"),
-        (("--spare", "99999999999"), "--spare 99999999999 must lie between 0 and 1,000,000"),
+        (("--sums", "1d,", "--out", "o.csv"), "--sums has '', which is not the length of a period"),
+        (("--sums", "1d/../x", "--out", "o.csv"), "--sums has '1d/../x', which is not the length"),
+        (("--other", " "), "--other is ' '"),
+        (("--spare", "99999999999"), "--spare 99999999999 must be from 0 to 1,000,000"),
         (("--also", "c"), "--also c changes a stream that exists, and stream 'events' does not"),
         (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to the"),
         (
             ("--key", "command:false"),
-            "names a command that gave no key (it ended with exit code 1)",
+            "names a command that printed no key (it ended with exit code 1)",
         ),
-        (("--continues", "nobody"), "--continues nobody names a stream of the same state"),
+        (("--continues", "nobody"), "--continues nobody names a stream of the state"),
         (("--unknown", "guess"), "--unknown is 'guess'; use one of refuse, drop, discover"),
         (("--unknown", "discover"), "--domain a,b does not go with --unknown discover"),
     ],
@@ -361,15 +361,15 @@ def test_what_lives_longer_is_told_in_one_sentence(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--also", ""), "--also is ''; name each new group once, as in A,B"),
-        (("--also", "c"), "--also c names 1 new groups, and stream 'events' has 0 spare ones left"),
+        (("--also", ""), "--also is ''; list each new group once, as in A,B"),
+        (("--also", "c"), "--also c adds 1 groups, but stream 'events' has room for 0 more"),
         (
             ("--rename", "time=group"),
-            "gives 'time' the name of another column that the stream uses",
+            "gives 'time' a name that another column of the stream has",
         ),
         (
             ("--rename", "x=y"),
-            "names the column 'x', which the stream does not use; it uses 'time'",
+            "renames the column 'x', which the stream does not use; it uses 'time'",
         ),
         (("--other", "r"), "--other is r, but stream 'events' was created without it"),
         (("--name", "n", "--continues", "events", "--steps", "0"), "steps is 0"),

@@ -231,5 +231,5 @@ def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobo
 def test_statistics_of_a_report_are_read_within_bounds(tmp_path: Path) -> None:
     for name, text in {"deep.toml": "a = " + "[" * 10**5, "deep.json": "{" * 10**5}.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(InvalidInput, match="is no table of statistics by name"):
+        with pytest.raises(InvalidInput, match="is not a table of statistics by name"):
             tables_of(str(tmp_path / name))

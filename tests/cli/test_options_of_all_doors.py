@@ -132,10 +132,10 @@ def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
         assert one["choices"][0]["mean_std"] == mine["choices"][0]["mean_std"]
     assert (typed["steps"], typed["release"]) == (30, "windows")
     for words_of_it, said in (
-        ("count --steps 9", "--steps 30 is stated, but --of count --steps 9 says 9"),
+        ("count --steps 9", "--steps 30 is stated twice: --of count --steps 9 says 9"),
         ("count --most 3", "--most 3 needs --user"),
-        ("count --expire", "whose protection fades"),
-        ("count --by g --unknown discover", "which shows some groups alone"),
+        ("count --expire", "because its protection fades"),
+        ("count --by g --unknown discover", "because only some of its groups are shown"),
     ):
         done = place.plain("plan", "--of", words_of_it, *stated)
         assert (done.code, said in done.err) == (2, True), done.err
@@ -172,4 +172,4 @@ def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:
     assert "has released nothing yet" in place.plain("export", str(file), "--out", out).err
     file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
     assert "a.png is for runs over files" in place.plain("plan", str(file)).err
-    assert "has no 'events'" in place.plain("run", str(file)).err
+    assert "lacks the key 'events'" in place.plain("run", str(file)).err

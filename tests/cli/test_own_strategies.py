@@ -80,7 +80,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
     )
     assert done.code == 0, done.err
-    with pytest.raises(InvalidInput, match="but a job file names a file that holds the"):
+    with pytest.raises(InvalidInput, match="and a job file names the file of a"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 
 
@@ -88,7 +88,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
     ("strategy", "more", "words"),
     [
         (Binary(7), {}, "Binary.*for 7 steps, and the stream has 6 steps"),
-        (root(), {"release": "windows"}, "of totals, and does not go with release=windows"),
+        (root(), {"release": "windows"}, "made for totals, and does not go with release=windows"),
         (root(), {"release": "both"}, "does not go with release=both"),
         (root(), {"steps": None, "around": 6}, "the stream has no last step"),
         (root(), {"unknown": "discover", "domain": None, "delta": "1e-6"}, "does not go with"),
@@ -105,11 +105,11 @@ def test_what_does_not_fit_is_refused(
 
 
 class Private(KAry):
-    """A strategy that no state can read back."""
+    """A strategy that cannot build it again."""
 
 
 def test_a_class_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"no state can read back.*Factorisation"):
+    with pytest.raises(InvalidInput, match=r"cannot build it again.*Factorisation"):
         own_strategy(Private(6, 3))
 
 

@@ -90,7 +90,7 @@ def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> Non
     unlimited = FILE.replace("[limit]\nepsilon = 4", "")
     file.write_text(unlimited.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
     done = place.plain("plan", str(file))
-    assert "job visits: warning: a loss of 30 for one event is above 20" in done.err
+    assert "job visits: warning: the privacy loss 30 for one event is above 20" in done.err
 
 
 def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, file: Path) -> None:
@@ -257,7 +257,7 @@ def test_what_readers_would_see_is_simulated_from_the_plan(place: Workplace, fil
         assert groups["home"]["lower"] < groups["home"]["upper"]
     for wrong, why in (
         ("true.csv", "write NAME=FILE"),
-        ("waits=true.csv", "numbers of counts and sums"),
+        ("waits=true.csv", "works only for counts and sums"),
         ("visits=none.csv", "cannot be read"),
         ("visits=far.csv", "one of the groups"),
         ("visits=less.csv", "no column 'number'"),
@@ -287,7 +287,7 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     file.write_text(file.read_text().replace("most = 20", "most = 14\nmost-a-window = 1"))
     done = place.plain("plan", str(file))
     assert "note on visits" not in done.out
-    assert "is for counts and sums" in " ".join(done.err.split())
+    assert "is only for counts and sums" in " ".join(done.err.split())
 
 
 def test_no_remedy_is_named_that_users_who_count_once_have_already(
@@ -314,7 +314,7 @@ def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
     assert found["choices"][0]["mean_std"] == pytest.approx(20**0.5)
     for wrong in (["--most-a-window", "21"], ["--most-a-window", "0"]):
         done = place.plain(*asked, *wrong)
-        assert (done.code, "count in one window; give 1 to 20" in done.err) == (2, True)
+        assert (done.code, "must be from 1 to 20" in done.err) == (2, True)
 
 
 def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:

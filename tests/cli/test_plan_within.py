@@ -55,13 +55,13 @@ def test_a_statistic_has_one_plan_in_python_and_in_the_command(
     [
         (
             ["12", "--within", "20", "--epsilon", "1"],
-            "--epsilon 1 does not go with --within 20, which finds it",
+            "--epsilon 1 does not go with --within 20, which finds the privacy loss",
         ),
-        (["12", "--within", "20", "--rho", "1"], "say --least rho"),
-        (["12", "--within", "2%"], "state the size, which must be public"),
+        (["12", "--within", "20", "--rho", "1"], "give --least rho"),
+        (["12", "--within", "2%"], "give the size, which must be public"),
         (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave --size out"),
         (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
-        (["twelve", "--epsilon", "1"], "no number of steps and no job file"),
+        (["twelve", "--epsilon", "1"], "neither a number of windows nor a job file"),
         (["--within", "20"], "--steps is missing"),
     ],
     ids=str,

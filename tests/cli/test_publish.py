@@ -181,16 +181,16 @@ def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgre
 
 
 BAD = [
-    (["--to", "none/d.db"], 2, "--to none/d.db lies in a folder that does not exist"),
+    (["--to", "none/d.db"], 2, "--to none/d.db is in a folder that does not exist"),
     (["--to", ""], 2, "--to is an empty text"),
-    (["--to", "mysql://ann@db/x"], 2, "--to is of the kind 'mysql'"),
-    (["--to", "sqlite://"], 2, "--to sqlite:// would be in memory only"),
+    (["--to", "mysql://ann@db/x"], 2, "--to is a 'mysql' address"),
+    (["--to", "sqlite://"], 2, "--to sqlite:// would exist in memory only"),
     (["--to", "e.csv"], 9, "--to "),
     (["--to", "."], 9, "cannot be used"),
-    (["--level", "0"], 2, "level is 0.0; it must be above 0"),
+    (["--level", "0"], 2, "level is 0.0; it is the probability of an interval"),
     (["--level", "wide"], 2, "'wide' is not a number"),
-    (["--level", "0.9", "--remove"], 2, "--level 0.9 does not go with --remove"),
-    (["--remove"], 2, "no stream 'events' is published in"),
+    (["--level", "0.9", "--remove"], 2, "--level 0.9 is for published numbers"),
+    (["--remove"], 2, "stream 'events' is not published in"),
     (["--name", "visits"], 2, "has no stream 'visits'; it has 'events'"),
 ]
 
@@ -221,7 +221,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
         connection.execute("UPDATE counton_published_streams SET step = 9")
     connection.close()
     done = place("publish", str(place.state), "--to", str(out))
-    assert (done.code, "it is an old copy; bring the newest one back" in done.err) == (7, True)
+    assert (done.code, "the state is an old copy; restore the newest copy" in done.err) == (7, True)
 
 
 def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) -> None:
@@ -238,7 +238,7 @@ def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
     Stream.create(other, "visits", Binary(9), PureDP(1)).close()
     before = other.read_bytes()
     done = place("publish", str(place.state), "--to", str(other))
-    assert (done.code, "is another state, which is secret" in done.err) == (2, True), done.err
+    assert (done.code, "is a state, which is secret" in done.err) == (2, True), done.err
     assert other.read_bytes() == before
 
 
@@ -265,7 +265,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         done = place(*words)
         assert done.code == 0, done.err
         said = " ".join((done.out + done.err).split())
-        assert "says that step 4 is released, so the state was restored from an old copy" in said
+        assert "records that step 4 is released, so the state was restored from an old copy" in said
     assert place("verify", state).code == 7
     done = place("publish", state, "--to", out)
     assert (done.code, "nothing was published: stream 'events' is at step" in done.err) == (7, True)

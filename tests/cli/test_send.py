@@ -14,11 +14,11 @@ import pytest
         (["visits.jsonl"], 2, "--token is missing"),
         (["visits.parquet", "--token", "a"], 2, "is neither .jsonl, .ndjson nor .csv"),
         (["none.jsonl", "--token", "a"], 2, "cannot be read"),
-        (["-", "--token", "a"], 2, "rows of a pipe need --notes"),
-        (["visits.jsonl", "--token", "a", "--batch-rows", "0"], 2, "--batch-rows 0 must be at"),
+        (["-", "--token", "a"], 2, "give --notes"),
+        (["visits.jsonl", "--token", "a", "--batch-rows", "0"], 2, "--batch-rows 0 is too small"),
         (["visits.jsonl", "--token", "env:NONE_OF_OURS"], 2, "'NONE_OF_OURS', which is not set"),
-        (["visits.jsonl", "--token", "a", "--patience", "0"], 9, "has not taken batch"),
-        (["two.csv", "--token", "a"], 2, "has two columns of one name"),
+        (["visits.jsonl", "--token", "a", "--patience", "0"], 9, "did not accept batch"),
+        (["two.csv", "--token", "a"], 2, "has two columns with one name"),
     ],
 )
 def test_a_sender_is_told_what_is_missing(
@@ -37,4 +37,7 @@ def test_a_sender_is_told_what_is_missing(
 )
 def test_an_address_is_that_of_a_stream(to: str, place: Any) -> None:
     done = place.plain("send", "-", "--to", to, "--token", "a", "--notes", "n")
-    assert (done.code, "give an address that ends with /v1/streams/NAME" in done.err) == (2, True)
+    assert (
+        done.code,
+        "give an address of a service that ends with /v1/streams/NAME" in done.err,
+    ) == (2, True)

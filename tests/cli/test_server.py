@@ -49,7 +49,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
 def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
     done = on_server.count(on_server.write("e.csv", ROWS))
     assert done.code == 6
-    assert "say where the key is kept, --key" in done.err
+    assert "give --key, the place of the key" in done.err
     assert "stream" not in on_server("show", str(on_server.state)).out
 
 
@@ -58,8 +58,11 @@ def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:
     assert on_server.count(on_server.write("e.csv", ROWS), "--key", key).code == 0
     printed = on_server("verify", on_server.state, "--key", f"command:cat {key}")
     assert printed.code == 7, printed.err
-    assert "no witness: the state is on a server" in printed.err
-    assert "no witness here has seen who wrote it last" in " ".join(printed.out.split())
+    assert (
+        "there is no witness, which would record the last releases: the state is on a server"
+        in printed.err
+    )
+    assert "no witness here has seen who wrote the state last" in " ".join(printed.out.split())
     assert "no witness" not in on_server("verify", on_server.state, "--key", key).err
 
 
@@ -70,7 +73,12 @@ def test_each_run_says_once_where_no_witness_can_be(on_server: Any) -> None:
     command = ("--key", f"command:cat {key}")
     printed = on_server.count(rows, *command)
     assert printed.code == 7
-    assert printed.err.count("no witness: the state is on a server") == 1
+    assert (
+        printed.err.count(
+            "there is no witness, which would record the last releases: the state is on a server"
+        )
+        == 1
+    )
     file = on_server.folder / "jobs.toml"
     assert on_server.count(rows, *command, "--witness", "none", "--save", str(file)).code == 0
     printed = on_server.count(rows, *command, "--witness", "none")
@@ -80,12 +88,18 @@ def test_each_run_says_once_where_no_witness_can_be(on_server: Any) -> None:
         connection.run("UPDATE counton_database SET witnesses = '{}'")
     file.write_text(f"{jobs}\n{jobs.replace('events]', 'more]')}")
     said = on_server("run", str(file)).err.splitlines()
-    assert [line.partition(":")[0] for line in said] == ["no witness", "counton", "counton"]
+    assert [line.partition(":")[0] for line in said] == [
+        "there is no witness, which would record the last releases",
+        "counton",
+        "counton",
+    ]
     lines = [line for line in jobs.splitlines() if line.split(" =")[0] not in ("events", "until")]
     file.write_text("\n".join(lines))
     service = Service(file)
     service.close()
-    assert service.remarks[0].startswith("no witness: the state is on a server")
+    assert service.remarks[0].startswith(
+        "there is no witness, which would record the last releases: the state is on a server"
+    )
 
 
 def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
@@ -98,7 +112,7 @@ def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
     assert refused.code == 7
     away = on_server.count(rows, "--key", str(copy))
     assert away.code == 7, away.err
-    assert "say so (counton verify --accept-old-copy)" in away.err
+    assert "confirm it (counton verify --accept-old-copy)" in away.err
     taken = on_server("verify", on_server.state, "--key", str(copy), "--accept-old-copy")
     assert taken.code == 0, taken.out + taken.err
     assert "holds this copy of 'events' for the newest" in " ".join(taken.err.split())

@@ -81,7 +81,7 @@ def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     done = place("count", events, *place.again, "--name", "mine")
     assert done.code == 2
-    assert "does not count or sum events by windows" in done.err
+    assert "was not made from events and windows of time" in done.err
 
 
 def test_a_locked_state_is_refused(
@@ -244,7 +244,7 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     assert [entry["unit"] for entry in report["spent"]] == ["event", "departure"]
     assert report["remaining"] is None
     refused = place("ledger", str(place.state), "--limit-relation", "replace")
-    assert "--limit-relation replace needs a limit" in refused.err
+    assert "--limit-relation replace describes a limit of the ledger" in refused.err
     refused = place(
         "ledger", str(place.state), "--limit-epsilon", "200", "--limit-relation", "swap"
     )
@@ -267,14 +267,14 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     assert "about one reader: what protects less is refused" in " ".join(said.split())
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
     refused = place("ledger", str(place.state), "--limit-unit", "reader")
-    assert "--limit-unit reader needs a limit" in refused.err
+    assert "--limit-unit reader describes a limit of the ledger" in refused.err
     refused = place(*limit, "--limit-unit", "reader's day")
     assert "about one reader's day, which allows more" in refused.err
     done = place(*limit, "--limit-unit", "reader's day", "--raise")
     assert done.code == 0  # a reader protects more than what it is about then
     assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
     refused = place(*limit, "--limit-unit", "visitor")
-    assert "'events' protects one reader, and the limit of this ledger is about" in refused.err
+    assert "'events' protects one reader, but the limit of this ledger is about" in refused.err
 
 
 def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
@@ -349,7 +349,7 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
                  ("--limit-epsilon", "100", "--limit-relation", "replace")):  # fmt: skip
         refused = place(*ledger, *more)
         assert (refused.code, refused.out) == (2 if "replace" not in more else refused.code, "")
-    assert "give --raise, which the ledger notes" in place(*ledger, "--limit-epsilon", "101").err
+    assert "give --raise; the ledger then notes" in place(*ledger, "--limit-epsilon", "101").err
     assert json.loads(place(*ledger, "--json").out)["limit"]["epsilon"] == "100"
     assert place(*ledger, "--limit-epsilon", "150", "--raise").code == 0
     assert place(*ledger, "--limit-epsilon", "120").code == 0  # a lower one needs no word
@@ -540,8 +540,8 @@ def test_a_state_of_which_no_witness_knows_asks_for_a_word(place: Any) -> None:
         said = " ".join(done.out.split())
         assert done.code == 7
         assert "run the job again" not in said
-        lost = said.index("What an old copy has forgotten would be released again")
-        assert lost < said.index("say so (counton verify --accept-old-copy)")
+        lost = said.index("An old copy would release steps again")
+        assert lost < said.index("confirm it (counton verify --accept-old-copy)")
         assert place("count", rows, *place.again).code == 9
     done = place("verify", str(place.state), "--accept-old-copy")
     assert done.code == 0, done.out

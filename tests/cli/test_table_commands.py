@@ -126,11 +126,11 @@ def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     assert desk("count", events, *words, "--name", "visits").exit_code == 0
     refused = desk.ranges("--epsilon", "1", "--name", "visits")
     assert refused.exit_code == 2
-    assert "stream 'visits' is of 'count' and cannot be continued as 'ranges'" in refused.stderr
+    assert "stream 'visits' is a 'count' and cannot be continued as a 'ranges'" in refused.stderr
     assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
     refused = desk("count", events, *words, "--name", "line")
     assert refused.exit_code == 2
-    assert "stream 'line' is of 'ranges' and cannot be continued as 'count'" in refused.stderr
+    assert "stream 'line' is a 'ranges' and cannot be continued as a 'count'" in refused.stderr
     units = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
     assert {entry["unit"] for entry in units["spent"]} == {"visit"}  # once said, it is taken over
 
@@ -212,16 +212,16 @@ def test_pictures(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "neither a guarantee nor targets"),
-        (["--rho", "1", "--target", "state"], "is not LEVEL=STD"),
-        (["--rho", "1", "--target", "state=1,state=2"], "names 'state' twice"),
-        (["--rho", "1", "--levels", "state,state"], "is named twice"),
-        (["--rho", "1", "--value", "county"], "has the column of the counts"),
+        ([], "the privacy loss is missing"),
+        (["--rho", "1", "--target", "state"], "cannot be read; write LEVEL=STD"),
+        (["--rho", "1", "--target", "state=1,state=2"], "names the level 'state' twice"),
+        (["--rho", "1", "--levels", "state,state"], "is given for two purposes"),
+        (["--rho", "1", "--value", "county"], "has the column of counts"),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
         (["--target", "state=1000,county=1"], "times that of county"),
         (["--epsilon", "-1"], "epsilon"),
-        (["--rho", "1", "--epsilon", "1"], "two different guarantees"),
-        (["--rho", "1", "--plot", "chart.gif"], "does not end in .png"),
+        (["--rho", "1", "--epsilon", "1"], "state the privacy loss in two ways"),
+        (["--rho", "1", "--plot", "chart.gif"], "must end in one of .png"),
     ],
 )
 def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> None:
@@ -234,9 +234,9 @@ def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("state,county,people\nTX,Kings,1\n", "that are not declared: ('TX', 'Kings')"),
+        ("state,county,people\nTX,Kings,1\n", "that are not listed: ('TX', 'Kings')"),
         ("state,county,people\nNY,Kings,1.5\n", "row 1 of"),
-        ("state,county,people\nNY,Kings,-1\n", "no whole number from 0"),
+        ("state,county,people\nNY,Kings,-1\n", "not a whole number from 0"),
         ("state,county,people\nNY,Kings,\n", "no value in column 'people'"),
         ("state,county,folk\nNY,Kings,1\n", "no column 'people'"),
         ("", "is empty"),
@@ -277,13 +277,13 @@ def test_ranges_of_a_line(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rho", "1", "--ask", "3"], "is no interval"),
-        (["--rho", "1", "--ask", "3:1"], "write its ends in order"),
-        (["--rho", "1", "--ask", "0:5"], "does not lie within the 4 cells"),
+        (["--rho", "1", "--ask", "3"], "is not an interval"),
+        (["--rho", "1", "--ask", "3:1"], "write the smaller cell first"),
+        (["--rho", "1", "--ask", "0:5"], "is not within the 4 cells"),
         (["--rho", "1", "--strategy", "best"], "--line says how cells are measured"),
-        (["--rho", "1", "--line", "best"], "line is 'best'; it must be one of"),
+        (["--rho", "1", "--line", "best"], "line is 'best'; give one of"),
         (["--rho", "1", "--workload", "all"], "workload is 'all'"),
-        ([], "no guarantee is stated"),
+        ([], "the privacy loss is missing"),
     ],
 )
 def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> None:
@@ -309,12 +309,12 @@ def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) ->
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
     done = desk.hierarchy("--rho", "1", "--domain", other)
     assert done.exit_code == 2
-    assert "has the column of the counts, 'people'" in done.stderr
+    assert "has the column of counts, 'people'" in done.stderr
     line = desk.write("line2.csv", "hour,visits\n01,0\n00,5\n02,17\n03,4\n")
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", line)
     assert done.exit_code == 2
-    assert "has the column of the counts, 'visits'" in done.stderr
-    assert "list the cells that are publicly known to exist" in done.stderr
+    assert "has the column of counts, 'visits'" in done.stderr
+    assert "list cells that are publicly known to exist" in done.stderr
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
 
 
@@ -326,9 +326,12 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     assert done.exit_code == 2
     assert "is the file of the events" in done.stderr
     done = desk.ranges("--rho", "1", "--domain", "00,01")
-    assert "--domain 00,01 names cells, but there is no --label" in done.stderr
+    assert (
+        "--domain 00,01 lists names of cells, and the column that has these names is missing; "
+        "give --label" in done.stderr
+    )
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", "00,01,02")
-    assert "'hour' that are not declared: '03' (first in row 4)" in done.stderr
+    assert "'hour' that are not listed: '03' (first in row 4)" in done.stderr
     assert not desk.rest()
     done = desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00")
     assert done.exit_code == 0, done.stderr
@@ -368,10 +371,9 @@ def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) 
     refused = desk("export", state, "--name", "ranges", "--steps", "1:2")
     assert refused.exit_code == 2
     assert (
-        "--steps 1:2 is not known to stream 'ranges', which was released at one go"
-        in refused.stderr
+        "--steps 1:2 does not apply to stream 'ranges', which was released once" in refused.stderr
     )
-    assert "has 'hierarchy', 'ranges': say which" in desk("export", state).stderr
+    assert "has 'hierarchy', 'ranges': choose" in desk("export", state).stderr
 
 
 def test_its_file_and_its_state_are_shown(desk: Desk) -> None:

@@ -63,8 +63,11 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--steps 3 --until newest", "beyond the end of step 3, 2024-03-04T00:00:00+01:00"),
-        ("--steps 3 --until 2024-03-05", "end of step 3, 2024-03-04T00:00:00+01:00"),
+        (
+            "--steps 3 --until newest",
+            "after the end of the stream's last step, 3, 2024-03-04T00:00:00+01:00",
+        ),
+        ("--steps 3 --until 2024-03-05", "the stream's last step, 3, 2024-03-04T00:00:00+01:00"),
         ("--steps 3", "the last window ended at 2024-03-04T00:00:00+01:00"),
         ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
         ("--steps 40 --until 2924-03-01", "lies in the future"),
@@ -91,5 +94,5 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     assert "rows that were counted and are gone, which stay counted" in gone.err
     none = berlin.plain("export", "s.db", "--start", "2025-01-01")
     assert none.code == 2
-    assert "from 2024-03-01T00:00:00+01:00 to 2024-03-08T00:00:00+01:00" in none.err
+    assert "between 2024-03-01T00:00:00+01:00 and 2024-03-08T00:00:00+01:00" in none.err
     assert not _ELSEWHERE.findall(done.err + gone.err + none.err)

@@ -278,10 +278,10 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
             "--sweep 1 does not go with --bounds",
         ),
         (("--sweep", "1,x"), "--sweep 1,x is not a list of numbers"),
-        (("--sweep", "1.5"), "--sweep 1.5 is no list of whole numbers"),
-        (("--plan", "count --steps 9"), "lacks the number of windows or the guarantee"),
-        (("--plan", "cont --steps 9"), "--plan is 'cont'"),
-        (("--plot", "a.png"), "the noise follows from a plan; give --plan"),
+        (("--sweep", "1.5"), "--sweep 1.5 is not a list of whole numbers"),
+        (("--plan", "count --steps 9"), "states no number of windows, or no privacy loss"),
+        (("--plan", "cont --steps 9"), "--plan names no statistic: 'cont'"),
+        (("--plot", "a.png"), "the noise is known only from a plan; give --plan"),
         (("--share", "0.95,2"), "--share 2.0 must be above 0 and below 1"),
     ],
     ids=" ".join,
@@ -332,9 +332,9 @@ def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--per", "1y"), "--per 1y is no period of a user"),
-        (("--per", "1h "), "--per 1h is no period of a user"),
-        (("--unit", ""), "unit is ''; it must be a word"),
+        (("--per", "1y"), "--per 1y is not the length of a period"),
+        (("--per", "1h "), "--per 1h is not the length of a period"),
+        (("--unit", ""), "unit is ''; it is the name of the protected unit: give a word"),
     ],
 )
 def test_a_wrong_period_or_unit_is_named(
@@ -358,14 +358,14 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     asked = [place("forget", state, person) for person in ("a", "NOSUCH")]
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")
-        assert "closes one of 1,024 buckets of users in 'events'" in done.err
+        assert "can be forgotten in 'events' only at a price" in done.err
         assert "give --yes" in done.err
         assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
     done = place("forget", state, "a", "--name", "none", "--yes")
     assert (done.code, "has no stream 'none'; it has 'events'" in done.err) == (2, True)
     assert place.state.read_bytes() == before
     said = place("forget", state, "a", "--yes").out
-    assert "has forgotten this person. So that nobody counts twice, it does not count one" in said
+    assert "has forgotten this person. From now on, one in 1,024 of all people who are new" in said
 
 
 def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -> None:
@@ -377,7 +377,7 @@ def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -
     for person in ("a", "NOSUCH"):
         done = place("forget", str(place.state), person)
         assert done.code == 0, done.err
-        assert done.out.count("is over, and counts nobody any more") == 2
+        assert done.out.count("has ended, and counts nobody any more") == 2
         assert "new" not in done.out
 
 

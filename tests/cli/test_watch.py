@@ -73,8 +73,8 @@ def test_no_change_is_no_alarm_and_delays_are_said(place: Workplace) -> None:
     [
         (["--false-alarms", "5000"], "false alarms in one window"),
         (["--over", "800d"], "give 1 to 366 windows"),
-        (["--change", "-1"], "is no size of a change"),
-        (["--over", "1y"], "is not a whole number above 0 and a unit"),
+        (["--change", "-1"], "is not the size of a change"),
+        (["--over", "1y"], "is not a length of time"),
         (["--groups", "cellar"], "cellar"),
     ],
 )

@@ -87,7 +87,9 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
     with run(job) as outcome:
         assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
         assert outcome.definition.what == "above"
-    with pytest.raises(InvalidInput, match="threshold=5 belongs to above, and this is count"):
+    with pytest.raises(
+        InvalidInput, match="threshold=5 is an option of above, and this statistic is count"
+    ):
         run(job.having(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
     with pytest.raises(InvalidInput, match="above needs threshold"):
         run(job.having(what="above", state=tmp_path / "c.db"))
@@ -140,7 +142,9 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(known, "_others", dict)
         known.statistic_named.cache_clear()
-        with pytest.raises(InvalidInput, match=r"statistic is 'Above'.*install the package"):
+        with pytest.raises(
+            InvalidInput, match=r"statistic is 'Above', which is not known.*install the package"
+        ):
             counton.read(out)
     known.statistic_named.cache_clear()
 

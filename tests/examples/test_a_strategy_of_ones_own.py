@@ -125,5 +125,7 @@ def test_python_takes_an_instance(installed: Path) -> None:
 
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
     saved = json.loads((PACKAGE / "blocks.json").read_text())
-    with pytest.raises(InvalidInput, match="strategy is 'Blocks'; known are Binary"):
+    with pytest.raises(
+        InvalidInput, match="strategy is 'Blocks', which is not known; known are Binary"
+    ):
         strategy_from_dict(saved)

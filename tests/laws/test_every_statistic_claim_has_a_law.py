@@ -222,15 +222,15 @@ IN_REPORTS = {
 
 #: What is said of some of them.
 SAID = {
-    "cells-0": r"changes have shape \(8,\), not \(4, 2\)",
-    "contribution-0": r"event 10 moves .* by .*1-norm.* is claimed",
-    "counts_rows-1": r"a row adds \[2\], outside of row_bounds 1 and 1",
-    "entries-0": r"a row changes place \[-1\], which does not exist",
-    "largest_entry-0": "largest_entry 1 allows 1, and a cell of one row has 5",
-    "measured-0": "halves of the rows do not add up",
-    "parameters-0": "rebuilt from .* counts otherwise",
-    "said-1": "the order of rows matters",
-    "said-2": r"encode\(\) returns int32, not int64",
+    "cells-0": r"take\(\) must return changes of shape \(4, 2\), but returns \(8,\)",
+    "contribution-0": r"event 10 changes .* by .*1-norm.* is stated",
+    "counts_rows-1": r"entries\(\) adds \[2\] for a row, but row_bounds\(\) states 1 to 1",
+    "entries-0": r"entries\(\) names the sum \[-1\]",
+    "largest_entry-0": "largest_entry is 1, which allows 1 in a cell of one row",
+    "measured-0": "two halves of the rows do not add up",
+    "parameters-0": "built again from .* counts the events differently",
+    "said-1": "given in another order",
+    "said-2": r"encode\(\) must return int64, but returns int32",
 }
 
 

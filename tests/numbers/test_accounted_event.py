@@ -99,7 +99,7 @@ def test_no_node_loses_more(family: str) -> None:
         (design_for(Expiring(), ExpiringDP(1), ONE), "of dp_accounting have no age"),
         (
             replace(design_for(Binary(31), PureDP(1), ONE), counters=PureDP("0.5")),
-            "chooses the shown groups by a part of its budget",
+            "spends a part of its budget on choosing which groups are shown",
         ),
     ],
 )

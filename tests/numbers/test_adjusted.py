@@ -167,7 +167,7 @@ def test_rounding_alone_moves_nothing_by_one_or_more() -> None:
     ("known", "words"),
     [
         ({(): 9, "CA": 4, "NY": 3, "DC": 1}, "of everything is 9, but the sum of its parts"),
-        ({"CA": 4, ("CA", "Napa"): 5}, "of CA is 4, but the least that its parts add up to is 5"),
+        ({"CA": 4, ("CA", "Napa"): 5}, "of CA is 4, but its parts add up to at least 5"),
         ({"CA": -1}, "a known total is -1, which is below 0"),
         ({"CA": 1.5}, "the known total of 'CA' is 1.5; it must be a whole number"),
         ({"CA": True}, "is True; it must be a whole number"),

@@ -85,7 +85,7 @@ def test_one_seed_is_one_band_and_few_runs_are_refused() -> None:
     first = band(*wide, runs=500)
     assert np.array_equal(first, band(*wide, runs=500))
     assert not np.array_equal(first, band(*wide, runs=500, seed=1))
-    with pytest.raises(InvalidInput, match="at least 270 are needed"):
+    with pytest.raises(InvalidInput, match="needs at least 270"):
         band(Binary(31), WIDE, 0.95, runs=200)
     with pytest.raises(InvalidInput, match="level is 2"):
         band(Binary(31), WIDE, 2)

@@ -185,5 +185,7 @@ def test_streams_of_less_noise_are_refused_in_words() -> None:
     assert saved["format"] == 2
     assert Design.from_dict(saved).to_dict() == saved
     for strategy in (None, KAry(30, 3)):
-        with pytest.raises(StateError, match=r"'visits' has format 1, .* fixed beforehand"):
+        with pytest.raises(
+            StateError, match=r"'visits' has format 1, .* after they have seen releases"
+        ):
             Design.from_dict({**saved, "format": 1}, strategy)

@@ -250,12 +250,12 @@ def test_steps_beyond_the_horizon_are_refused() -> None:
     stream.release_many([1, 1, 1])
     before = stream.checkpoint()
     with pytest.raises(
-        HorizonExceeded, match=r"step 6 is beyond the horizon of 5 steps \(2 are left"
+        HorizonExceeded, match=r"step 6 is after the last of the 5 steps \(2 are left"
     ):
         stream.release_many([1, 1, 1])
     assert stream.checkpoint() == before
     stream.release_many([1, 1])
-    with pytest.raises(HorizonExceeded, match="larger horizon"):
+    with pytest.raises(HorizonExceeded, match="more steps"):
         stream.release(1)
 
 
@@ -265,7 +265,7 @@ def test_sums_beyond_the_exact_range_are_refused(strategy: StreamStrategy) -> No
     stream = counter(strategy)
     stream.release(largest // 2)
     before = stream.checkpoint()
-    with pytest.raises(SumOverflow, match="coarsen the resolution"):
+    with pytest.raises(SumOverflow, match="give a larger resolution"):
         stream.release_many([largest // 4, largest // 2, 1])
     with pytest.raises(SumOverflow):
         stream.release(largest)
@@ -300,7 +300,7 @@ def test_bad_shapes_of_a_stream_are_refused(shape: Any) -> None:
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"Key\.generate"):
         counter(Binary(10), key=b"secret")
-    with pytest.raises(InvalidInput, match="non-empty text"):
+    with pytest.raises(InvalidInput, match="not empty"):
         counter(Binary(10), name="")
     with pytest.raises(InvalidInput, match=r"KAry\.best"):
         counter("binary")  # type: ignore[arg-type]
@@ -310,7 +310,7 @@ def test_checkpoints_are_verified() -> None:
     stream = counter(Binary(100), shape=(2,))
     stream.release([1, 2])
     saved = stream.checkpoint()
-    with pytest.raises(WrongKey, match="not the key"):
+    with pytest.raises(WrongKey, match="but the given key is"):
         Counter.resume(saved, key=chosen_key(bytes(32)))
     for broken in (b"", saved[:-20], saved.replace(b'"step": 1', b'"step": 0'), b"\xff" + saved):
         with pytest.raises(StateError):

@@ -84,11 +84,11 @@ def test_refusals_change_nothing() -> None:
     counter = counter_of(3)
     counter.release_many([1, 2, 3])
     for counts, error, message in (
-        ([1] * 6, HorizonExceeded, "beyond the horizon of 8 steps"),
+        ([1] * 6, HorizonExceeded, "after the last of the 8 steps"),
         ([-1], InvalidInput, "negative"),
         ([1.5], InvalidInput, "float"),
         ([[1]], InvalidInput, "shape"),
-        ([2**42 + 1], SumOverflow, "beyond 4,398,046,511,104"),
+        ([2**42 + 1], SumOverflow, "at most 4,398,046,511,104"),
     ):
         with pytest.raises(error, match=message):
             counter.release_many(counts)

@@ -55,7 +55,7 @@ def test_terms_come_back_from_json_with_the_same_noise() -> None:
     assert np.array_equal(
         read.noise_field(KEY).run(0, range(9)), stream.noise_field(KEY).run(0, range(9))
     )
-    with pytest.raises(StateError, match="describes 'ranges', not a stream"):
+    with pytest.raises(StateError, match="describes a 'ranges', not a stream"):
         Design.from_dict({**stream.to_dict(), "kind": "ranges"})
     with pytest.raises(StateError, match="format 7"):
         Design.from_dict({**stream.to_dict(), "format": 7})

@@ -102,7 +102,7 @@ def test_what_is_no_sum_keeps_its_part_of_the_union_bound() -> None:
     many = jointly([picked, answer(mean, LEVEL)])
     assert many[0].interval() == total.interval(1 - (1 - LEVEL) / 4)
     for wrong in ([], [answer(mean, 0.9), answer(mean, 0.95)], [Answer(1, 1, 0, 2, 0.9)]):
-        with pytest.raises(InvalidInput, match="have the levels"):
+        with pytest.raises(InvalidInput, match="have different levels"):
             jointly(wrong)
-    with pytest.raises(InvalidInput, match="no sum of cells"):
+    with pytest.raises(InvalidInput, match="not a sum of cells"):
         joint_factor([mean], np.ones(1), LEVEL)

@@ -55,7 +55,7 @@ def test_a_release_within_a_release_is_refused(
     def interrupted(turn: OneAtATime) -> Iterator[None]:
         with original(turn):
             if not refused:
-                with pytest.raises(StreamConflict, match="releasing already"):
+                with pytest.raises(StreamConflict, match="in the middle of a release"):
                     refused.append(stream.release(1))
                 refused.append(True)
             yield
@@ -71,7 +71,7 @@ def test_a_release_within_a_release_is_refused(
 @pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
 def test_copies_are_refused(stream: Any) -> None:
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidInput, match="never copied"):
+        with pytest.raises(InvalidInput, match="cannot be copied"):
             copying(stream)
 
 

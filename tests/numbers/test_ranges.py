@@ -134,7 +134,7 @@ def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> No
     assert (plain.strategy.variance(*ends) > consistent.strategy.variance(*ends)).all()
     with pytest.raises(InvalidInput, match="line is 'dyadic'"):
         Ranges(3, line="dyadic")
-    with pytest.raises(InvalidInput, match="dyadic works on a line only"):
+    with pytest.raises(InvalidInput, match="dyadic works only on a line"):
         counton.plan_cells((8, 8), guarantee=ZCDP(0.5), line="dyadic")
 
 
@@ -257,7 +257,7 @@ def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [((3, 2), "is reversed"), ((0, 7), "is not declared"), ((-1, 2), "is not declared")],
+    [((3, 2), "ends before it begins"), ((0, 7), "is not among"), ((-1, 2), "is not among")],
 )
 def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None:
     reading = line([1, 2, 3, 4, 5], ZCDP(1), KEY)
@@ -268,19 +268,19 @@ def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None
 @pytest.mark.parametrize(
     ("shape", "changed", "message"),
     [
-        (2, {"line": "best"}, "must be 'auto' or one of"),
+        (2, {"line": "best"}, "must be 'auto', or one of"),
         (2, {"line": None}, "line is None"),
-        ((1, 2), {"line": ["haar", "haar"]}, "or a tuple with one of these an axis"),
+        ((1, 2), {"line": ["haar", "haar"]}, "or a tuple with one of these for each axis"),
         (2, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
         (2, {"line": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
-        (2, {"line": ("haar", "haar")}, "2 strategies were given for 1 axes"),
+        (2, {"line": ("haar", "haar")}, "2 strategies are given for 1 axes"),
         (2, {"workload": "all"}, "workload is 'all'"),
-        (2, {"workload": np.eye(3)}, "asks about 3 cells, but there are 2"),
-        (2, {"workload": ("ranges", "ranges")}, "2 workloads were given for 1 axes"),
-        ((1, 2), {"line": "square_root"}, "works on a line only"),
+        (2, {"workload": np.eye(3)}, "has 3 columns, but there are 2"),
+        (2, {"workload": ("ranges", "ranges")}, "2 workloads are given for 1 axes"),
+        ((1, 2), {"line": "square_root"}, "works only on a line"),
         (5000, {"line": "optimal"}, "at most 4096"),
         (5000, {"line": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
-        (2, {"contribution": Contribution.values(0, 5, resolution=1)}, "clipped values"),
+        (2, {"contribution": Contribution.values(0, 5, resolution=1)}, "values that are clipped"),
         (2, {"contribution": Contribution.add_remove(steps=2)}, "no steps"),
         (2, {"contribution": Contribution.replace(every=2)}, "no steps"),
     ],
@@ -292,7 +292,7 @@ def test_plans_of_nothing_that_could_be_are_refused(shape: Any, changed: Any, me
 
 @pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6"])
 def test_shapes_that_are_none_are_refused(shape: Any) -> None:
-    with pytest.raises(InvalidInput, match="at least one cell along every axis"):
+    with pytest.raises(InvalidInput, match="at least one cell along each axis"):
         counton.plan_cells(shape, guarantee=ZCDP(1))
     six: Any = np.int64(6)
     assert counton.plan_cells(six, guarantee=ZCDP(1)).best.strategy.shape == (6,)

@@ -99,7 +99,7 @@ def test_windows_that_cannot_be_had_are_refused() -> None:
     releases = counter.release_many(np.ones((5, 3), int))  # steps 5 to 9
     assert releases.window(0, 5, [0]).start == 0
     for ends, message in (
-        ((3, 6), "steps 3 to 3 are not all among the releases of steps 5 to 9"),
+        ((3, 6), "steps 3 to 3 are not all released here; the steps are 5 to 9"),
         ((5, 10), "steps 10 to 10"),
         ((7, 6), "from 7 to 6"),
         ((-1, 6), "start is -1"),
@@ -113,11 +113,11 @@ def test_windows_that_cannot_be_had_are_refused() -> None:
     for cells, message in (
         ([0, 0], "a cell twice"),
         ([], "selects no cell"),
-        ([3], "no index"),
-        ([0.5], "no index"),
-        ("a", "no index"),
-        ((1, 2), "no index"),
-        ([True, False], "no index"),
+        ([3], "does not select cells"),
+        ([0.5], "does not select cells"),
+        ("a", "does not select cells"),
+        ((1, 2), "does not select cells"),
+        ([True, False], "does not select cells"),
     ):
         with pytest.raises(InvalidInput, match=message):
             releases.window(5, 9, cells)
@@ -152,7 +152,7 @@ def test_tables_have_a_row_for_each_step_and_cell() -> None:
         assert np.shape(low) == np.shape(high) == shape
         window = releases.window(2, 5)
         assert window.table().columns == ["start", "stop", *names, *table.columns[-4:]]
-        with pytest.raises(InvalidInput, match=r"asked for at 0\.95"):
+        with pytest.raises(InvalidInput, match=r"requested with level 0\.95"):
             window.table(0.9)
 
 

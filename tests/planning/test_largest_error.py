@@ -65,7 +65,7 @@ def test_what_has_no_expected_largest_error_is_refused() -> None:
         (best, {"workload": RandomSubsets(8)}, "give a matrix with one subset in each row"),
         (best, {"workload": "subsets"}, "give a matrix with one subset in each row"),
         (choice(8, "dyadic"), {"workload": "subsets"}, "give a matrix with one subset in each row"),
-        (best, {"workload": [[1, 1]]}, "asks about 2 cells"),
+        (best, {"workload": [[1, 1]]}, "has 2 columns"),
         (best, {"key": b"secret"}, "must be a counton.Key"),
     ]
     for which, arguments, message in asked:

@@ -54,9 +54,9 @@ def test_numbers_state_the_guarantee_as_well() -> None:
     ("given", "words"),
     [
         ({}, "guarantee is None"),
-        ({"guarantee": PureDP(1), "epsilon": 1}, "epsilon=1 states one too"),
-        ({"epsilon": 1, "rho": 1}, "two different guarantees"),
-        ({"delta": 1e-6}, "stands alone"),
+        ({"guarantee": PureDP(1), "epsilon": 1}, "epsilon=1 states the privacy loss too"),
+        ({"epsilon": 1, "rho": 1}, "state the privacy loss in two ways"),
+        ({"delta": 1e-6}, "needs epsilon too"),
     ],
 )
 def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
@@ -67,10 +67,10 @@ def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "nothing to plan for: give losses"),
-        ({"epsilon": {1: 1}, "rho": {1: 1}}, "two different losses"),
-        ({"epsilon": {1: 1}, "least": "rho"}, "least=rho needs age: give an age"),
-        ({"age": 9, "rmse": 3, "least": "delta"}, "must be 'epsilon' or 'rho'"),
+        ({}, "losses and errors are both missing: give losses"),
+        ({"epsilon": {1: 1}, "rho": {1: 1}}, "measure the privacy loss in two ways"),
+        ({"epsilon": {1: 1}, "least": "rho"}, "least=rho needs age, the age at which"),
+        ({"age": 9, "rmse": 3, "least": "delta"}, "give 'epsilon' or 'rho'"),
     ],
 )
 def test_losses_are_stated_in_one_way(given: Any, words: str) -> None:
@@ -114,11 +114,11 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
     ("more", "words"),
     [
         ({"of": 3}, "of is 3; give a statistic"),
-        ({"of": Edges(), "shape": (3,)}, "determines shape"),
-        ({"of": Edges(), "contribution": Contribution.add_remove()}, "determines contribution"),
-        ({"batched": True}, "batched belongs to a statistic"),
-        ({"size": 9}, "size=9 is only for a plan that starts from a half-width"),
-        ({"within": 9}, "within finds the guarantee"),
+        ({"of": Edges(), "shape": (3,)}, "decides shape"),
+        ({"of": Edges(), "contribution": Contribution.add_remove()}, "decides contribution"),
+        ({"batched": True}, "batched is for a statistic"),
+        ({"size": 9}, "size=9 is only for a plan that starts from an error"),
+        ({"within": 9}, "within finds the privacy loss"),
     ],
 )
 def test_what_does_not_go_together_is_refused(more: Any, words: str) -> None:

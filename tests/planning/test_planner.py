@@ -585,7 +585,7 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
     assert waits.halfwidth(52, name="count") <= 50
     assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
     assert "mean is off by at most 0.31 in step 52;" in waits.in_words()
-    with pytest.raises(InvalidInput, match=r"name is '', and there is mean, sum, count"):
+    with pytest.raises(InvalidInput, match=r"no number ''; the numbers are mean, sum, count"):
         waits.halfwidth(52)
     with pytest.raises(InvalidInput, match="step is 0"):
         both.halfwidth(0)
@@ -657,13 +657,13 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
 
 
 def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="only totals are planned"):
+    with pytest.raises(InvalidInput, match="can only be planned for totals"):
         plan(None, ZCDP(0.5), release="windows")
     with pytest.raises(InvalidInput, match="leave around out"):
         plan(100, ZCDP(0.5), around=100)
     with pytest.raises(InvalidInput, match="around is 0"):
         plan(None, ZCDP(0.5), around=0)
-    with pytest.raises(InvalidInput, match="protection that fades"):
+    with pytest.raises(InvalidInput, match="its protection fades"):
         plan(None, ZCDP(0.5), strategies=[Binary(31)])
 
 

@@ -183,7 +183,7 @@ def test_what_cannot_be_reached_says_what_it_costs(guarantee: Any, rest: list[Co
     found = split(costs, of(Fraction(said)), noise)
     assert found.errors is not None
     assert max(found.errors[:2]) <= 4
-    with pytest.raises(InvalidInput, match="is too little"):
+    with pytest.raises(InvalidInput, match="is not enough"):
         split(costs, of(Fraction(said) * Fraction(99, 100)), noise)
 
 
@@ -196,7 +196,7 @@ def test_all_parts_with_bounds_share_what_is_left() -> None:
 
 
 def test_what_is_no_split_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="give a Cost for each part"):
+    with pytest.raises(InvalidInput, match="give a list with a Cost for each part"):
         split([], PureDP(1))
     with pytest.raises(InvalidInput, match="noise is missing"):
         split([Cost(1, 1, within=3)], PureDP(1))
@@ -204,7 +204,7 @@ def test_what_is_no_split_is_refused() -> None:
         Cost(1, 1, within=-1)
     with pytest.raises(InvalidInput, match="norms are"):
         Cost(3, 2)
-    with pytest.raises(InvalidInput, match="coarser grid"):
+    with pytest.raises(InvalidInput, match="coarser resolution"):
         split([Cost(2**39, 2**78), Cost(1, 1, weight=100)], PureDP(1))
     wrong: Any = "max"
     with pytest.raises(InvalidInput, match="'shares' or 'errors'"):
@@ -230,5 +230,5 @@ def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
 
 
 def test_no_loss_is_enough() -> None:
-    with pytest.raises(InvalidInput, match="cannot be reached: with epsilon = 1000"):
+    with pytest.raises(InvalidInput, match="cannot be reached: even with epsilon = 1000"):
         least_guarantee(lambda guarantee: 3.0, 2)

@@ -132,7 +132,7 @@ def test_what_depends_on_the_rows_needs_their_number() -> None:
     twice = plan(12, within="mean=0.5", size=10_000, **waits)
     epsilons: Any = [each.guarantee for each in (found, twice)]
     assert epsilons[0].epsilon / epsilons[1].epsilon == pytest.approx(2, rel=0.01)
-    with pytest.raises(InvalidInput, match=r"mean=0\.5 names 'mean'.*there is sum, count"):
+    with pytest.raises(InvalidInput, match=r"mean=0\.5 names 'mean'.*names are sum, count"):
         plan(12, within="mean=0.5", **waits)
 
 
@@ -154,12 +154,12 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
     [
         ({"within": 0}, "must be above 0"),
         ({"within": "much"}, "within is 'much'"),
-        ({"within": "2%"}, "state the size, which must be public"),
-        ({"within": "mean=2%", "size": 9}, "mean is no such number: give it as a number"),
-        ({"within": {}}, "names nothing"),
+        ({"within": "2%"}, "give the size, which must be public"),
+        ({"within": "mean=2%", "size": 9}, "mean is not a number of rows: give it as a number"),
+        ({"within": {}}, "within is empty"),
         ({"within": 20, "guarantee": PureDP(1)}, "leave one of them out"),
         ({"within": 20, "least": "delta"}, "must be 'epsilon' or 'rho'"),
-        ({"within": 20, "least": "rho", "delta": 1e-6}, "goes with the least epsilon"),
+        ({"within": 20, "least": "rho", "delta": 1e-6}, "belongs to the least epsilon"),
         ({"within": 20, "level": 2}, "level is 2"),
         ({"within": 20, "size": 0}, "size is 0"),
         ({"within": "mean=20"}, "one number, without a name"),

@@ -142,7 +142,7 @@ def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
 def test_unknown_families_and_guarantees_are_refused() -> None:
     with pytest.raises(InvalidInput, match="family is 'cauchy'"):
         calibrate(PureDP(1), Sensitivity(1, 1), "cauchy")
-    with pytest.raises(InvalidInput, match="cannot be calibrated"):
+    with pytest.raises(InvalidInput, match="cannot be kept by noise that is equal at every age"):
         calibrate("strong", Sensitivity(1, 1))
 
 

@@ -119,9 +119,9 @@ def test_counts_and_sizes_must_be_positive_integers(bad: Any) -> None:
 
 
 def test_clipped_refuses_impossible_bounds() -> None:
-    with pytest.raises(InvalidInput, match=r"nearest ones are 0\.9 and 1\.2"):
+    with pytest.raises(InvalidInput, match=r"give 0\.9 or 1\.2"):
         Contribution.values(0, 1, 0.3)
-    with pytest.raises(InvalidInput, match="not below upper"):
+    with pytest.raises(InvalidInput, match="lower must be below upper"):
         Contribution.values(1, 1, 0.5)
     with pytest.raises(InvalidInput, match="resolution is 0; it must be above 0"):
         Contribution.values(0, 1, 0)
@@ -230,9 +230,9 @@ def test_steps_in_words(contribution: Contribution, words: str) -> None:
         ({"steps": 2, "separation": 0}, "separation is 0"),
         ({"every": True}, "every is True"),
         ({"every": 7, "separation": 2}, "leave separation out"),
-        ({"every": 7, "steps": 1}, "a schedule needs 2 steps or more"),
-        ({"unit": ""}, "unit is ''; it must be a word"),
-        ({"unit": "a\nb"}, "it must be a word"),
+        ({"every": 7, "steps": 1}, "a schedule needs at least 2 steps"),
+        ({"unit": ""}, "unit is ''; it is the name of the protected unit: give a word"),
+        ({"unit": "a\nb"}, "give a word"),
         ({"unit": 3}, "unit is 3"),
     ],
 )
@@ -254,11 +254,11 @@ def test_units_written_otherwise_are_the_same() -> None:
 @pytest.mark.parametrize(
     ("unit", "match"),
     [
-        (" ", "must be a word"),
+        (" ", "give a word"),
         ("a\x00b", "control characters"),
         ("a\nb", "control characters"),
         ("x" * 201, "201 characters; it may have at most 200"),
-        (7, "is 7; it must be a word"),
+        (7, "is 7; it is the name of the protected unit: give a word"),
     ],
 )
 def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
@@ -301,7 +301,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
 
 
 def test_events_are_no_steps_and_cells() -> None:
-    with pytest.raises(InvalidInput, match="bounds events and not cells or steps"):
+    with pytest.raises(InvalidInput, match="so cells and steps cannot be bounded too"):
         Contribution("add_remove", 2, 1, most=3)
     with pytest.raises(InvalidInput, match="once is 'day'"):
         Contribution.events(3, once="day")  # type: ignore[arg-type]

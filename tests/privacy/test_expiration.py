@@ -126,7 +126,7 @@ def test_state_stays_small_far_out() -> None:
 
 def test_the_ledger_wants_to_know_the_age() -> None:
     guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
-    with pytest.raises(InvalidInput, match="state the age"):
+    with pytest.raises(InvalidInput, match="only at a fixed age"):
         Ledger(PureDP(3)).spend("visits", guarantee)
     ledger = Ledger(PureDP(30), age=1003)
     ledger.spend("visits", guarantee)
@@ -172,7 +172,7 @@ def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> Non
 def test_what_is_no_expiry_is_refused_in_words(expiry: Any) -> None:
     for kind in ("expiring", "expiring zero-concentrated"):
         parameter = "epsilon" if kind == "expiring" else "rho"
-        with pytest.raises(InvalidInput, match=r"expiry is|do not fit|growth is"):
+        with pytest.raises(InvalidInput, match=r"expiry is|cannot be read|growth is"):
             guarantee_from_dict({"guarantee": kind, parameter: "1", "expiry": expiry})
 
 

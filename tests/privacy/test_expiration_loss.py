@@ -338,9 +338,9 @@ def test_ages_that_are_no_collection_are_refused_in_words(ages: Any) -> None:
 def test_other_bad_input_is_refused_in_words() -> None:
     with pytest.raises(InvalidInput, match="does not expire"):
         expiration_loss(Binary(9), [1])  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="must be one of exact, paper"):
+    with pytest.raises(InvalidInput, match="give one of exact, paper"):
         expiration_loss(Expiring(1), [1], "guess")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="counts from 1"):
+    with pytest.raises(InvalidInput, match="a position is at least 1"):
         expiration_loss(Expiring(1), [1], position=0)
     with pytest.raises(InvalidInput, match="single positions"):
         expiration_loss(Expiring(1), [1], "paper", position=1)

@@ -55,7 +55,7 @@ def test_what_is_not_a_number_is_refused(bad: Any) -> None:
 def test_counts_of_single_units_are_checked_not_cut() -> None:
     contribution = Contribution.add_remove(per_cell=3)
     assert contribution.to_grid([0, 3, -3]).tolist() == [0, 3, -3]
-    with pytest.raises(InvalidInput, match="value 4 at position 1: one unit may count for at most"):
+    with pytest.raises(InvalidInput, match="value 4 at position 1: one unit may add at most"):
         contribution.to_grid([3, 4])
     with pytest.raises(InvalidInput, match="counts are integers"):
         contribution.to_grid([1.0])
@@ -79,7 +79,9 @@ def test_float_totals_are_exact_within_a_hundredth_of_a_cell() -> None:
         total += 0.01
     assert total != 10
     assert PRICES.grid_total(total) == 1000
-    with pytest.raises(InvalidInput, match=r"total 0\.0102 at position 1: .* 0\.01: put each"):
+    with pytest.raises(
+        InvalidInput, match=r"total 0\.0102 at position 1: .* 0\.01, up to .*: round each"
+    ):
         PRICES.grid_total([0.01, 0.0102])
     with pytest.raises(InvalidInput, match=r"2\^46"):
         PRICES.grid_total(2.0**45)

@@ -79,7 +79,7 @@ def test_basic_composition_of_approximate_guarantees() -> None:
     assert ledger.remaining() == ApproxDP(0.4, 6e-7)
     with pytest.raises(BudgetExceeded):
         ledger.spend("c", ApproxDP(0.1, 7e-7))
-    with pytest.raises(BudgetExceeded, match=r"set apart for ApproxDP.*approximate_delta below"):
+    with pytest.raises(BudgetExceeded, match=r"reserved for ApproxDP.*approximate_delta below"):
         ledger.spend("c", ZCDP("1e-9"))
     ledger.spend("c", ApproxDP(0.4, 6e-7))
     assert ledger.remaining() is None
@@ -164,7 +164,7 @@ def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
     for wrong in (2 * delta, -delta):
         with pytest.raises(InvalidInput, match="approximate_delta is"):
             Ledger(ApproxDP(2, delta), approximate_delta=wrong)
-    with pytest.raises(InvalidInput, match="no delta to share out"):
+    with pytest.raises(InvalidInput, match="no delta to divide"):
         Ledger(PureDP(2), approximate_delta=0)
 
 
@@ -240,11 +240,13 @@ def test_units_are_counted_apart() -> None:
     assert ledger.cost(unit="household") is None
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
     for question in (ledger.cost, ledger.remaining):
-        with pytest.raises(InvalidInput, match="'visit' and 'visitor'; name one: unit='visit'"):
+        with pytest.raises(
+            InvalidInput, match="'visit' and 'visitor'; choose one with unit='visit'"
+        ):
             question()
     with pytest.raises(BudgetExceeded, match="for one visit added or removed"):
         ledger.spend("more", PureDP(0.5), unit="visit")
-    with pytest.raises(InvalidInput, match="what one protected unit is called"):
+    with pytest.raises(InvalidInput, match="it is the name of the protected unit"):
         ledger.spend("more", PureDP(0.5), unit=" ")
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert again.spends == ledger.spends
@@ -264,7 +266,7 @@ def test_a_replacement_is_a_removal_and_an_addition() -> None:
     wide.spend("visits", PureDP(0.5))
     wide.spend("table", PureDP(0.5), relation="replace")
     assert wide.cost() == PureDP(1.5)
-    with pytest.raises(InvalidInput, match="nothing about whether it is there"):
+    with pytest.raises(InvalidInput, match="does not hide whether it is there"):
         wide.cost(relation="add_remove")
     rho = Ledger(ZCDP(1), relation="replace")
     rho.spend("visits", ZCDP(0.25))
@@ -333,9 +335,9 @@ def test_a_whole_counts_twice_for_its_part() -> None:
 def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("visits", PureDP(0.5))
-    with pytest.raises(InvalidInput, match="promises nothing about whether it is there"):
+    with pytest.raises(InvalidInput, match="does not hide whether it is there"):
         ledger.spend("table", PureDP(0.1), relation="replace")
-    with pytest.raises(InvalidInput, match="promises nothing"):
+    with pytest.raises(InvalidInput, match="does not hide whether it is there"):
         ledger.remaining(relation="replace")
     assert ledger.cost(relation="replace") == PureDP(1)
     with pytest.raises(InvalidInput, match="relation is 'swap'"):
@@ -520,7 +522,7 @@ def test_of_streams_that_follow_each_other_the_largest_guarantee_counts() -> Non
     ledger.spend("other", PureDP("0.2"))
     ledger.spend("c", PureDP("0.5"), follows="b")
     assert ledger.cost() == PureDP("0.7")
-    with pytest.raises(BudgetExceeded, match="give at most what 'c' has"):
+    with pytest.raises(BudgetExceeded, match="give at most the guarantee of 'c'"):
         ledger.spend("d", PureDP("0.81"), follows="c")
     ledger.spend("d", PureDP("0.8"), follows="c")
     assert ledger.remaining() is None
@@ -565,8 +567,8 @@ def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
 @pytest.mark.parametrize(
     ("known", "more", "why"),
     [
-        ([], {}, "there is no entry 'a'"),
-        ([Spend("a", PureDP(1), "order")], {}, "'a' protects one order, and this one protects"),
+        ([], {}, "there is no entry named 'a'"),
+        ([Spend("a", PureDP(1), "order")], {}, "'a' protects one order, but this release protects"),
         ([Spend("a", ZCDP(1))], {}, "'a' has a guarantee of another kind"),
         ([Spend("a", PureDP(1), relation="replace")], {}, "may leave one stream and enter"),
         ([Spend("a", PureDP(1))], {"relation": "replace"}, "may leave one stream and enter"),
@@ -575,7 +577,11 @@ def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
             {},
             "'b' follows 'a' already, and both count the same units",
         ),
-        ([Spend("a", PureDP(1)), Spend("a", PureDP(1))], {}, "there is more than one entry 'a'"),
+        (
+            [Spend("a", PureDP(1)), Spend("a", PureDP(1))],
+            {},
+            "there is more than one entry named 'a'",
+        ),
     ],
 )
 def test_what_may_not_follow(known: list[Spend], more: dict[str, Any], why: str) -> None:
@@ -648,9 +654,11 @@ def test_a_refusal_names_the_party_what_is_spent_the_quota_and_the_remedy() -> N
         "differential privacy with epsilon = 0.3 is left: give at most epsilon=0.3"
     )
     assert len(ledger.spends) == 1
-    with pytest.raises(InvalidInput, match="states no party, and the limit is shared out among"):
+    with pytest.raises(InvalidInput, match="states no party, but the limit is divided among"):
         ledger.spend("returns", PureDP("0.1"))
-    with pytest.raises(InvalidInput, match=r"is of 'works', and .* give party one of them, or set"):
+    with pytest.raises(
+        InvalidInput, match=r"is of 'works', but .* give party as one of them, or set"
+    ):
         ledger.spend("returns", PureDP("0.1"), party="works")
     with pytest.raises(InvalidInput, match="party=works has no quota; 'sales' has one"):
         ledger.remaining(party="works")
@@ -686,10 +694,10 @@ def test_quotas_are_parts_of_a_limit_and_hold_what_was_spent() -> None:
     assert (ledger.quotas, shared.cost()) == ({}, PureDP("0.5"))
     assert shared.remaining(party="works") == PureDP("0.5")  # all that the limit has
     assert shared.remaining(party="sales") is None
-    with pytest.raises(BudgetExceeded, match="it has spent more already"):
+    with pytest.raises(BudgetExceeded, match="the party has spent more already"):
         ledger.with_quota("sales", PureDP("0.2"))
     for quota in (PureDP(2), ZCDP("0.1"), ApproxDP("0.1", "1e-9")):
-        with pytest.raises(InvalidInput, match="a quota of the same kind in which no number is"):
+        with pytest.raises(InvalidInput, match="a quota of the same kind, with no number"):
             ledger.with_quota("works", quota)
     for name in ("", " ", "a\nb\x00", "x" * 201, 3):
         with pytest.raises(InvalidInput, match="must be a name of 1 to 200 characters"):

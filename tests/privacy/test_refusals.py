@@ -72,7 +72,7 @@ def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
     assert re.search(r"of which .* is spent and .* is left: ", message)
     given = told(refused.value)
     if not given:
-        assert "set apart" in message  # what is left is of another kind
+        assert "reserved" in message  # what is left is of another kind
         return
     fits = guarantee_of(given)
     spent(limit, before, relation).spend("clicks", fits)

@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     ),
     "no key": (altered("key", lambda text: text[:-9]), 2, "the key is no key of counton"),
     "a state for a key": (altered("key", lambda text: "\0" * 99), 2, "the key is no key"),
-    "another budget": (
+    "another privacy budget": (
         altered("out.json.json", _described(guarantee={"guarantee": "pure", "epsilon": "2"})),
         2,
         "the key is not that of the stream, or its terms were changed",
@@ -138,11 +138,15 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         2,
         "the key is not that of the stream, or its terms were changed",
     ),
-    "a cut table": (altered("out.json", lambda text: text[:-40]), 2, "is not what counton writes"),
+    "a cut table": (
+        altered("out.json", lambda text: text[:-40]),
+        2,
+        "is not JSON that counton wrote",
+    ),
     "a cut description": (
         altered("out.json.json", lambda text: text[: len(text) // 2]),
         2,
-        "is not what counton writes",
+        "is not JSON that counton wrote",
     ),
     "rows of others": (altered("out.json", lambda _: '[{"a": 1}]'), 2, "is not what counton"),
     "no rows": (altered("out.json", lambda _: "17"), 2, "is not what counton writes"),
@@ -151,26 +155,30 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         2,
         "the table has no released values: export one after its first release",
     ),
-    "no sums": (altered("sums.csv", lambda _: ""), 2, "there is no sum of step 1 and group 'home'"),
+    "no sums": (
+        altered("sums.csv", lambda _: ""),
+        2,
+        "there is no sum for step 1 and group 'home'",
+    ),
     "sums of other steps": (
         altered("sums.csv", lambda text: text.replace("\n1,", "\n9,")),
         2,
-        "there is no sum of step 1 and group 'home': add its row",
+        "there is no sum for step 1 and group 'home': add its row",
     ),
     "sums of other groups": (
         altered("sums.csv", lambda text: text.replace("shop", "help")),
         2,
-        "there is no sum of step 1 and group 'shop'",
+        "there is no sum for step 1 and group 'shop'",
     ),
     "words for sums": (
         altered("sums.csv", lambda text: text.replace(",3\n", ",three\n")),
         2,
-        "give the columns step, group and sum",
+        "each row needs the columns step, group and sum",
     ),
     "other columns": (
         altered("sums.csv", lambda text: text.replace("sum", "total")),
         2,
-        "give the columns step, group and sum",
+        "each row needs the columns step, group and sum",
     ),
     "sums between numbers": (
         altered("sums.csv", lambda text: text.replace(",3\n", ",2.5\n")),
@@ -180,17 +188,17 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "sums of a thousand digits": (
         altered("sums.csv", lambda text: text.replace(",3\n", f",{'9' * 1000}\n")),
         2,
-        "of 1 up to 2^62 times as much",
+        "of 1, at most 2^62 times as large",
     ),
     "sums with an exponent of nine digits": (
         altered("sums.csv", lambda text: text.replace(",3\n", ",1e999999999\n")),
         2,
-        "a number is 1e999999999: it has too many digits",
+        "a number is 1e999999999, which has too many digits",
     ),
     "a law with such an exponent": (
         altered("out.json.json", _described(law={"law": "discrete Laplace", "scale": "1e9999"})),
         2,
-        "it has too many digits",
+        "which has too many digits",
     ),
     "a strategy that would take for ever": (
         altered(
@@ -213,34 +221,34 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a step of another stream": (
         altered("out.json", lambda text: re.sub('"step": ?1', '"step": 1000000000', text, count=1)),
         2,
-        "has step 1000000000: give steps 1 to 5",
+        "has step 1000000000, but the stream has the steps 1 to 5",
     ),
     "a step of a thousand digits": (
         altered(
             "out.json", lambda text: re.sub('"step": ?1', f'"step": {"1" * 1000}', text, count=1)
         ),
         2,
-        "has step 1111111111111111111111111111111111111111...: give steps 1 to 5",
+        "has step 1111111111111111111111111111111111111111..., but the stream has the steps 1 to 5",
     ),
     "a step before the first": (
         altered("out.json", lambda text: re.sub('"step": ?1', '"step": 0', text, count=1)),
         2,
-        "has step 0: give steps 1 to 5",
+        "has step 0, but the stream has the steps 1 to 5",
     ),
     "lists within lists": (
         altered("out.json.json", lambda _: "[" * 100_000),
         2,
-        "is not what counton writes",
+        "is not JSON that counton wrote",
     ),
     "a field that never ends": (
         altered("sums.csv", lambda text: f'{text}"{"9" * 200_000}'),
         2,
-        "the sums are no CSV",
+        "the sums are not valid CSV",
     ),
     "bytes": (
         lambda folder: (folder / "out.json").write_bytes(b"\xff\xfe\x00"),  # type: ignore[dict-item]
         2,
-        "is not what counton writes",
+        "is not JSON that counton wrote",
     ),
     "no file": (lambda folder: (folder / "out.json").unlink(), 2, "No such file"),
     "no description": (lambda folder: (folder / "out.json.json").unlink(), 2, "No such file"),
@@ -292,5 +300,7 @@ def test_a_key_of_several_states_needs_its_salt(
 
 
 def test_a_strategy_of_another_package_needs_its_matrices() -> None:
-    with pytest.raises(reference.Unreadable, match="the strategy Ternary is of another package"):
+    with pytest.raises(
+        reference.Unreadable, match="the strategy Ternary belongs to another package"
+    ):
         reference.strategy_of({"strategy": "Ternary"})

@@ -95,12 +95,18 @@ def test_growth_is_no_change_where_it_is_expected() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: Chart(0.2), "give 1e-05 to 0.05"),
+        (lambda: Chart(0.2), "give a number from 1e-05 to 0.05"),
         (lambda: Chart(0.01, 0), "give 1 to 366 windows"),
-        (lambda: Chart(0.01, shift=9), "give 0.1 to 5 deviations"),
-        (lambda: mean_delay(0, np.ones(50), 1.0, Chart(0.01), after=20), "give one above 0"),
-        (lambda: mean_delay(1, np.ones(50), 1.0, Chart(0.01), after=9), "15 windows, and 9 prec"),
-        (lambda: find_changes(np.ones(10), np.ones(10), Chart(0.01)), "from 15 windows, and 10"),
+        (lambda: Chart(0.01, shift=9), "in standard deviations: give 0.1 to 5"),
+        (lambda: mean_delay(0, np.ones(50), 1.0, Chart(0.01), after=20), "give a number above 0"),
+        (
+            lambda: mean_delay(1, np.ones(50), 1.0, Chart(0.01), after=9),
+            "need 15 windows .* only 9 come",
+        ),
+        (
+            lambda: find_changes(np.ones(10), np.ones(10), Chart(0.01)),
+            "need 15 windows .* only 10 are",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(wrong: object, said: str) -> None:

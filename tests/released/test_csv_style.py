@@ -53,11 +53,11 @@ def test_metadata_says_the_signs(state: Path) -> None:
 @pytest.mark.parametrize(
     ("out", "signs", "said"),
     [
-        ("t.csv", {"decimal": ","}, "needs another separator: give separator"),
-        ("t.csv", {"separator": ":"}, "use one of , ; | or tab"),
-        ("t.csv", {"separator": ";", "decimal": "x"}, "use . or ,"),
-        ("t.parquet", {"separator": ";"}, "is for CSV files alone"),
-        (None, {"separator": ";"}, "is for CSV files alone"),
+        ("t.csv", {"decimal": ","}, "are the same character: give another separator, separator"),
+        ("t.csv", {"separator": ":"}, "columns may be separated by , ; | or tab"),
+        ("t.csv", {"separator": ";", "decimal": "x"}, "give . or ,"),
+        ("t.parquet", {"separator": ";"}, "is for CSV files only"),
+        (None, {"separator": ";"}, "is for CSV files only"),
     ],
 )
 def test_signs_that_do_not_fit_are_refused(

@@ -31,7 +31,7 @@ def test_what_polars_cut_is_read_by_the_uncut_table(name: str, tmp_path: Path) -
     rows.write_parquet(cut, metadata={"counton": facts})
     own = read(cut)
     rows.write_parquet(cut)
-    with pytest.raises(InvalidInput, match="name that with like; or export it again"):
+    with pytest.raises(InvalidInput, match="give that table with like; or export it again"):
         read(cut)
     found = read(cut, like=out)
     assert found.table().equals(own.table())
@@ -50,11 +50,11 @@ def test_what_duckdb_cut_is_read_by_the_uncut_table(tmp_path: Path) -> None:
 
 
 CHANGED: dict[str, tuple[pl.Expr, str]] = {
-    "no step of it": (pl.col("step") + 30, "a row of step 40, and the stream ends with step 30"),
+    "no step of it": (pl.col("step") + 30, "a row of step 40, but the stream ends with step 30"),
     "no group of it": (pl.lit("x").alias("group"), "has a group 'x', which its description"),
-    "off the grid": (pl.col("estimate") + 0.25, "an estimate that is no multiple of 0.5"),
-    "another step's noise": (pl.col("std").reverse(), "its step .* has the std .*, and what '"),
-    "other noise": (pl.col("std") * 2, "its step 1 has the std .*, and what '.*t.parquet' desc"),
+    "off the grid": (pl.col("estimate") + 0.25, "an estimate that is not a multiple of 0.5"),
+    "another step's noise": (pl.col("std").reverse(), "its step .* has the std .*, but what '"),
+    "other noise": (pl.col("std") * 2, "its step 1 has the std .*, but what '.*t.parquet' desc"),
 }
 
 
@@ -73,7 +73,7 @@ def test_readings_that_are_not_of_the_description_are_refused(tmp_path: Path) ->
     released(made("average by group", tmp_path, out=out))
     rows = pl.read_parquet(out)
     rows.with_columns(pl.col("estimate") + 0.01).write_parquet(cut)
-    with pytest.raises(InvalidInput, match=r"has the estimate .*: name the table from"):
+    with pytest.raises(InvalidInput, match=r"has the estimate .*: give the table from"):
         read(cut, like=out)
     pl.concat([rows, rows.head(1).with_columns(group=pl.lit("x"))]).write_parquet(cut)
     with pytest.raises(InvalidInput, match=r"has a row .*x.* does not have"):

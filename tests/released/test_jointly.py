@@ -139,7 +139,7 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     missed = float(hidden.all(axis=0).mean())
     assert missed <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
     assert missed > 0.02  # wrong: a bound so low, or so high, that it says nothing
-    with pytest.raises(InvalidInput, match="shows all of its declared groups"):
+    with pytest.raises(InvalidInput, match="shows all groups that were listed"):
         run_of("sum", tmp_path, value="paid", lower=0, upper=9, resolution=1).most_of_hidden()
 
 

@@ -187,18 +187,21 @@ def test_a_file_replaces_some_words(state: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("language = ", "is no TOML"),
-        ('decimal = ","', "lacks the tag of its language"),
-        ('language = "de"\nmonth = []', "'month', which no language has: did you mean months?"),
-        ('language = "de"\nmonths = ["Januar"]', "no list of 12 names"),
-        ('language = "de"\ndecimal = ";"', "decimal ';'"),
+        ("language = ", "is not valid TOML"),
+        ('decimal = ","', "does not say its language"),
+        (
+            'language = "de"\nmonth = []',
+            "'month', which no file of a language has: did you mean months?",
+        ),
+        ('language = "de"\nmonths = ["Januar"]', "give a list of all 12 names"),
+        ('language = "de"\ndecimal = ";"', "decimal = ';'"),
         ('language = "de"\ndecimal = "."', "for both decimal and thousands"),
-        ('language = "de"\nwords = 3', "begin it with a line [words]"),
-        ('language = "de"\n[words]\n"step {numbers}" = "x"', "no text here: did you mean"),
-        ('language = "de"\n[words]\n"step {number}" = "Schritt"', "the same places in braces"),
-        ('language = "de"\n[words]\n"step {number}" = "{number.real}"', "the same places"),
-        ('language = "de"\n[words]\n"step {number}" = "{number!r}"', "the same places in braces"),
-        ('language = "de"\n[words]\n"step {number}" = "{number"', "the same places in braces"),
+        ('language = "de"\nwords = 3', "begins with the line [words]"),
+        ('language = "de"\n[words]\n"step {numbers}" = "x"', "writes no such text: did you mean"),
+        ('language = "de"\n[words]\n"step {number}" = "Schritt"', "each name in braces"),
+        ('language = "de"\n[words]\n"step {number}" = "{number.real}"', "each name in braces"),
+        ('language = "de"\n[words]\n"step {number}" = "{number!r}"', "each name in braces"),
+        ('language = "de"\n[words]\n"step {number}" = "{number"', "each name in braces"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused(text: str, why: str, tmp_path: Path) -> None:

@@ -134,8 +134,8 @@ def test_what_has_no_such_metadata_is_said(written: Path, tmp_path: Path) -> Non
     state = tmp_path / "s.db"
     for out, metadata, words in (
         ("t.csv", "csvw,rdf", "metadata is 'rdf'; use one of csvw, dcat, sdmx"),
-        ("t.parquet", "csvw", "goes beside a CSV file"),
-        (None, "dcat", "goes beside a CSV file"),
+        ("t.parquet", "csvw", "is written beside a CSV file"),
+        (None, "dcat", "is written beside a CSV file"),
     ):
         with pytest.raises(InvalidInput, match=words):
             export(state, None if out is None else tmp_path / out, metadata=metadata)
@@ -143,6 +143,8 @@ def test_what_has_no_such_metadata_is_said(written: Path, tmp_path: Path) -> Non
         "contingency", ROWS, state=state, name="once", columns="page", guarantee=PureDP(1),
         domain={"page": ["home", "shop"]},
     )  # fmt: skip
-    with pytest.raises(InvalidInput, match="is of counts and sums over time, and 'once' is none"):
+    with pytest.raises(
+        InvalidInput, match="is only for counts and sums over time, and 'once' is another statistic"
+    ):
         export(state, tmp_path / "once.csv", name="once", metadata="sdmx")
     export(state, tmp_path / "once.csv", name="once", metadata=["csvw", "dcat"])

@@ -138,7 +138,7 @@ def test_changed_delays_are_said() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (np.ones((20, 8)), "it needs 22 where rows may be 7 windows late"),
+        (np.ones((20, 8)), "it needs 22, because rows may be 7 windows late"),
         (np.ones((30, 8)), "needs all versions of each window"),
     ],
 )

@@ -132,8 +132,8 @@ def test_the_names_of_groups_lie_over_no_point(by: str, groups: int) -> None:
 def test_what_has_no_pattern_says_so(tmp_path: Path) -> None:
     found = released(tmp_path, "2h", hours=60)
     for by, said in (
-        ("hour", "lie within an hour, and the window of 2h from"),
-        ("day", "use hour or"),
+        ("hour", "lie within an hour, but the window of 2h from"),
+        ("day", "give hour or"),
     ):
         with pytest.raises(InvalidInput, match=said):
             found.pattern(by)

@@ -129,9 +129,9 @@ def test_a_file_says_the_same_and_of_a_cut_file_what_is_left(tmp_path: Path) -> 
         (
             "substrings",
             {"letter": "page", "alphabet": "ab", "longest": 2},
-            "computes cells when",
+            "computes numbers only when",
         ),
-        ("count", {"by": "page", "unknown": "discover"}, "groups that nobody declared"),
+        ("count", {"by": "page", "unknown": "discover"}, "groups that were found in the data"),
     ],
 )
 def test_periods_that_do_not_follow_are_refused_before_anything_is_released(

@@ -110,14 +110,18 @@ def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> No
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
     assert found.numbers.carried is not None
     assert found.table().equals(own.table())
-    with pytest.raises(StateError, match=r"has 'events', 'next': say which with name"):
+    with pytest.raises(StateError, match=r"has 'events', 'next': choose with name"):
         counton.read(public)
-    with pytest.raises(StateError, match=r"has no stream 'it' published; it has 'events', 'next'"):
+    with pytest.raises(
+        StateError, match=r"stream 'it' is not published in .*, which has 'events', 'next'"
+    ):
         counton.read(public, name="it")
-    with pytest.raises(InvalidInput, match=r"is of stream 'next': correct name"):
+    with pytest.raises(InvalidInput, match=r"belongs to stream 'next': correct name"):
         counton.read(tmp_path / "t.parquet", name="events")
     export(state, tmp_path / "first.parquet", name="events")
-    with pytest.raises(InvalidInput, match=r"are not of one stream: their terms differ"):
+    with pytest.raises(
+        InvalidInput, match=r"belong to different streams, because their terms differ"
+    ):
         counton.read([tmp_path / "t.parquet", tmp_path / "first.parquet"])
     several = counton.read([str(public), str(tmp_path / "t.parquet")], name="next")
     assert several.table().equals(own.table())
@@ -130,12 +134,14 @@ def test_a_database_without_descriptions_is_refused_and_published_again(tmp_path
         state, public = counted(kind, folder), folder / "public.db"
         publish(state, public)
         old = changed(public, "DELETE FROM counton_published_descriptions")
-        with pytest.raises(StateError, match=r"has no description of stream .* publish again"):
+        with pytest.raises(
+            StateError, match=r"has no description of stream .* publish the stream again"
+        ):
             counton.read(old)
         assert publish(state, old).after == 6  # nothing is new but what is public of it
         assert counton.read(old).table().equals(counton.read(public).table())
         assert publish(state, old, remove=True).after == 0
-        with pytest.raises(StateError, match="has no stream published"):
+        with pytest.raises(StateError, match="has no published stream"):
             counton.read(old)
 
 
@@ -151,10 +157,10 @@ def test_rows_that_are_gone_are_said(tmp_path: Path) -> None:
     assert len(found.table()) == 16
     own: Any = counton.read(public)
     assert found.difference("home", "far") == own.difference("home", "far")
-    with pytest.raises(InvalidInput, match=r"step 3 of 'shop' is not among the rows"):
+    with pytest.raises(InvalidInput, match=r"step 3 of 'shop' is not in the file"):
         found.difference("home", "shop", steps="4:5")
     wrong = changed(public, "UPDATE counton_published_values SET estimate = 'many'")
-    with pytest.raises(StateError, match="does not hold what was published"):
+    with pytest.raises(StateError, match="has been changed since it was published"):
         counton.read(wrong)
     wrong = changed(public, "UPDATE counton_published_descriptions SET description = 'x'")
     with pytest.raises(StateError, match="has no description of stream 'events'"):
@@ -184,7 +190,7 @@ def test_cells_that_are_too_many_are_left_out_as_in_a_file(
     for module in ("released.release_facts", "released.release_files"):
         monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
     publish(counted("average", tmp_path, "2024-03-09"), public)
-    with pytest.raises(InvalidInput, match="has only readings of 'statistic'"):
+    with pytest.raises(InvalidInput, match="shows only results of 'statistic'"):
         counton.read(public)
 
 
@@ -198,7 +204,9 @@ def test_a_state_is_no_published_database(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StateError, match="nothing is published there: publish a stream"):
         counton.read(other)
-    with pytest.raises(StateError, match="is no file: give a database that counton publish wrote"):
+    with pytest.raises(
+        StateError, match="is not a file: give a database that counton publish wrote"
+    ):
         counton.read(f"sqlite:///{tmp_path}/none.db")
     assert not (tmp_path / "none.db").exists()
 
@@ -240,7 +248,7 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
             .table()
             .equals(counton.read(out, level=0.5).table())
         )
-    with pytest.raises(StateError, match="has 'average', 'count', 'sum': say which"):
+    with pytest.raises(StateError, match="has 'average', 'count', 'sum': choose"):
         counton.read(postgres)
     role = f"reader_{schema}"
     theirs = postgres.replace("//counton@", f"//{role}@")

@@ -49,8 +49,8 @@ def test_a_day_of_changed_clocks_has_23_hours() -> None:
         ("2024-03-04:2024-03-02", "no released window"),
         ("2024-03-32:2024-03-33", "as in 2024-03-18:2024-03-24"),
         ("31", "not within the released steps 1:30"),
-        ("-7", "names no steps"),
-        (1.5, "names no steps"),
+        ("-7", "cannot be read as steps"),
+        (1.5, "cannot be read as steps"),
         ("29:31", "not within the released steps 1:30"),
     ],
 )
@@ -60,7 +60,7 @@ def test_what_names_no_step_is_refused(asked: Any, words: str) -> None:
 
 
 def test_days_where_steps_have_no_times_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="names no steps"):
+    with pytest.raises(InvalidInput, match="cannot be read as steps"):
         steps_between("2024-03-01:2024-03-02", 30, EachRow())
 
 
@@ -77,7 +77,7 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
     assert found.share("a", steps="2024-03-01") == found.share("a", steps="1:1")
     assert found.shares_of_groups(steps="2024-03-02").equals(found.shares_of_groups(steps="2:2"))
     wrong: Any = 2.5
-    with pytest.raises(InvalidInput, match=r"steps=2\.5 names no steps"):
+    with pytest.raises(InvalidInput, match=r"steps=2\.5 cannot be read as steps"):
         found.difference("a", "b", steps=wrong)
     assert found.share("a", steps="1") == found.share("a", steps="1:1")
     table = export(state, steps="2024-03-02:2024-03-03").table()

@@ -88,7 +88,9 @@ def test_files_of_a_page_are_read_back(tmp_path: Path) -> None:
     for link in found.all("a"):
         held = base64.b64decode(link["href"].partition("base64,")[2])
         (tmp_path / link["download"]).write_bytes(held)
-    with pytest.raises(InvalidInput, match=r"'.*page.html' is no table that can be read back"):
+    with pytest.raises(
+        InvalidInput, match=r"'.*page.html' is not a kind of table that can be read back"
+    ):
         read(tmp_path / "page.html")
     there, stated = read(tmp_path / "events.csv"), export(tmp_path / "loans.db")
     assert there.table().equals(stated.table())

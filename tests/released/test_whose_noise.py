@@ -86,7 +86,9 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         assert beside.std == pytest.approx(math.hypot(*alone)), door
         with pytest.raises(InvalidInput, match="its noise may be the same"):
             one.difference("home", "home", beside=runs[0])
-    with pytest.raises(InvalidInput, match="are not of one stream: their terms differ"):
+    with pytest.raises(
+        InvalidInput, match="belong to different streams, because their terms differ"
+    ):
         counton.read([state.with_suffix(".parquet") for state in states])
 
 
@@ -130,7 +132,7 @@ def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: obj
     facts["description"]["terms"]["noise_id"] = changed
     beside.write_text(json.dumps(facts))
     with pytest.raises(
-        StateError, match=r"one\.csv.* cannot be read: .*noise_id is not 32 hexadecimal"
+        StateError, match=r"one\.csv.* cannot be read: .*noise_id must be 32 hexadecimal"
     ):
         counton.read(file)
 

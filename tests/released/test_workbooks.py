@@ -148,7 +148,7 @@ def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None
     from counton.run.written_files import check_output
 
     check_output(tmp_path / "t.xlsx")
-    with pytest.raises(InvalidInput, match=r"does not end in .*\.xlsx, \.html; rename it"):
+    with pytest.raises(InvalidInput, match=r"must end in one of .*\.xlsx, \.html; rename it"):
         check_output(tmp_path / "t.xls")
     (tmp_path / "t.xlsx.json").write_text("{}")
     with pytest.raises(InvalidInput, match="which the run reads or keeps"):
@@ -158,7 +158,7 @@ def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None
 def test_what_is_no_workbook_of_ours_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "t.xlsx"
     file.write_bytes(b"no archive")
-    with pytest.raises(InvalidInput, match="it is no workbook of counton"):
+    with pytest.raises(InvalidInput, match="it is not a workbook that counton wrote"):
         read(file)
     workbooks.write_workbook(pl.DataFrame({"step": [1]}), str(file))
     with pytest.raises(InvalidInput, match="no description of its stream in its hidden sheet"):

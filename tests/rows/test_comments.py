@@ -86,6 +86,6 @@ def test_many_lines_are_told_alike_wherever_they_stand(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "a", '"', ",", "#####", "# "])
 def test_what_a_row_could_begin_with_is_refused(tmp_path: Path, wrong: str) -> None:
     file = write(tmp_path / "e.csv")
-    with pytest.raises(InvalidInput, match=r"comment is .*; give 1 to 4 signs"):
+    with pytest.raises(InvalidInput, match=r"comment is .*; give the 1 to 4 characters"):
         run(Job("count", file, tmp_path / "s.db", comment=wrong, **OPTIONS))
     assert not (tmp_path / "s.db").exists()

@@ -97,9 +97,11 @@ def test_a_point_is_no_decimal_comma_and_thousands_are_no_numbers(tmp_path: Path
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "e.csv", ";")
-    with pytest.raises(InvalidInput, match=r"what stands between them, separator=';'"):
+    with pytest.raises(InvalidInput, match=r"which character separates columns, separator=';'"):
         open_source(file).parts[0].scan(["time"])
-    with pytest.raises(InvalidInput, match=r"separator is 'x'; use one of , ; \| or tab"):
+    with pytest.raises(
+        InvalidInput, match=r"separator is 'x'; columns may be separated by , ; \| or tab"
+    ):
         run(Job("sum", file, tmp_path / "s.db", separator="x", **OPTIONS))
     with pytest.raises(InvalidInput, match=r"decimal is '·'; use \. or ,"):
         run(Job("sum", file, tmp_path / "s.db", separator=";", decimal="·", **OPTIONS))
@@ -120,5 +122,5 @@ def test_a_decimal_comma_is_named_where_a_number_is_refused(tmp_path: Path) -> N
     job = Job(
         "sum", file, tmp_path / "s.db", separator=";", epsilon=1, until="newest", **told, **bounds
     )
-    with pytest.raises(InvalidInput, match=r"comma is a decimal one, say so \(decimal=,\)"):
+    with pytest.raises(InvalidInput, match=r"comma is the decimal sign, give decimal=,"):
         run(job)

@@ -82,14 +82,20 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
     source = open_source(path if of == "file" else frame)
     of_name: dict[str, Any] = {name: name}
     columns = Columns("at", **of_name)
-    with pytest.raises(InvalidInput, match=rf"column '{name}' of .* holds .*cast it to whole"):
+    with pytest.raises(
+        InvalidInput, match=rf"column '{name}' of .* holds .*convert the column to whole"
+    ):
         mark_rows(source, RowReading(columns, WINDOWS))
-    with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
+    with pytest.raises(
+        InvalidInput, match=f"column '{name}' of .* holds .*convert the column to whole"
+    ):
         ordered_rows(
             source,
             RowReading(Columns("", several=(name,)), Once(), kept=[KeptPart(name, "text")]),
         )
-    with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
+    with pytest.raises(
+        InvalidInput, match=f"column '{name}' of .* holds .*convert the column to whole"
+    ):
         activity(path, name)
 
 
@@ -104,5 +110,7 @@ def test_one_name_has_one_text_in_all_types(dtype: Any, tmp_path: Path) -> None:
 
 def test_floats_are_no_nanoseconds() -> None:
     frame = pl.DataFrame({"at": [1.7e18, None]})
-    with pytest.raises(InvalidInput, match="'at' holds Float64, which cannot tell nanoseconds"):
+    with pytest.raises(
+        InvalidInput, match="'at' holds Float64, which is too coarse for nanoseconds"
+    ):
         mark_rows(open_source(frame), RowReading(Columns("at"), WINDOWS, time_format="epoch_ns"))

@@ -83,7 +83,9 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
     assert found == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]  # windows of before are closed
     assert totals(named) == (groups, found)  # typed again
     assert totals(spare.having(until=named.times.until, domain=["a", "b", "x"])) == (groups, found)
-    with pytest.raises(InvalidInput, match="names 2 new groups, and stream 'events' has 1 spare"):
+    with pytest.raises(
+        InvalidInput, match="adds 2 groups, but stream 'events' has room for 1 more"
+    ):
         run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
     details = state_summary(request_.keeping.state)["streams"][0]["details"]
     assert (details["named"], details["record"]["spare"]) == ([["x", 3]], 2)  # as created
@@ -178,7 +180,7 @@ def test_rows_ahead_of_their_time_stay_where_they_were_read_and_known(
 def test_a_group_for_which_no_window_is_left_is_not_named(request_: Job) -> None:
     last = request_.having(other="rest", spare=1, steps=3, until="2013-01-01T02:00")
     run(last).close()
-    with pytest.raises(InvalidInput, match="from step 4 on, and stream 'events' ends with step 3"):
+    with pytest.raises(InvalidInput, match="from step 4 on, but stream 'events' ends with step 3"):
         run(later(request_, 3, also="x"))
 
 
@@ -197,9 +199,12 @@ def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
     with pytest.raises(StateError, match="time is when, but stream 'events' was created with at"):
         run(known.having(time="when"))
     for wrong, words in (
-        ("time", "is not understood at 'time'; write OLD=NEW"),
-        ("=at", "is not understood"),
-        ("hour=when", "names the column 'hour', which the stream does not use; it uses 'at', 'pa"),
+        ("time", "cannot be read at 'time'; write OLD=NEW"),
+        ("=at", "cannot be read"),
+        (
+            "hour=when",
+            "renames the column 'hour', which the stream does not use; it uses 'at', 'pa",
+        ),
     ):
         with pytest.raises(InvalidInput, match=words):
             run(renamed.having(rename=wrong))
@@ -210,10 +215,13 @@ def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"other": "rest", "by": None, "domain": None}, "other=rest needs domain, the groups"),
+        (
+            {"other": "rest", "by": None, "domain": None},
+            "other=rest needs domain, the list of groups",
+        ),
         ({"spare": 2, "by": None, "domain": None}, "spare=2 needs domain"),
-        ({"spare": -1}, "spare=-1 must lie between 0 and 1,000,000"),
-        ({"other": "a"}, "other is .a.; it must be a name that no declared group has"),
+        ({"spare": -1}, "spare=-1 must be from 0 to 1,000,000"),
+        ({"other": "a"}, "other is .a., which is also a group"),
         ({"also": "x"}, "also=x changes a stream that exists, and stream 'events' does not"),
         ({"rename": "time=at"}, "changes a stream that exists"),
     ],

@@ -181,7 +181,9 @@ def test_statistics_that_do_not_add_up_are_refused(
         what, frame(OTHERS[0], 1), tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
         steps=9, revise="2d", rho=1, append=True, also_totals=0.1, **options,
     )  # fmt: skip
-    with pytest.raises(InvalidInput, match="adds windows up, which counts and sums do"):
+    with pytest.raises(
+        InvalidInput, match="adds up windows, which is possible for counts and sums"
+    ):
         run(job)
 
 
@@ -275,7 +277,7 @@ def test_readers_are_told(tmp_path: Path) -> None:
     assert "with a part 1/10 (strategy" in methods
     with pytest.raises(InvalidInput, match="divides its guarantee between windows and totals"):
         dp_event(found.numbers.design)
-    with pytest.raises(InvalidInput, match="alarms learn the level from 21 windows"):
+    with pytest.raises(InvalidInput, match="alarms need 21 windows"):
         watch(found)
     export(tmp_path / "s.db", tmp_path / "known.png")
 

@@ -228,7 +228,9 @@ def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
     first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
     run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
-    with pytest.raises(InvalidInput, match="levels=user,page are not those of the tree, page, us"):
+    with pytest.raises(
+        InvalidInput, match="levels=user,page differ from the levels of the tree, page, us"
+    ):
         run(first.having(levels="user,page"))
 
 

@@ -80,7 +80,7 @@ def test_no_row_stops_a_release(without: dict[str, Any], ending: str, tmp_path: 
     with quarantine.open(newline="") as stream:
         said = list(csv.reader(stream))
     assert [int(row[1]) for row in said[1:]] == [2, 3, 4, 8, 9]
-    assert "a local time that the clocks skip or pass twice" in said[2][2]
+    assert "a local time that a clock change skips or repeats" in said[2][2]
     assert quarantine.stat().st_mode & 0o77 == 0
 
 
@@ -103,7 +103,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("drop", 1, "skip"), "bad_rows is 'drop'; use refuse, or quarantine:FILE"),
+        (("drop", 1, "skip"), "bad_rows is 'drop'; give refuse, or quarantine:FILE"),
         (("quarantine:", 1, "skip"), "bad_rows is 'quarantine:'"),
         (("refuse", -1, "skip"), "bad_rows_most=-1 is below 0"),
         (("refuse", 1, "drop"), "missing is 'drop'; use one of refuse, skip"),
@@ -207,7 +207,7 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
 def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{tmp_path / place}")
     before = Path(str(job.events)).read_bytes()
-    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|does not end in"):
+    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
         run(job)
     assert Path(str(job.events)).read_bytes() == before
     assert not (tmp_path / "s.db").exists()

@@ -201,13 +201,13 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "guarantee and epsilon=1 both state the guarantee"),
+        ({"epsilon": 1}, "guarantee and epsilon=1 both state the privacy loss"),
         ({"guarantee": 1}, "guarantee is 1; give PureDP"),
-        ({"evry": "1h"}, "release takes no argument 'evry': did you mean every?"),
-        ({"what": "sum"}, "release takes no argument 'what'"),
+        ({"evry": "1h"}, "release has no argument 'evry': did you mean every?"),
+        ({"what": "sum"}, "release has no argument 'what'"),
         ({"steps": "6"}, "give a whole number"),
         ({"events": 3}, "neither the path of a file nor a data frame"),
-        ({"value": "paid"}, "belongs to sum"),
+        ({"value": "paid"}, "is an option of sum"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_changes_nothing(

@@ -107,7 +107,7 @@ def test_noise_without_a_variance_is_refused() -> None:
     found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
     assert Fraction(found.margin) > 0
     with pytest.raises(
-        InvalidInput, match=r"has the scale 0\.00143; it must be above .*: give less epsilon"
+        InvalidInput, match=r"has the scale 0\.00143; it must be above .*: give a smaller epsilon"
     ):
         Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
 
@@ -579,5 +579,5 @@ def test_from_python(tmp_path: Path) -> None:
     assert "delta = 1e-6" in done.describe()
     assert set(done.table()["group"]) == {"home", "shop"}
     assert "hush" not in done._repr_html_()
-    with pytest.raises(InvalidInput, match="groups that nobody declared"):
+    with pytest.raises(InvalidInput, match="groups that were found in the data"):
         done.sums("1d")

@@ -75,7 +75,9 @@ def test_several_files_are_of_new_events_or_are_refused(what: str, tmp_path: Pat
     folder.mkdir()
     (folder / "a.csv").write_bytes(csv_of(ROWS))
     (folder / "b.csv").write_bytes(csv_of(ROWS[1:]))
-    with pytest.raises(InvalidInput, match="events are 2 files, and a file of all events is one"):
+    with pytest.raises(
+        InvalidInput, match="events are 2 files, but a file of all events must be a single one"
+    ):
         run(asked(folder, tmp_path, what))
     assert not (tmp_path / "s.db").exists()
     (folder / "b.csv").write_bytes(csv_of(LATER))

@@ -82,7 +82,7 @@ def streams(
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[list[Row]], bool]] = {
     "events": (HOURS, NEXT_HOURS, EVENTS, True),
-    "new events alone": (
+    "only new events": (
         {**HOURS, "append": True},
         {**NEXT_HOURS, "append": True, "yes": True},
         [[row("02:30")], [row("03:30")], [row("02:59", files=(1,))]],
@@ -202,7 +202,7 @@ def test_times_are_read_as_they_were_when_it_began(tmp_path: Path) -> None:
     assert streams(tmp_path, [], HOURS, {"until": f"{DAY}05:00"})[1]
     again = Job("count", tmp_path / "events.csv", tmp_path / "state.db", name="next")
     again = again.having(until=f"{DAY}06:00")
-    with pytest.raises(InvalidInput, match="reads times differently than the first run"):
+    with pytest.raises(InvalidInput, match="changes how times are read"):
         run(again.having(clock_change="latest"))
     run(again).close()
 
@@ -234,7 +234,9 @@ def test_a_program_follows_what_is_over_alone(tmp_path: Path) -> None:
         with pytest.raises(BudgetExceeded):
             Stream.create(state, "b", Binary(2), loss)
         stream.release(1)
-    with pytest.raises(BudgetExceeded, match="give at most what 'a' has, which costs nothing more"):
+    with pytest.raises(
+        BudgetExceeded, match="give at most the guarantee of 'a', which costs nothing more"
+    ):
         Stream.create(state, "b", Binary(2), PureDP("1.1"), follows="a")
     Stream.create(state, "b", Binary(2), PureDP("0.7"), follows="a").close()
     with pytest.raises(InvalidInput, match="'b' follows 'a' already, and both count the same"):

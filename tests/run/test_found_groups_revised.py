@@ -297,9 +297,13 @@ def test_revisions_of_a_group_begin_with_its_first_night(tmp_path: Path) -> None
         found.revision("2024-03-02", group="shop")
     since = found.revision("2024-03-02", None, "2024-03-03", group="shop")
     assert abs(since.value) < 8
-    with pytest.raises(InvalidInput, match="is none of the groups; choose from home, shop"):
+    with pytest.raises(
+        InvalidInput, match="is not a group of this release; choose from home, shop"
+    ):
         found.revision("2024-03-02", group="hush1")
-    with pytest.raises(InvalidInput, match="groups that nobody declared are shown from some"):
+    with pytest.raises(
+        InvalidInput, match="groups that were found in the data are shown only from some"
+    ):
         found.total("home")
 
 
@@ -385,9 +389,13 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
             "corrections=1 does not go with unknown",
         ),
         ("count", {"also_totals": 0.1}, "delta=1e-6 does not go with"),
-        ("count", {"every": "1h", "steps": 10**7}, "each with 49 versions of a window, is beyond"),
+        (
+            "count",
+            {"every": "1h", "steps": 10**7},
+            "each with 49 versions of a window, is too large",
+        ),
         ("top-k", {}, "revise=2d does not go with a top-k of groups that nobody declared"),
-        ("sum", {"value": "value", "lower": 0, "upper": 5, "resolution": 1}, "declare the groups"),
+        ("sum", {"value": "value", "lower": 0, "upper": 5, "resolution": 1}, "list the groups"),
     ],
     ids=str,
 )

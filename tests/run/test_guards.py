@@ -54,7 +54,7 @@ class TestDelta:
 
 
 @pytest.mark.parametrize(
-    ("most", "words"), [(10**9, "is too large: the noise grows"), (0, "count nothing")]
+    ("most", "words"), [(10**9, "is too large, because the noise grows"), (0, "count nothing")]
 )
 def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
@@ -63,7 +63,7 @@ def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) 
 
 
 def test_one_column_is_not_both_the_user_and_the_id(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="name one column, so only one row of each user"):
+    with pytest.raises(InvalidInput, match="name the same column, so only one row of each user"):
         run(visits(tmp_path, user="cookie", id="cookie", most=2))
     assert not (tmp_path / "visits.db").exists()
     run(visits(tmp_path, user="cookie", id="order", most=2)).close()

@@ -80,9 +80,9 @@ def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[
     ("until", "error", "words"),
     [
         ("2999-01-01", InvalidInput, "lies in the future"),
-        ("2025-06-01", HorizonExceeded, "beyond the end of step 400"),
+        ("2025-06-01", HorizonExceeded, "after the end of the stream's last step, 400"),
         ("2024-02-28", InvalidInput, "is not after 2024-03-01"),
-        ("2024-03-01", InvalidInput, "so no window can have ended"),
+        ("2024-03-01", InvalidInput, "so no window has ended by then"),
     ],
 )
 def test_times_that_no_window_ends_by(
@@ -131,7 +131,9 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
     assert JOBS["count"](folder, **asked) == 2
     (folder / "some.csv").write_text("page,node\na,x\nb,y\n")
     asked |= {"by": "page", "domain": folder / "some.csv", "name": "other"}
-    with pytest.raises(InvalidInput, match=r"the events' column 'node', so it looks like events"):
+    with pytest.raises(
+        InvalidInput, match=r"'node', a column of the events, so it seems to hold events"
+    ):
         JOBS["count"](folder, **asked)
 
 
@@ -150,8 +152,8 @@ def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
     for steps, words in (
-        (2, "so these are data of the past"),
-        (9999, "until=newest for data of"),
+        (2, "so the data are of the past"),
+        (9999, "until=newest"),
     ):
         with pytest.raises(InvalidInput, match=words):
             job(folder, **{**NEW, "steps": steps})
@@ -251,10 +253,12 @@ def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Pa
     """They stopped in the middle, with the stream made and its privacy spent."""
     events, state = folder / "visits.csv", folder / "s.db"
     asked = {**NEW, "time": "time", "until": "2024-03-03"}
-    with pytest.raises(InvalidInput, match="spare=2 reserves cells for counts and sums"):
+    with pytest.raises(InvalidInput, match="spare=2 reserves room for groups of counts and sums"):
         run(Job("top-k", events, state, by="page", domain="a,b", spare=2, **asked))
     grouped = Grouped(Average(0, 10, 1), ["a", "b"])
-    with pytest.raises(InvalidInput, match="holds groups, which a job reads from a column"):
+    with pytest.raises(
+        InvalidInput, match="keeps groups inside it, and a job reads groups from a column instead"
+    ):
         run(Job(grouped, events, state, value="page", **asked))
     assert not state.exists()
 
@@ -275,5 +279,5 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
         assert outcome.definition.unit == "user"
-    with pytest.raises(InvalidInput, match="'user' is one user in the release 'statistic'"):
+    with pytest.raises(InvalidInput, match="'user' means one user in the release 'statistic'"):
         run(Job("count", events, state, name="rows", unit="user", **asked))

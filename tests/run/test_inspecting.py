@@ -266,18 +266,18 @@ ROWS = pl.DataFrame({"who": ["a", "a", "b"], "paid": [1, 2, 3], "at": ["2024-03-
     ("asked", "words"),
     [
         ({"share": 1.0}, r"share=1.0 must be above 0 and below 1"),
-        ({"share": []}, "names no share"),
+        ({"share": []}, "share is empty"),
         ({"at_most": 0}, "at_most is 0"),
         ({"bounds": "paid"}, "bounds=paid needs most"),
-        ({"most": 3}, "most=3 describes values of a column"),
-        ({"lower": 0}, "lower=0 describes values of a column"),
-        ({"bounds": "paid", "most": 1, "lower": 0}, "edges are missing"),
+        ({"most": 3}, "most=3 is for values of a column"),
+        ({"lower": 0}, "lower=0 is for values of a column"),
+        ({"bounds": "paid", "most": 1, "lower": 0}, "edges of cells are missing"),
         ({"bounds": "paid", "most": 0}, "most"),
         ({"bounds": "who", "most": 1}, "user=who is also the column"),
-        ({"per": "1d"}, "per=1d needs time"),
-        ({"time": "at"}, "time=at tells periods apart"),
-        ({"per": "1y", "time": "at"}, "per=1y is no period"),
-        ({"epsilon": None}, "no guarantee is stated"),
+        ({"per": "1d"}, "per=1d needs the column of times"),
+        ({"time": "at"}, "time=at is used only to tell periods apart"),
+        ({"per": "1y", "time": "at"}, "per=1y is not the length of a period"),
+        ({"epsilon": None}, "the privacy loss is missing"),
         ({"bounds": "none", "most": 1}, "no column 'none'"),
         ({"missing": "guess"}, "missing is 'guess'"),
     ],
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused_and_leaves_no_state(
     [
         ({"who": ["a", None]}, {}, "no user in column 'who'"),
         ({"who": ["a", ""]}, {}, "no user in column 'who'"),
-        ({"who": [1.5, 2.0]}, {}, "several texts for one number"),
+        ({"who": [1.5, 2.0]}, {}, "can be written as several texts"),
         ({"who": ["a", "b"], "paid": [1.0, float("inf")]}, {"bounds": "paid", "most": 1},
          "not a finite number"),
         ({"who": ["a"], "at": ["soon"]}, {"per": "1d", "time": "at"}, "cannot be read"),
@@ -447,7 +447,7 @@ def test_the_planned_half_width_is_that_of_the_job() -> None:
             law = law_for(job.strategy, job.guarantee, job.contribution, job.shape).law
             last = window_halfwidths(job.strategy, law, 0, np.array([90]), 0.95)[0]
             assert half == pytest.approx(last * float(job.contribution.resolution or 1))
-    with pytest.raises(InvalidInput, match="by its own parameters"):
+    with pytest.raises(InvalidInput, match="by its own options"):
         planned_halfwidths([1], 90, PureDP(1), Distinct(changes=2))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="give both, or neither"):
         planned_halfwidths([1], 90, None)
@@ -552,7 +552,7 @@ def test_rows_that_cannot_be_read_are_set_aside(tmp_path: Path, exactly: bool) -
         more |= {"state": tmp_path / "s.db", "tell_set_aside": told.append, **EXACT}
         return inspect(tmp_path / "v.csv", user="who", **more).events
 
-    with pytest.raises(InvalidInput, match="repair it"):
+    with pytest.raises(InvalidInput, match="correct the file"):
         look()
     with pytest.raises(InvalidInput, match=r"more than 1 rows|row 4"):
         look(bad_rows=f"quarantine:{aside}", bad_rows_most=1)

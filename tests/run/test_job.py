@@ -150,9 +150,9 @@ def test_contradictions_are_refused(request_: Job) -> None:
     run(request_).close()
     with pytest.raises(StateError, match="the guarantee is"):
         run(request_.having(epsilon=2))
-    with pytest.raises(StateError, match="is of 'count'"):
+    with pytest.raises(StateError, match="is a 'count'"):
         run(Job("sum", request_.events, request_.keeping.state))
-    with pytest.raises(InvalidInput, match="use one of count, sum"):
+    with pytest.raises(InvalidInput, match="give one of count, sum"):
         run(request_.having(what="mean"))
 
 

@@ -34,11 +34,13 @@ def test_names_and_types_are_those_of_a_job() -> None:
 def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:
     """mypy wants an error at each line that is exempt: an exemption without need fails."""
     state = tmp_path / "a.db"
-    with pytest.raises(InvalidInput, match="takes no argument 'tme': did you mean time"):
+    with pytest.raises(InvalidInput, match="has no argument 'tme': did you mean time"):
         release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="steps is 'many'"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="what is 'cuont'; did you mean 'count'"):
+    with pytest.raises(
+        InvalidInput, match="what is 'cuont', which is not known; did you mean 'count'"
+    ):
         release("cuont", FRAME, state=state)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="unknown is 'skip'; use one of"):
         release("count", FRAME, state=state, unknown="skip")  # type: ignore[arg-type]
@@ -70,7 +72,9 @@ def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
     ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
 )
 def test_other_words_for_a_statistic_are_known(asked: Any, meant: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=f"what is '{asked}'; did you mean '{meant}'"):
+    with pytest.raises(
+        InvalidInput, match=f"what is '{asked}', which is not known; did you mean '{meant}'"
+    ):
         release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
 
 

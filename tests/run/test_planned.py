@@ -200,8 +200,8 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert not found.jobs
     said = {name: str(error) for name, error in found.failed.items()}
     assert "a new stream needs" in said["later"]
-    assert "names a stream of the same state" in said["next"]
-    assert "each row is a cell" in said["lines"]
+    assert "names a stream of the state" in said["next"]
+    assert "each row is counted by itself" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):
         planned_job(job.having(steps=None))
@@ -242,7 +242,9 @@ def test_a_plan_is_simulated_with_the_noise_of_the_stream(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="finds its groups"):
         planned_job(found).simulate([[1]])
     revised = planned_job(whole("count", tmp_path, revise="2d"))
-    with pytest.raises(InvalidInput, match=r"each window 49 times \(revise\).*leave it out to sim"):
+    with pytest.raises(
+        InvalidInput, match=r"each window 49 times \(revise\).*leave revise out to sim"
+    ):
         revised.simulate([[1]])
     # Six hours are planned as many would be, though none of them is ever final.
     many = planned_job(whole("count", tmp_path, revise="2d", steps=100))

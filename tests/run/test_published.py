@@ -64,7 +64,7 @@ def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:
-    with pytest.raises(InvalidInput, match="'published' can serve any number of steps"):
+    with pytest.raises(InvalidInput, match="'published' cannot serve any number of steps"):
         count(rows, PureDP(1), strategy="published", around=365)
 
 

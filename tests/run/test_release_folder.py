@@ -166,7 +166,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     nights(tmp_path, 1, 1, **DAYS, **GROUPS)
     state, pages = tmp_path / "s.db", tmp_path / "pages"
     export(state, pages)
-    with pytest.raises(InvalidInput, match=r"have level 0\.95, and not 0\.9"):
+    with pytest.raises(InvalidInput, match=r"hold with probability 0\.95, not 0\.9"):
         export(state, pages, level=0.9)
     with pytest.raises(InvalidInput, match="their above differ"):
         export(state, pages, above=3)
@@ -175,12 +175,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     nights(other, 1, 1, **{**DAYS, "rho": 2}, **GROUPS)
-    with pytest.raises(InvalidInput, match="not of one stream"):
+    with pytest.raises(InvalidInput, match="belong to different streams"):
         export(other / "s.db", pages)
     pl.DataFrame({"step": [1]}).write_parquet(pages / "mine.parquet")
-    with pytest.raises(InvalidInput, match=r"mine\.parquet.*name another folder"):
+    with pytest.raises(InvalidInput, match=r"mine\.parquet.*give another folder"):
         export(state, pages)
-    with pytest.raises(InvalidInput, match=r"holds 's\.db'.*elsewhere"):
+    with pytest.raises(InvalidInput, match=r"holds 's\.db'.*give another path"):
         export(other / "s.db", other)
 
 
@@ -195,6 +195,6 @@ def test_what_has_no_such_files_is_refused_before_it_is_released(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     days = {name: value for name, value in DAYS.items() if name != "rho"}
-    with pytest.raises(InvalidInput, match="counts and sums of declared groups alone"):
+    with pytest.raises(InvalidInput, match="counts and sums of listed groups"):
         release(tmp_path, 1, what, **days, **more, out=tmp_path / "pages")
     assert not (tmp_path / "s.db").exists()

@@ -131,5 +131,5 @@ def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="counts users needs user"):
         run(Job(ONLY_USERS, frame, str(tmp_path / "s.db"), **stream))
     job = Job(MIXED, frame, str(tmp_path / "s.db"), **STREAM, most=2, by="city", domain="a,b")
-    with pytest.raises(InvalidInput, match="give by and domain to each statistic"):
+    with pytest.raises(InvalidInput, match="give by and domain inside the statistics"):
         run(job)

@@ -94,14 +94,14 @@ def test_delta_and_rho_are_divided_too(
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("epsilon = 2", "", "no budget to divide"),
+        ("epsilon = 2", "", "no privacy loss to divide"),
         ('every = "1d"\n', "", "without windows of its own"),
         ("share = 2", "share = 0", "share is 0; it must be above 0"),
         ("[report.shop.visits]", '[jobs.shop-1d]\nevents = "x"\n[report.shop.visits]', "'shop-1d'"),
         (
             "share = 2",
             '[report.shop.more]\nstatistic = "count"\nevery = "1d"\nsteps = 9',
-            "365 and 9; state one",
+            "365 and 9; give one",
         ),
     ],
 )

@@ -41,7 +41,7 @@ COUNT = Job(
             "of type dict, which is neither the path of a file nor a data frame",
         ),
         *[(name, "no", "give True or False") for name in ("append", "yes", "expire")],
-        *[(name, "a\0b", "is no text in UTF-8") for name in ("name", "by", "state", "events")],
+        *[(name, "a\0b", "is not valid UTF-8") for name in ("name", "by", "state", "events")],
     ],
 )
 def test_a_field_of_a_wrong_type_is_named(

@@ -99,7 +99,7 @@ def test_rows_for_dashboards_are_the_newest(tmp_path: Path) -> None:
 
 def test_files_of_steps_would_not_stay_right(tmp_path: Path) -> None:
     state = nights(tmp_path, "count", **BY)
-    with pytest.raises(InvalidInput, match="numbers of revised windows do: name a file"):
+    with pytest.raises(InvalidInput, match="numbers of revised windows do: give a file name"):
         export(state, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 

@@ -272,7 +272,7 @@ def test_rows_that_are_replaced_are_not_corrected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"corrections": 1}, "corrections=1 needs id"),
+        ({"corrections": 1}, "corrections=1 needs the column"),
         ({"corrections": 1, "id": "id", "revise": None}, "corrections=1 needs revise"),
         ({"sign": "value", "id": "id"}, "sign=value needs corrections"),
         ({"corrections": 0, "id": "id"}, "corrections is 0"),
@@ -400,9 +400,9 @@ def test_a_file_of_all_events_without_ids_is_refused(tmp_path: Path) -> None:
         ({"release": "both"}, "release=both does not go with revise"),
         ({"expire": True}, "does not go with"),
         ({"around": 99}, "around=99 does not go with revise"),
-        ({"revise": "36h"}, "no whole number of windows of 1d"),
+        ({"revise": "36h"}, "not a multiple of the window length 1d"),
         ({"revise": "4096d"}, "revise=4096d publishes .* 4,096 further .* give at most 4095d"),
-        ({"revise": "2"}, "not a whole number above 0 and a unit"),
+        ({"revise": "2"}, "not a length of time"),
         ({"unknown": "discover", "by": "group", "delta": "1e-9"}, "needs steps"),
     ],
     ids=str,
@@ -431,7 +431,7 @@ def test_users_count_in_each_window_or_not_at_all(
 ) -> None:
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
-    with pytest.raises(InvalidInput, match="revise=2d counts users in each window of 1d"):
+    with pytest.raises(InvalidInput, match="revise=2d revises the users of each window of 1d"):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 
 
@@ -445,7 +445,7 @@ def test_rows_in_order_say_that_they_cannot_be_revised(tmp_path: Path) -> None:
         "longest": 2}, **told,
     )  # fmt: skip
     with pytest.raises(
-        InvalidInput, match=r"revise=2d does not go with.*takes no row for a window"
+        InvalidInput, match=r"revise=2d does not go with.*takes no rows for a window"
     ):
         run(job)
 

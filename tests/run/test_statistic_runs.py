@@ -82,7 +82,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         assert (outcome.before, outcome.after) == (5, 7)
         assert totals(outcome)[-1] == [2, 5]
     text.write_text("abb")
-    with pytest.raises(ReplayMismatch, match="rows have disappeared"):
+    with pytest.raises(ReplayMismatch, match="events are missing"):
         run(Job(statistic, text, request.keeping.state))
     text.write_text("abbab" + "b" * 20)
     with pytest.raises(HorizonExceeded):
@@ -92,12 +92,14 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         run(Job(statistic, text, request.keeping.state))
     few = request.having(name="few", steps=4)
     text.write_text("abbab")
-    with pytest.raises(HorizonExceeded, match="5 rows, each a step, and the stream has 4 steps"):
+    with pytest.raises(
+        HorizonExceeded, match="5 rows, each a step, but the stream has only 4 steps"
+    ):
         run(few)
     text.write_text("abb")
     run(few).close()  # so it was not made before
     text.write_text("abbab")
-    with pytest.raises(HorizonExceeded, match="give the first 4 rows"):
+    with pytest.raises(HorizonExceeded, match="give only the first 4 rows"):
         run(few)
     text.write_text("abba")
     run(few).close()
@@ -114,12 +116,12 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
     ("changed", "error", "words"),
     [
         ({"steps": None}, InvalidInput, "needs steps"),
-        ({"epsilon": None}, InvalidInput, "no guarantee"),
+        ({"epsilon": None}, InvalidInput, "privacy loss is missing"),
         ({"every": None}, InvalidInput, "needs every"),
         ({"time": None}, InvalidInput, "every=1h needs time"),
         ({"columns": ()}, InvalidInput, "name the column of letters"),
         ({"until": "2999-01-01"}, InvalidInput, "in the future"),
-        ({"until": "2024-04-01"}, HorizonExceeded, "beyond the end of step 24"),
+        ({"until": "2024-04-01"}, HorizonExceeded, "after the end of the stream's last step, 24"),
         ({"start": "2024-02-28"}, HorizonExceeded, "newest event"),
         ({"clock_change": "guess"}, InvalidInput, "clock_change"),
     ],
@@ -162,7 +164,7 @@ def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
     with run(groups) as outcome:
         assert (outcome.before, outcome.after) == (1, 2)
     written(tmp_path, [rows[1], rows[0], *rows[2:]])
-    with pytest.raises(ReplayMismatch, match="rows of one time must keep their order"):
+    with pytest.raises(ReplayMismatch, match="rows with equal times must keep their order"):
         run(letters)
     written(tmp_path, ["00:10,a", *rows[1:]])
     with pytest.raises(ReplayMismatch, match=r"other events.*\(late rows"):
@@ -174,7 +176,7 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     run(request).close()
     with run(request) as outcome:
         assert (outcome.before, outcome.after) == (3, 3)
-        with pytest.raises(InvalidInput, match="releases all of its cells"):
+        with pytest.raises(InvalidInput, match="releases all its numbers"):
             outcome.read(shown=View(("a",)))
     for changed in (
         {"what": LettersOnDemand()},

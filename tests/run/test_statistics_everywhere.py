@@ -80,5 +80,7 @@ def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> 
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match="does not go with around"):
             run(endless.having(name="other", **wrong))
-    with pytest.raises(InvalidInput, match="without an end, which goes on by itself"):
+    with pytest.raises(
+        InvalidInput, match="without an end, so it needs no stream that continues it"
+    ):
         run(endless.having(name="two", continues="statistic", start=None))

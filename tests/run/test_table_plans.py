@@ -92,7 +92,7 @@ def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
     assert "A plan: nothing is released." in done.stdout
     assert sorted(path.name for path in rows.parent.iterdir()) == ["e.csv", "places.csv"]
     refused = CliRunner().invoke(app, words)
-    assert (refused.exit_code, "neither a guarantee" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "the privacy loss is missing" in refused.stderr) == (2, True)
 
 
 def test_what_cannot_be_planned_is_refused(rows: Path) -> None:

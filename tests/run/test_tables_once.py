@@ -213,8 +213,12 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
     table("hierarchy", tmp_path)
     given: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
         (pl.read_csv(copied), {}, "has all columns of the events"),
-        (pl.read_csv(copied).drop("number", "id"), {"user": "who", "most": 2}, "column 'who'"),
-        (pl.read_csv(copied).drop("number", "who"), {"id": "id"}, "column 'id'"),
+        (
+            pl.read_csv(copied).drop("number", "id"),
+            {"user": "who", "most": 2},
+            "'who', a column of the events",
+        ),
+        (pl.read_csv(copied).drop("number", "who"), {"id": "id"}, "'id', a column of the events"),
     ]
     for frame, more, words in given:
         frame.write_csv(tmp_path / "public.csv")
@@ -271,7 +275,9 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
         times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
         choices: tuple[dict[str, Any], ...] = ({}, times)
         for more in choices:
-            with pytest.raises(InvalidInput, match=f"a column is called '{name}'.*rename it"):
+            with pytest.raises(
+                InvalidInput, match=f"a column of the events is called '{name}'.*rename"
+            ):
                 run(Job(what, rows, tmp_path / "s.db", epsilon=1, **tables[what], **more))
     assert not (tmp_path / "s.db").exists()
 
@@ -330,7 +336,9 @@ def test_a_later_job_contradicts_nothing(job: Job) -> None:
                  {"replace": True}, {"value": "number"}):  # fmt: skip
         with pytest.raises((StateError, InvalidInput)):
             run(job.having(**more))
-    with pytest.raises(InvalidInput, match="a table that is released once, and nothing"):
+    with pytest.raises(
+        InvalidInput, match="a table that is released once, and cannot be continued"
+    ):
         run(
             Job(
                 "count",
@@ -348,7 +356,7 @@ def test_a_later_job_contradicts_nothing(job: Job) -> None:
 def test_it_needs_no_end(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
-    with pytest.raises(InvalidInput, match="is released once, and releases nothing more"):
+    with pytest.raises(InvalidInput, match="is released once, so it needs no end"):
         end_stream(str(job.keeping.state), job.keeping.name)
     assert numbers(job) == first
 
@@ -486,7 +494,7 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
         assert read.numbers.facts()["notes"]
-    with pytest.raises(RequestMismatch, match="adjusted to other constraints before"):
+    with pytest.raises(RequestMismatch, match="made to fit other conditions before"):
         run(table("hierarchy", tmp_path, **fit, known={("N",): 8}))
 
 
@@ -503,7 +511,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
         people: Any = outcome.definition.guarantee
         assert people.rho == 9 * rho.rho
         assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
-    with pytest.raises(InvalidInput, match="neither a guarantee nor targets are stated"):
+    with pytest.raises(InvalidInput, match="the privacy loss is missing"):
         run(wanted.having(name="none", target=None))
 
 

@@ -132,7 +132,7 @@ def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
 def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,{row},u1,3"]
-    with pytest.raises(InvalidInput, match=r"'region', 'city' that are not declared: .* row 6"):
+    with pytest.raises(InvalidInput, match=r"'region', 'city' that are not listed: .* row 6"):
         run(months(tmp_path, rows))
     dropped = months(tmp_path, rows, unknown="drop")
     with run(dropped) as outcome:
@@ -156,12 +156,12 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
         ({"by": "who"}, "does not go with a hierarchy"),
         ({"other": "rest"}, "does not go with a hierarchy"),
         ({"spare": 3}, "does not go with a hierarchy"),
-        ({"unknown": "discover"}, "the cells of a hierarchy are declared"),
-        ({"levels": "region,region"}, "repeat a name|named twice"),
+        ({"unknown": "discover"}, "the cells of a hierarchy are listed"),
+        ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
-        ({"value": "city"}, "has the column of the counts"),
+        ({"value": "city"}, "has the column of counts"),
         ({"until": "2124-01-01"}, "lies in the future"),
-        ({"edges": "0,1"}, "belongs to quantiles"),
+        ({"edges": "0,1"}, "is an option of quantiles"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything(
@@ -222,13 +222,13 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
         assert outcome.read().figures()
         assert outcome.read(shown=View(("0:3",))).figures()
-        with pytest.raises(InvalidInput, match="is no interval"):
+        with pytest.raises(InvalidInput, match="is not an interval"):
             outcome.read(shown=View(("x",)))
     with run(
         Job("ranges", job.events, job.keeping.state, key=job.keeping.key, until="2024-04-01")
     ) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
-    with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):
+    with pytest.raises(InvalidInput, match="'number' that are not listed: '5'"):
         run(job.having(domain="1,2,3,4", state=tmp_path / "t.db"))
 
 
@@ -292,7 +292,7 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
         kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
         return made.having(**kind)
 
-    with pytest.raises(SumOverflow, match=r"can be read up to .*: count in larger units"):
+    with pytest.raises(SumOverflow, match=r"are exact only up to .*: count in larger units"):
         run(job([*ROWS, *many * 3], "2024-03-01"))
     assert not (tmp_path / "s.db").exists()
     with run(job([*ROWS[:3], *many], "2024-02-01")) as outcome:

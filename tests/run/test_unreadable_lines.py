@@ -197,7 +197,7 @@ def test_a_column_that_stands_in_a_late_line_is_there(tmp_path: Path) -> None:
 def test_an_empty_table_needs_its_header_alone(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.touch()
-    with pytest.raises(InvalidInput, match="even without events a csv file needs the header"):
+    with pytest.raises(InvalidInput, match="even a csv file without events needs the first line"):
         run(asked(file, "count", tmp_path))
     file.write_bytes(HEADER["csv"])
     assert released(asked(file, "count", tmp_path))[1].rows == 0

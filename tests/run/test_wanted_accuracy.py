@@ -88,7 +88,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     with run(later) as outcome:
         assert outcome.after == 4
     run(later.having(within=300)).close()
-    with pytest.raises(StateError, match="within=100 is wanted, but stream 'it' was created with"):
+    with pytest.raises(StateError, match="within=100 asks for another error than stream 'it' has"):
         run(later.having(within=100))
     with pytest.raises(StateError, match="the guarantee is"):
         run(later.having(within=None, epsilon=1))
@@ -97,7 +97,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
 def test_a_stream_that_goes_on_from_another_one_states_its_guarantee(tmp_path: Path) -> None:
     run(made("count", tmp_path)).close()
     job = asked("count", tmp_path).having(continues="it", name="next", start=None)
-    with pytest.raises(InvalidInput, match="totals that have noise of their own"):
+    with pytest.raises(InvalidInput, match="totals that already contain noise"):
         run(job)
 
 
@@ -118,12 +118,12 @@ def test_a_job_file_keeps_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds it"),
+        ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds the privacy loss"),
         ({"rho": 1}, "rho=1 does not go with within=200"),
         ({"expire": True, "steps": None}, "does not go with expire"),
         ({"least": "delta"}, "least is 'delta'"),
-        ({"least": "rho", "delta": "1e-6"}, "goes with the least epsilon"),
-        ({"within": "2%"}, "state the size, which must be public"),
+        ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
+        ({"within": "2%"}, "give the size, which must be public"),
         ({"within": "few"}, "within is 'few'"),
         ({"within": -1}, "must be above 0"),
         ({"within": "mean=3"}, "one number, without a name"),
@@ -177,7 +177,7 @@ def test_a_report_says_how_accurate_one_of_its_numbers_has_to_be(tmp_path: Path)
     assert 0.98 * 100 < halves["visits"] <= 100
     file.write_text(REPORT.format(within="visits=50"))
     with pytest.raises(
-        InvalidInput, match=r"a number is off by [12]\.\d+ times the wanted half-width"
+        InvalidInput, match=r"a number is off by [12]\.\d+ times the given half-width"
     ):
         planned_job(load(file)["shop"])
 
@@ -194,7 +194,9 @@ def test_bounds_of_a_report_are_kept_with_the_planned_strategy_alone(
     assert first.what == "visits"
     assert first.halfwidths[-1] <= 100
     file.write_text(text.replace("epsilon = 2", f"epsilon = 2\n{line}"))
-    with pytest.raises(InvalidInput, match="which holds for the strategy that the plan chooses"):
+    with pytest.raises(
+        InvalidInput, match="because the half-width holds for the strategy that the plan chooses"
+    ):
         planned_job(load(file)["shop"])
 
 
@@ -259,7 +261,7 @@ def test_a_part_is_as_accurate_as_wanted_in_the_numbers_that_it_names(
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ('within = "median=2"', r"within=median=2 names 'median', .* there is mean, sum, count"),
+        ('within = "median=2"', r"within=median=2 names 'median', .* names are mean, sum, count"),
         ("within = { mean = -1 }", "must be above 0"),
         ('within = "few"', "within of 'paid' is 'few'"),
     ],

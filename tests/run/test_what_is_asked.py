@@ -121,11 +121,11 @@ def test_periods_at_the_ends_say_that_they_are_not_whole() -> None:
 @pytest.mark.parametrize(
     ("every", "start", "sums", "words"),
     [
-        ("1h", "2024-01-01T00:30", "1d", "inside the window of 1h from 2024-01-01T23:30"),
+        ("1h", "2024-01-01T00:30", "1d", "inside the window of 1h that begins at 2024-01-01T23:30"),
         ("1w", "2024-01-01", "1mo", "inside the window of 1w"),
         ("1mo", "2024-01-01", "1d", "inside the window of 1mo"),
-        ("1d", "2024-01-01", "1y", "no length of a period; write 1d, 1w, 1mo or 3mo"),
-        ("1d", "2024-01-01", "0d", "no length of a period"),
+        ("1d", "2024-01-01", "1y", "not the length of a period; give 1d, 1w, 1mo or 3mo"),
+        ("1d", "2024-01-01", "0d", "not the length of a period"),
     ],
 )
 def test_periods_that_are_not_made_of_windows_are_refused(
@@ -163,7 +163,9 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     assert set(alone.table()["window_std"]) == {alone.numbers.design.law.std}
     both = released(year.having(name="both", release="both")).table()
     assert (both["window_std"] > 1.3 * alone.numbers.design.law.std).all()
-    with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
+    with pytest.raises(
+        InvalidInput, match="strategy=kary is made for totals, and does not go with"
+    ):
         run(year.having(name="kary", release="windows", strategy="kary"))
 
 
@@ -183,7 +185,7 @@ def test_what_plans_rank_can_be_named(
     named = year.having(epsilon=None, rho=1, strategy=name, **more)
     assert released(named).numbers.design.strategy.saved_name == saved
     wrong = "totals" if more.get("release") == "windows" else "windows"
-    with pytest.raises(InvalidInput, match=f"strategy={name} is for .*, and does not go with"):
+    with pytest.raises(InvalidInput, match=f"strategy={name} is made for .*, and does not go with"):
         run(named.having(name="wrong", steps=366, around=None, release=wrong))
 
 

@@ -40,21 +40,21 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"events": "visits.csv"}, "its rows come from another source; leave it out"),
+        ({"events": "visits.csv"}, "here the rows are passed in from outside; leave the key out"),
         ({"epsilon": -1}, "epsilon"),
-        ({"until": "newest"}, "a service releases by its clock"),
-        ({"until": "2026-03-02"}, "a service releases by its clock"),
-        ({"watermark": "soon"}, "write a length such as 90s"),
-        ({"separator": ";"}, "a service decides it by itself"),
-        ({"out": "visits.csv"}, "a service decides it by itself"),
+        ({"until": "newest"}, "a service, which releases by its clock"),
+        ({"until": "2026-03-02"}, "a service, which releases by its clock"),
+        ({"watermark": "soon"}, "it is a length of time, such as 90s"),
+        ({"separator": ";"}, "a service decides this itself"),
+        ({"out": "visits.csv"}, "a service decides this itself"),
         ({"time": None, "every": None}, "no column of times"),
         ({"steps": None}, "steps"),
         ({"every": "1y"}, "1y"),
-        ({"pages": "home"}, "is no key of a job"),
-        ({"starts": "2024-03-01"}, "'starts' is no key of a job; did you mean 'start'?"),
+        ({"pages": "home"}, "is not an option of jobs"),
+        ({"starts": "2024-03-01"}, "'starts' is not an option of jobs; did you mean 'start'?"),
         ({"bad-rows": "eat"}, "quarantine:FILE"),
         ({"key": "k.csv", "bad-rows": "quarantine:k.csv"}, "a file which the run reads or keeps"),
-        ({"statistic": "graphs"}, "use one of"),
+        ({"statistic": "graphs"}, "give one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "mysql://db"}, "SQLite and PostgreSQL"),
     ],
@@ -84,7 +84,7 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
             **times,
         }
         message = refused(job_file(tmp_path, **more))
-        assert "'visits' is a table that was released once, and a service releases" in message
+        assert "'visits' is a table that was released once, but a service releases" in message
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_statistics_whose_rows_have_an_order_are_refused_by_name(
         ({"batch-bytes": 10}, "batch-bytes is 10; it must be from 1,024"),
         ({"batch-bytes": True}, "of type bool; it must be a whole number"),
         ({"public": "yes"}, "it must be true or false"),
-        ({"port": 80}, "'port' is no key of it; it takes tokens, public"),
+        ({"port": 80}, "has the unknown key 'port'; allowed keys are tokens, public"),
         ({"reader": 5}, "did you mean 'readers'?"),
     ],
 )
@@ -124,7 +124,7 @@ def test_settings_outside_what_is_allowed(tmp_path: Path, serve: dict[str, Any],
 def test_a_table_of_settings_that_is_none(tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("serve = 5\n[jobs.a]\n")
-    with pytest.raises(InvalidInput, match="is no table"):
+    with pytest.raises(InvalidInput, match="is not a section"):
         settings_of(file)
 
 
@@ -207,7 +207,7 @@ def test_a_file_of_tokens_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> 
     tokens = Tokens(tmp_path / "tokens")
     token = tokens.make(["read"])
     (tmp_path / "tokens").write_text("{")
-    with pytest.raises(InvalidInput, match="nobody is let in"):
+    with pytest.raises(InvalidInput, match="every request is refused"):
         tokens.find(token)
     (tmp_path / "tokens").unlink()
     assert tokens.find(token) is None
@@ -280,7 +280,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
     ("bad", "says"),
     [
         ({"epsilon": -1}, "epsilon"),
-        ({"watermark": "soon"}, "write a length such as 90s"),
+        ({"watermark": "soon"}, "it is a length of time, such as 90s"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "."}, "job 'bad'"),
         ({"statistic": "sum"}, "lower"),
@@ -288,7 +288,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"statistic": "cuont"}, "did you mean 'count'?"),
         ({"epsilom": 1}, "did you mean 'epsilon'?"),
         ({"steps": [60]}, "it must be a whole number"),
-        ({"events": "visits.csv"}, "its rows come from another source"),
+        ({"events": "visits.csv"}, "here the rows are passed in from outside"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(
@@ -387,7 +387,7 @@ def test_a_job_whose_state_has_another_limit_or_is_damaged_stops_no_other(tmp_pa
     service = served_by(file)
     service.close()
     assert [*service.served] == ["visits"]
-    assert "job 'bad': the limit of the job file is" in str(service.failed["bad"])
+    assert "job 'bad': the job file states the limit" in str(service.failed["bad"])
     (tmp_path / "bad.db").unlink()
     (tmp_path / "bad.db").symlink_to(tmp_path / "nowhere" / "bad.db")
     service = served_by(file)

@@ -159,7 +159,7 @@ def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
                 stale = inbox.fold("visits", lambda came: came + 1, 2**62)
                 assert stale is not None
                 service.at(0.5)
-            with pytest.raises(StreamConflict, match="another process has taken rows"):
+            with pytest.raises(StreamConflict, match="another process has taken the rows"):
                 releaser._run(stale, stale.last)
             if minute:
                 assert inbox.load("visits").batches == 1
@@ -327,7 +327,9 @@ def test_somebody_is_forgotten_while_a_service_runs(
     """Rows that wait are counted first; rows that come meanwhile are those of somebody new."""
     service = people_served
     visits_of_a_day(service, 1, "ann", "bob", "cid")
-    with pytest.raises(InvalidInput, match=r"rows wait in the inbox.*give wait=60 to wait for it"):
+    with pytest.raises(
+        InvalidInput, match=r"rows wait in the inbox.*give wait=60 to wait up to 60 seconds"
+    ):
         forget_ann(service, 0)
 
     def time_passes() -> None:

@@ -131,7 +131,7 @@ def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None
         service.post("b", [visit(0.3), {"time": "later", "page": "shop"}])
         many = service.post("c", [{"time": "soon", "page": "home"}] * 3)
         assert many.status_code == 422
-        assert "3 rows of the batch cannot be counted, and 2 may be set aside" in many.text
+        assert "3 rows of the batch cannot be read, and at most 2 may be set aside" in many.text
         service.at(1)
         assert service.rows(group="home")[0]["estimate"] == 2
     with (tmp_path / "bad.csv").open(newline="") as file:
@@ -162,7 +162,7 @@ def test_sums_that_could_never_be_released_are_refused(tmp_path: Path) -> None:
         service.post("a", [visit(0.1, number=3)])
         answer = service.post("b", [visit(0.1, number=2**32)] * 90)
         assert answer.status_code == 422
-        assert "can be read up to 274," in answer.json()["detail"]
+        assert "are exact only up to 274," in answer.json()["detail"]
         service.at(1)
         assert metric(service, "steps") == 1
 
@@ -269,7 +269,7 @@ def test_a_batch_that_no_run_can_count_is_left_out_and_told(
         assert inbox.load().batches == 0
         (left,) = (one for one in inbox.left_out("visits"))
         assert (left.batch, left.rows) == ("large-2", 26)
-        assert "can be read up to" in left.why
+        assert "are exact only up to" in left.why
         assert metric(service, "left_out_rows") == 26
         for minute in (1, 2, 3):
             service.at(minute)

@@ -130,8 +130,8 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
         (id,) = left_out(service, tmp_path, {"b": [visit(0.1, "shop")]})
         for option in ("--rows", "--put-back", "--drop"):
             said = " ".join(command(tmp_path, option, "nobody", code=2).split())
-            assert f"{option} is 'nobody', and no such batch is left out: {id}" in said
-        assert "give one of them" in command(tmp_path, "--drop", id, "--put-back", id, code=2)
+            assert f"{option} is 'nobody', but no batch with this id was left out: {id}" in said
+        assert "give only one of them" in command(tmp_path, "--drop", id, "--put-back", id, code=2)
         service.at(1)
         end_stream(tmp_path / "visits.db", "visits")
         said = " ".join(command(tmp_path, "--put-back", id, code=2).split())

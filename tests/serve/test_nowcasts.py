@@ -90,7 +90,7 @@ def test_a_forecast_spends_nothing(service: Running) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"group": "cellar"}, "'cellar' is no group of 'visits'; choose from home, shop"),
+        ({"group": "cellar"}, "'cellar' is not a group of 'visits'; choose from home, shop"),
         ({"level": 1}, "level is '1'; it must be less than 1.0"),
         ({"level": "high"}, "write a number"),
     ],
@@ -122,7 +122,7 @@ def refused(service: Inside, **query: Any) -> str:
 def test_windows_that_are_released_once_have_no_forecast(tmp_path: Path) -> None:
     with inside(tmp_path) as service:
         service.at(1)
-        assert "'visits' releases each window once (its job has no revise)" in refused(service)
+        assert "'visits' releases each window only once (its job has no revise)" in refused(service)
 
 
 def test_too_few_windows_are_named(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_too_few_windows_are_named(tmp_path: Path) -> None:
         for minute in range(1, 12):
             service.at(minute)
         says = refused(service)
-        assert "11 windows are released; it needs 12 where rows may be 2 windows late" in says
+        assert "11 windows are released; it needs 12, because rows may be 2 windows late" in says
         service.at(12)
         assert service("GET", "/v1/streams/visits/nowcast").status_code == 200
 
@@ -142,7 +142,7 @@ def test_a_statistic_without_sums_is_named(tmp_path: Path) -> None:
     with inside(tmp_path, **job) as service:
         service.post("a", [visit(0.5, spent=2.5)])
         service.at(1)
-        assert "nowcasts are of counts and sums" in refused(service)
+        assert "nowcasts are only for counts and sums" in refused(service)
 
 
 def test_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,9 @@ def test_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with inside(tmp_path, **REVISED) as service:
         for minute in range(1, 13):
             service.at(minute)
-        assert "4 forecasts, 2 windows for each group; the most is 3" in refused(service)
+        assert "4 forecasts, 2 windows for each group, and at most 3 are possible" in refused(
+            service
+        )
         one = service("GET", "/v1/streams/visits/nowcast", params={"group": "home"})
         assert one.status_code == 200
 

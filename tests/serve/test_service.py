@@ -69,16 +69,16 @@ def arrow(frame: pl.DataFrame, compression: str = "uncompressed") -> bytes:
     [
         (b'{"time":"2026-03-01T09:00:00Z","page":"home"}\n{"time":1', "row 2 of the batch is no"),
         (b'{"time":"soon","page":"home"}\n', "row 1 of the batch has a time that cannot be read"),
-        (b'{"time":"2026-03-01T09:00:00Z","page":"cellar"}\n', "not declared: 'cellar'"),
+        (b'{"time":"2026-03-01T09:00:00Z","page":"cellar"}\n', "not listed: 'cellar'"),
         (b'{"time":"2026-03-01T09:00:00Z","page":["home"]}\n', "a list or an object"),
         (b'{"time":"2026-03-01T09:00:00Z"}\n', "has no column 'page'"),
         (b"\n\n", "has no rows"),
         (b"", "has no rows"),
-        (b"[1, 2]\n", "is no JSON object"),
+        (b"[1, 2]\n", "is not a JSON object"),
         (b'{"time": "2026-03-01T09:00:00Z", "page": "\xff"}', "is not UTF-8"),
-        (b'{"time": "2026-03-01T09:00:00Z", "page": "\\ud800"}', "no Unicode"),
-        (b"[" * 200_000, "is no JSON object"),
-        (b'{"time":' + b'{"a":' * 100_000, "is no JSON object"),
+        (b'{"time": "2026-03-01T09:00:00Z", "page": "\\ud800"}', "not valid Unicode"),
+        (b"[" * 200_000, "is not a JSON object"),
+        (b'{"time":' + b'{"a":' * 100_000, "is not a JSON object"),
     ],
 )
 def test_rows_that_the_job_refuses(service: Running, body: bytes, says: str) -> None:
@@ -213,12 +213,12 @@ def test_a_clock_that_was_ahead_is_said(own: Running) -> None:
     own.at(10)
     assert own.get("/ready").status_code == 503
     assert (
-        "have not ended by the clock of this machine, so the clock was fast"
+        "whose end the clock of this machine has not reached, so the clock was"
         in own.get("/ready").text
     )
     assert own.post("meanwhile", rows(9, PAGES)).status_code == 202
     end = time.monotonic() + HANGS
-    while "windows are released that have not ended by the clock, which" not in own.log.read_text():
+    while "windows are released whose end the clock has not reached, so" not in own.log.read_text():
         assert time.monotonic() < end
         time.sleep(0.05)
     own.at(41)

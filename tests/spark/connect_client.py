@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
     rows.write_parquet(folder / "in" / "0.parquet")
     stream = session.readStream.schema("at string, page string").parquet(str(folder / "in"))
     asked = job("groups", folder, "stream", until=None)
-    refused(asked, stream, "to which the state and the key would have to go", checkpoint=folder)
+    refused(asked, stream, "which would then need the state and the key", checkpoint=folder)
     print("ended", flush=True)
     session.stop()
 

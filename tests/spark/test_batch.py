@@ -104,7 +104,9 @@ def test_tables_once_have_the_bits_of_one_machine(
         with counton_spark.run(asked, spread(spark, more_rows, 1)) as outcome:
             assert told(outcome)[-2:] == here[-2:]  # the same noise on other rows would tell them
     line = Job("ranges", "-", tmp_path / "line.db", value="paid", epsilon=1)
-    with pytest.raises(InvalidInput, match="the data frame has rows in no order, and without"):
+    with pytest.raises(
+        InvalidInput, match="the data frame has rows in no certain order, and without"
+    ):
         counton_spark.run(line, spread(spark, rows, 1))
 
 
@@ -164,7 +166,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     refused(asked, frame, "a row of the data frame has", "(1 more has another problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
     refused(asked.having(missing="skip"), frame, unread)
-    undeclared = "groups in column 'page' that are not declared: '?'; correct"
+    undeclared = "groups in column 'page' that are not listed: '?'; correct"
     refused(asked.having(**late), frame, undeclared)
     refused(asked.having(**late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
     refused(average.having(**late, bad_rows_most=1), frame, "more than 1 rows")
@@ -179,7 +181,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
 
 def test_labels_that_are_not_declared_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
     asked = job("ranges", tmp_path, domain="a,b")
-    refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not declared: '")
+    refused(asked, spread(spark, events(rows=60), 1), "rows of 'page' that are not listed: '")
 
 
 def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any) -> None:
@@ -187,7 +189,11 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
     refused(asked.having(time="when"), frame, "has no column 'when'; its columns are at, page")
-    refused(asked.having(by="paid"), frame, "holds Float64, which has several texts")
+    refused(
+        asked.having(by="paid"),
+        frame,
+        "holds Float64, and one such number can be written as several texts",
+    )
     refused(asked.having(time="paid"), frame, "holds Float64, not times")
     refused(
         asked.having(
@@ -200,16 +206,16 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
             longest=2,
         ),
         frame,
-        "episodes takes rows in their order",
+        "episodes needs its rows in their order",
     )
     refused(asked.having(time=None), frame, "a new stream needs time")
-    refused(asked, rows, "is no frame of Spark")
+    refused(asked, rows, "is not a Spark frame")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
     twice = frame.toDF("at", "page", "place", "user", "paid", "page")
     refused(asked, twice, "has two columns 'page'")
     lists = frame.selectExpr("at", "array(page) as page")
-    refused(asked, lists, "holds List(String), which is neither text")
+    refused(asked, lists, "holds List(String), and only text")
     huge = spark.range(10**7).selectExpr("date'2024-03-01' as at", "1e6 as paid")
     with pytest.raises(SumOverflow, match=r"add up to 1e\+19"):  # which int64 does not hold
         counton_spark.run(
@@ -271,7 +277,7 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
 def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
     asked = job("two columns", tmp_path, unknown="refuse")
     frame = spread(spark, events(rows=40), 2)
-    refused(asked, frame, "groups in column 'page,place' that are not declared: 'd / ")
+    refused(asked, frame, "groups in column 'page,place' that are not listed: 'd / ")
     lacking = pl.concat(
         [events(rows=9), events(rows=1).with_columns(place=pl.lit(None, pl.String))]
     )

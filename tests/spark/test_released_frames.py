@@ -44,9 +44,9 @@ def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spa
         if name == "groups":
             late = counton.read(spark.table("released").where("step > 9"))
             assert late.numbers.shown_steps == range(10, 19)
-    with pytest.raises(InvalidInput, match="is of stream 'it': correct name=other"):
+    with pytest.raises(InvalidInput, match="belongs to stream 'it': correct name=other"):
         counton.read(frame, name="other")
-    with pytest.raises(InvalidInput, match="carries no description of its stream"):
+    with pytest.raises(InvalidInput, match="has lost the description of its stream"):
         counton.read(spark.range(3))
 
 

@@ -131,7 +131,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     asked = job("groups", tmp_path, until=None, out=tmp_path / "out.parquet")
     counted(asked, spark, tmp_path)
     shown = table(asked)
-    with pytest.raises(StreamingQueryException, match="this query begins anew"):
+    with pytest.raises(StreamingQueryException, match="the checkpoint of this query is new"):
         counted(asked, spark, tmp_path, "another checkpoint")
     written(tmp_path, parts[3:], first=3)
     other = asked.having(state=tmp_path / "other.db")
@@ -146,12 +146,12 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
     written(tmp_path, nights()[:1])
     frame, asked = rows_of(spark, tmp_path), job("groups", tmp_path, until=None)
     for wrong, words in (
-        (asked.having(until="2024-03-03"), "newest event says which windows have ended"),
+        (asked.having(until="2024-03-03"), "newest event tells which windows have ended"),
         (asked.having(time="when"), "has no column 'when'"),
         (asked.having(epsilon=None), "epsilon"),
         (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
         (asked.having(what="triangles", by=None, domain=None, edge="page,place", degree=3,
-                 strategy=None), "triangles takes rows in their order"),
+                 strategy=None), "triangles needs its rows in their order"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")

@@ -103,10 +103,10 @@ def test_copies_under_a_writer_are_whole_and_stop_nobody(stream: Stream, tmp_pat
 
 def test_what_cannot_be_copied_is_refused(stream: Stream, tmp_path: Path, postgres: str) -> None:
     state = tmp_path / "visits.db"
-    with pytest.raises(InvalidInput, match="is there already; name a new file"):
+    with pytest.raises(InvalidInput, match="exists already; give a new file"):
         back_up(state, state)
     (tmp_path / "night.db-wal").write_text("")
-    with pytest.raises(InvalidInput, match=r"night.db-wal' is there already"):
+    with pytest.raises(InvalidInput, match=r"night.db-wal' exists already"):
         back_up(state, tmp_path / "night.db")
     with pytest.raises(StateError, match="could not be copied to"):
         back_up(state, tmp_path / "nowhere" / "night.db")

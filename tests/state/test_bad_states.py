@@ -110,7 +110,7 @@ def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Pa
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     file.unlink()
     Store(file, create=True).close()
-    with pytest.raises(WrongKey, match=r"nothing in state .* was released with it"):
+    with pytest.raises(WrongKey, match=r"state .* has released nothing with it"):
         Stream.create(file, "visits", Binary(10), PureDP(1))
 
 
@@ -197,7 +197,7 @@ def test_a_database_of_another_program(file: Path, key: Key) -> None:
 
 def test_another_format_version(used: Path, key: Key) -> None:
     change(used, "PRAGMA user_version=2")
-    refused(used, key, "has format 2, and this version of counton reads formats from 15 on")
+    refused(used, key, "has format 2, but this version of counton reads formats from 15 on")
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ def test_pages_overwritten(used: Path, key: Key) -> None:
 def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
     change(used, "DELETE FROM counton_journal WHERE step = 7")
     with Stream.open(used, "visits", key=key) as stream:
-        with pytest.raises(StateError, match="6 readable releases of the 200"):
+        with pytest.raises(StateError, match="6 readable releases for the 200"):
             stream.releases()
         with pytest.raises(StateError):
             stream.replay(7, np.ones(20, dtype=int))
@@ -337,7 +337,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
         ("file::memory:", "memory only"),
         ("file:visits?mode=memory", "memory only"),
         ("mysql://localhost/x", "'mysql'"),
-        ("://", "no path and no database URL"),
+        ("://", "neither a path nor a database URL"),
     ],
 )
 def test_addresses(state: str, match: str, key: Key) -> None:
@@ -377,5 +377,7 @@ def test_a_server_without_an_encoding_is_refused(postgres: str, key: Key) -> Non
             "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
         )
     bytes_only = postgres.replace("/postgres?", "/bytes?")
-    with pytest.raises(StateError, match="SQL_ASCII, which keeps no texts: make one with"):
+    with pytest.raises(
+        StateError, match="SQL_ASCII, which cannot be trusted with texts: make another one with"
+    ):
         Stream.create(bytes_only, "visits", Binary(9), PureDP(1), key=key)

@@ -95,7 +95,7 @@ def test_histories_find_a_server_that_was_away(
         history.comes_back(0)
         history.release(0, key=first)
 
-    with pytest.raises(StateError, match="not seen who wrote it last"):
+    with pytest.raises(StateError, match="not seen who wrote the state last"):
         last("right")
     monkeypatch.setattr(Witness, "vouches", lambda *_: True)
     with pytest.raises(TwoInputs):

@@ -202,9 +202,9 @@ def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state:
             fold = fold_of(inbox)
             assert fold is not None
             if stale is not None:
-                with pytest.raises(StreamConflict, match="another process has taken rows"):
+                with pytest.raises(StreamConflict, match="another process has taken the rows"):
                     take(inbox, stale)
-                with pytest.raises(StreamConflict, match="another process has taken rows"):
+                with pytest.raises(StreamConflict, match="another process has taken the rows"):
                     inbox.leave_out(stale, dict.fromkeys(stale.batches, "large"))
             take(inbox, fold)
             inbox.forget(arrived + 1)

@@ -64,7 +64,7 @@ def test_numbers_that_are_read_as_integers_are_packed_as_these(numbers: NDArray[
 def test_a_longer_blob_is_not_decompressed() -> None:
     bomb = pack(np.zeros(10**7, np.int64))
     assert len(bomb) < 10**5
-    with pytest.raises(ValueError, match="truncated, or hold more"):
+    with pytest.raises(ValueError, match="bytes are missing, or there are more"):
         unpack(bomb, (10,))
 
 
@@ -120,7 +120,7 @@ def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: 
     ) as stream:
         shown = stream.release_many(xs)
         xs[wrong - 1, 2] += 1
-        with pytest.raises(ReplayMismatch, match=f"step {wrong} was released with another input"):
+        with pytest.raises(ReplayMismatch, match=f"step {wrong} was released from another input"):
             stream.release_many(xs, first_step=1)
         with pytest.raises(ReplayMismatch, match=f"step {wrong} was"):
             stream.replay(wrong, xs[wrong - 1])

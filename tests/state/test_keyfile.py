@@ -40,7 +40,7 @@ class TestWitness:
             stream.release_many([4, 5])
         newest = file.read_bytes()
         shutil.copy(f"{file}.old", file)
-        with pytest.raises(StateError, match=r"is at step 3 .* says that step 5 is released"):
+        with pytest.raises(StateError, match=r"is at step 3 .* records that step 5 is released"):
             Stream.open(file, "a")
         assert file.read_bytes() == Path(f"{file}.old").read_bytes()
         file.write_bytes(newest)
@@ -60,7 +60,7 @@ class TestWitness:
         with Stream.open(file, "a") as stream:
             stream.release_many([4, 5])
         shutil.copy(elsewhere, file)
-        with pytest.raises(StateError, match=r"another release at step 5 than .* knows"):
+        with pytest.raises(StateError, match=r"step 5 .*has another release .*than .* records"):
             Stream.open(file, "a")
 
     def test_a_witness_that_is_behind_refuses_nothing(self, file: Path) -> None:
@@ -93,7 +93,7 @@ class TestWitness:
             witness.mkdir()
         else:
             witness.write_bytes(content)
-        refused = r"witness .* cannot be read .*: bring the witness back .* move the witness away"
+        refused = r"witness .* cannot be read .*: restore the witness .* move the witness away"
         with pytest.raises(StateError, match=refused):
             Stream.open(file, "a")
         with pytest.raises(StateError, match=refused):
@@ -117,7 +117,7 @@ class TestWitness:
         assert all(one.right for one in verify(file))
         shutil.copy(f"{file}.old", file)
         old, *forgotten = verify(file)
-        assert "says that step 5 is released" in " ".join(old.problems)
+        assert "records that step 5 is released" in " ".join(old.problems)
         assert [one.name.split()[0] for one in forgotten] == ["b", "line"]
         assert not any(one.right for one in forgotten)
         assert len(verify(file, "a")) == 1
@@ -146,7 +146,9 @@ class TestWitness:
             stream.release(1)
         file.unlink()
         for name in ("a", "another name"):  # the limit would forget what the lost one spent
-            with pytest.raises(StateError, match=r"it had released 1 step of it, .* bring the"):
+            with pytest.raises(
+                StateError, match=r"records 1 step of it as released, .* restore the"
+            ):
                 create(file, name, key=key)
         assert not file.exists()
         create(file.with_name("another.db"), key=key).close()
@@ -251,7 +253,7 @@ class TestElsewhere:
         with create(file, key="env:VISITS_KEY") as stream:
             stream.release(1)
         file.unlink()
-        with pytest.raises(StateError, match="bring the newest copy of the state back"):
+        with pytest.raises(StateError, match="restore the newest copy of the state"):
             create(file, key="env:VISITS_KEY")
 
     def test_other_things_are_no_keys(self, file: Path) -> None:
@@ -280,7 +282,7 @@ def test_a_file_that_is_gone_gets_no_name(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="key is an empty text: name a file"):
+    with pytest.raises(InvalidInput, match="key is empty: give a file"):
         create(tmp_path / "s.db", key="")
     assert not list(tmp_path.iterdir())
 

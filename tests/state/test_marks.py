@@ -84,7 +84,7 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
         (secret.wrap(subkey)[:-1], subkey),
         (bytes(48), subkey),
     ):
-        with pytest.raises(StateError, match="is not encrypted under this key"):
+        with pytest.raises(StateError, match="cannot decrypt the secret"):
             Secret.unwrap(wrapped, key)
 
 

@@ -256,7 +256,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path, database: bool)
     night(file, 2, witness=named)
     disk.rename(tmp_path / "away")
     disk.mkdir()
-    missing = r"is missing, so nobody can tell.*mount its disk"
+    missing = r"is missing\. .*nobody can tell.*mount its disk"
     for more in ({}, {"witness": named}, {"witness": tmp_path / "other"}):
         with pytest.raises(StateUnavailable, match=missing):
             night(file, 3, **more)
@@ -274,7 +274,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path, database: bool)
     (tmp_path / "away").rename(disk)
     for path, data in zip((file, Path(f"{file}.key.witness")), old, strict=True):
         path.write_bytes(data)
-    with pytest.raises(OldCopy, match="says that step 3 is released"):
+    with pytest.raises(OldCopy, match="records that step 3 is released"):
         night(file, 9)
 
 
@@ -284,9 +284,9 @@ def test_a_word_does_not_help_where_a_place_knows_better(file: Path, tmp_path: P
     night(file, 2)
     file.write_bytes(old)
     Path(f"{file}.key.witness").unlink()
-    with pytest.raises(OldCopy, match="says that step 2 is released"):
+    with pytest.raises(OldCopy, match="records that step 2 is released"):
         accept_old_copy(file, None)
-    with pytest.raises(OldCopy, match="says that step 2 is released"):
+    with pytest.raises(OldCopy, match="records that step 2 is released"):
         night(file, 9, witness=NONE)
 
 
@@ -315,7 +315,7 @@ def test_a_place_in_the_folder_of_the_state_is_said(
 ) -> None:
     (folder := tmp_path / "data").mkdir()
     state = folder / "visits.db"
-    inside = "lies in the folder of state .*visits.db: a copy of the whole folder"
+    inside = "lies in the folder of the state .*visits.db: if the whole folder"
     for place in (folder / "w", f"sqlite:///{folder}/w.db"):
         (said,) = witness_remarks(state, None, witness=place)
         assert re.search(inside, said)
@@ -334,7 +334,7 @@ def test_a_home_that_cannot_be_written_does_not_begin(
     monkeypatch.setenv("XDG_STATE_HOME", "/proc")
     night(file, 1)
     (said,) = witness_remarks(file, None)
-    assert said.startswith("no second witness (/proc/counton cannot be written)")
+    assert said.startswith("there is no second witness (/proc/counton cannot be written)")
     assert places_of(file) == {}
 
 
@@ -344,7 +344,7 @@ def test_a_home_that_begins_later_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     night(file, 1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    assert "has no record of releases of state" in witness_remarks(file, None)[0]
+    assert "has no record of state" in witness_remarks(file, None)[0]
     night(file, 2)
     assert witness_remarks(file, None) == []
     assert places_of(file) == {f"{tmp_path}/user/counton": HOME}
@@ -357,10 +357,10 @@ def test_a_line_that_is_removed_is_said(tmp_path: Path) -> None:
     assert witness_remarks(file, None, witness=tmp_path / "w", in_file=True) == []
     assert witness_remarks(file, None) == []
     (said,) = witness_remarks(file, None, in_file=True)
-    assert re.search("second witness is '.*/w', which an earlier run named.*is not stated", said)
+    assert re.search("an earlier run named the second witness '.*/w'.*is not given", said)
     night(file, 2, witness=NONE)
     (said,) = witness_remarks(file, None, in_file=True)
-    assert "second witness is 'none'" in said
+    assert "the second witness 'none'" in said
 
 
 def test_a_password_stays_in_the_process_that_was_given_it(
@@ -418,7 +418,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
     fresh(1)
     for _ in range(2):
         with pytest.raises(
-            OldCopy, match=r"no witness here has seen who wrote it last.*witness.*say so"
+            OldCopy, match=r"no witness here has seen who wrote the state last.*witness.*confirm it"
         ):
             fresh(2)
     fresh(2, witness=NONE)
@@ -430,7 +430,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
     for rows in (2, 3):
         fresh(rows)
     Server(postgres).put_back(dump)
-    with pytest.raises(OldCopy, match="says that step 3 is released"):
+    with pytest.raises(OldCopy, match="records that step 3 is released"):
         fresh(4)
 
 
@@ -439,7 +439,10 @@ def test_no_place_at_all(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None
     """A key that is in no file, and no home: nothing is released unless somebody says so."""
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     key = Key.generate()
-    with pytest.raises(StateUnavailable, match="no witness: the state is on a server"):
+    with pytest.raises(
+        StateUnavailable,
+        match="there is no witness, which would record the last releases: the state is on a server",
+    ):
         night(postgres, 1, key=key)
     night(postgres, 1, key=key, witness=NONE)
 
@@ -474,7 +477,7 @@ def test_a_missing_witness_beside_a_key_is_said(
     assert witness_remarks(postgres, key) == []
     Server(postgres).put_back(dump)
     Path(f"{key}.witness").unlink()
-    with pytest.raises(OldCopy, match="says that step 3 is released"):
+    with pytest.raises(OldCopy, match="records that step 3 is released"):
         night(postgres, 9, key=key)
 
 
@@ -509,18 +512,18 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path, tmp_path: 
     for at, data in homes.items():
         at.write_bytes(data)
     Path(f"{file}.key.witness").write_bytes(knows)
-    with pytest.raises(OldCopy, match="another release at step 2 than"):
+    with pytest.raises(OldCopy, match="has another release in state"):
         night(file, 5)
-    with Store(file) as store, pytest.raises(OldCopy, match="another release at step 2 than"):
+    with Store(file) as store, pytest.raises(OldCopy, match="has another release in state"):
         store.position("a")
     with (
         Inbox(file, {"a": None}) as inbox,
-        pytest.raises(OldCopy, match="another release at step 2 than"),
+        pytest.raises(OldCopy, match="has another release in state"),
         inbox._taking_in(["a"]),
     ):
         pass
     (known,) = (one for one in parse_entries(knows) if one["stream"] == "a")
-    with pytest.raises(OldCopy, match="another release at step 2 than"):
+    with pytest.raises(OldCopy, match="has another release in state"):
         witness_beside(file, None).check(Mark(known["key"], "a", 4), lambda _: None)
     assert verify(file)[0].old_copy
 

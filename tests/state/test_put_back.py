@@ -125,7 +125,7 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
     night(state, 4, 5, folder)
     shutil.rmtree(folder)
     shutil.copytree(saved, folder)
-    refused = f"{home}/counton/.* says that step 4 is released.*bring the newest copy back"
+    refused = f"{home}/counton/.* records that step 4 is released.*restore the newest copy"
     (folder / "job.toml").write_text(
         '[jobs.visits]\nevents = "visits.csv"\ntime = "time"\nstate = "e.db"\n'
         'until = "2024-03-05"\n'
@@ -155,14 +155,14 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
     for door in (by_job, by_file, by_service, by_stream, taken_in):
         with pytest.raises(StateError, match=refused):
             door()
-    assert "says that step 4 is released" in " ".join(verify(state)[0].problems)
+    assert "records that step 4 is released" in " ".join(verify(state)[0].problems)
     shutil.rmtree(home)  # on another machine nobody can know
-    refused = f"{home}/counton/.* is missing, so nobody can tell whether"
+    refused = f"{home}/counton/.* is missing. It records the last releases"
     with pytest.raises(StateError, match=refused):
         by_job()
     (found,) = verify(state)
     assert found.old_copy
-    assert "is missing, so nobody can tell" in found.problems[0]
+    assert "is missing. It records" in found.problems[0]
     assert accept_old_copy(state, None).streams == ()  # what lies beside it knows the stream
     by_job()
     assert witness_remarks(state, None) == []
@@ -187,7 +187,7 @@ def test_a_dump_and_the_folder_of_the_key_put_back(
     shutil.rmtree(folder)
     shutil.copytree(saved, folder)
     place = tmp_path / "elsewhere" if named else home / "counton"
-    with pytest.raises(StateError, match=f"{place}/.* says that step 3 is released"):
+    with pytest.raises(StateError, match=f"{place}/.* records that step 3 is released"):
         night(postgres, 3, 12, folder, **more)
 
 
@@ -203,7 +203,7 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     for path, data in old.items():
         path.write_bytes(data)
     for more in ({}, {"witness": two}):
-        with pytest.raises(StateError, match=rf"{one}/.* says that step 2 is released"):
+        with pytest.raises(StateError, match=rf"{one}/.* records that step 2 is released"):
             night(state, 2, 9, tmp_path, **more)
     assert not two.exists()
     for path, data in newest.items():
@@ -211,7 +211,7 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     night(state, 3, 0, tmp_path, witness=two)
     for path, data in newest.items():
         path.write_bytes(data)
-    with pytest.raises(StateError, match=rf"{two}/.* says that step 3 is released"):
+    with pytest.raises(StateError, match=rf"{two}/.* records that step 3 is released"):
         night(state, 3, 9, tmp_path, witness=two)
 
 
@@ -252,7 +252,7 @@ def test_a_database_as_second_home(
     night(folder / "e.db", 2, 5, folder)
     shutil.rmtree(folder)
     shutil.copytree(saved, folder)
-    with pytest.raises(StateError, match=r"\(witness\) says that step 2 is released"):
+    with pytest.raises(StateError, match=r"\(witness\) records that step 2 is released"):
         night(folder / "e.db", 2, 9, folder)
     night(folder / "f.db", 2, 9, folder)
     assert not home.exists()
@@ -317,7 +317,7 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     shutil.rmtree(state.parent)
     shutil.copytree(saved, state.parent)
     before = state.read_bytes()
-    refused = f"{home}/.* says that people were forgotten in stream 'events' 2 times since"
+    refused = f"{home}/.* records that people were forgotten in stream 'events' 2 times since"
     with pytest.raises(StateError, match=refused):
         go_on()
     with Store(state) as store, pytest.raises(StateError, match=refused):

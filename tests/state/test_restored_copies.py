@@ -123,7 +123,7 @@ def test_what_was_forgotten_is_not_released_again(file: Path, make: Make, kept: 
     put_back(file, old)
     for again in (make, _stream, _statistic if kept == "raw" else _line):
         for name in ("second", "third"):
-            with pytest.raises(StateError, match=r"no release 'second', but .* says that it had"):
+            with pytest.raises(StateError, match=r"no release 'second', but .* records"):
                 again(file, name, key)
     assert file.read_bytes() == old
     right = [one.name for one in verify(file, key=key) if one.right]
@@ -178,7 +178,7 @@ def test_the_limit_holds_whatever_is_put_back(file: Path) -> None:
     old = file.read_bytes()
     spend("second", "0.9")
     put_back(file, old)
-    with pytest.raises(StateError, match=r"stays spent, and the limit no longer counts it"):
+    with pytest.raises(StateError, match=r"The privacy loss of those releases remains"):
         spend("third", "0.9")
 
 
@@ -292,7 +292,7 @@ def test_two_copies_that_are_open_at_once(file: Path) -> None:
     shutil.copy2(file, other)
     with Stream.open(file, "first", key=key) as stream, Stream.open(other, "first", key=key) as two:
         stream.release_many([1, 1])
-        with pytest.raises(StateError, match=r"is at step 2 .* says that step 4 is released"):
+        with pytest.raises(StateError, match=r"is at step 2 .* records that step 4 is released"):
             two.release(5)
         assert two.step == 2
 
@@ -309,7 +309,7 @@ def test_a_copy_that_commits_at_the_same_moment(
     monkeypatch.setattr(Stream, "_check_copy", lambda *_: None)
     with Stream.open(file, "first", key=key) as stream, Stream.open(other, "first", key=key) as two:
         stream.release_many([9, 9])
-        with pytest.raises(StateError, match="has another release at step 4 than"):
+        with pytest.raises(StateError, match="has another release in state"):
             two.release_many([1] * steps)
     with pytest.raises(StateError):
         Stream.open(other, "first", key=key)
@@ -319,7 +319,7 @@ def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
     witness = Witness([tmp_path / "witness"], "visits.db")
     witness.note(Mark("key", "a", 2), "one")
     witness.note(Mark("key", "a", 2), "one")
-    with pytest.raises(StateError, match="has another release at step 2"):
+    with pytest.raises(StateError, match="has another release"):
         witness.note(Mark("key", "a", 2), "two")
     assert witness.entries()[0]["digest"] == "one"
 
@@ -371,7 +371,7 @@ def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
         shown = store.reader("first").releases()
     assert shown.steps.stop == 4
     put_back(file, old)
-    with pytest.raises(StateError, match=r"says that step 3 is released"):
+    with pytest.raises(StateError, match=r"records that step 3 is released"):
         Stream.open(file, "first")
 
 
@@ -391,16 +391,16 @@ def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
             stream.release(value)
     newest = file.read_bytes()
     put_back(file, forgotten)
-    with Store(file) as store, pytest.raises(StateError, match="has another release at step 3"):
+    with Store(file) as store, pytest.raises(StateError, match="has another release"):
         store.reader("first").releases()
     (described,) = state_summary(file)["streams"]
     assert described["last"] is None
-    assert "another release at step 3" in described["refused"]
+    assert "has another release" in described["refused"]
     put_back(file, old)  # what is forgotten here was released, and may be seen
     with Store(file) as store:
         reader = store.reader("first")
         assert len(reader.releases()) == 2
-        assert "says that step 4 is released" in str(reader.doubt())
+        assert "records that step 4 is released" in str(reader.doubt())
     put_back(file, newest)
     with Stream.open(file, "first") as stream:
         assert stream.release(3).step == 5

@@ -102,7 +102,7 @@ def test_replay_answers_the_same_input_and_refuses_another(state: str, key: Key)
             assert np.array_equal(stream.replay(step, XS[step - 1]).value, shown.values[step - 1])
         changed = XS[12].copy()
         changed[2] += 1
-        with pytest.raises(ReplayMismatch, match="step 13 was released with another input"):
+        with pytest.raises(ReplayMismatch, match="step 13 was released from another input"):
             stream.replay(13, changed)
         with pytest.raises(ReplayMismatch, match="step 13 "):  # another step's input
             stream.replay(13, XS[13])
@@ -130,7 +130,7 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
         assert np.array_equal(overlapping.values, expected[3:])
         assert stream.release(XS[11], step=12).step == 12
         assert stream.step == 12
-        with pytest.raises(InvalidInput, match=r"first step is 14; .*within 1 and 13"):
+        with pytest.raises(InvalidInput, match=r"first step is 14; .*from 1 to 13"):
             stream.release(XS[13], step=14)
         wrong = XS[10:14].copy()
         wrong[1] += 1
@@ -144,13 +144,13 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
     [
         ([[1, 2, 3]], InvalidInput, "shape"),
         (7, InvalidInput, "shape"),
-        ([[1, 2, 3, 4], [1]], InvalidInput, "do not form an array"),
+        ([[1, 2, 3, 4], [1]], InvalidInput, "cannot be made an array"),
         ([[1, 2, 3, None]], InvalidInput, None),
         ([["a", "b", "c", "d"]], InvalidInput, None),
         ([[1, 2, 3, -1]], InvalidInput, "-1"),
         ([[1.0, 2, 3, float("nan")]], InvalidInput, "nan"),
         ([[1, 2, 3, 4.5]], InvalidInput, "resolution"),
-        (np.ones((401, 4), dtype=int), HorizonExceeded, "horizon of 400"),
+        (np.ones((401, 4), dtype=int), HorizonExceeded, "last of the 400"),
         ([[1, 2, 3, 2**62]], SumOverflow, None),
         (np.ma.array([[1, 2, 3, 4]], mask=[[False, False, True, False]]), InvalidInput, "masked"),
         ([[1, 2, 3, 4], [1, 2, 3, 2**70]], SumOverflow, None),
@@ -219,7 +219,7 @@ def test_an_interrupt_after_the_commit_is_noticed(
             patch.setattr(Stream, "_commit", commit_and_die)
             with pytest.raises(KeyboardInterrupt):
                 stream.release(XS[0])
-        with pytest.raises(StateError, match=r"stands at step 1, not 0: open it again"):
+        with pytest.raises(StateError, match=r"is at step 1, not 0: open it again"):
             stream.release(XS[0])
     with Stream.open(file, "visits", key=key) as stream:
         assert stream.release(XS[0], step=1).step == 1
@@ -298,7 +298,7 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
 def test_a_fork_must_open_its_own_handle(file: Path, key: Key) -> None:
     with create(file, key) as stream:
         stream.database._owner += 1
-        with pytest.raises(StreamConflict, match="open it anew in each process"):
+        with pytest.raises(StreamConflict, match="open the state anew in each process"):
             stream.release(XS[0])
         stream.database._owner = os.getpid()
         assert stream.release(XS[0]).step == 1
@@ -500,7 +500,7 @@ class TestKeyFile:
         assert list(file.parent.iterdir()) == []
 
     def test_a_server_has_none(self, postgres: str) -> None:
-        with pytest.raises(WrongKey, match="say where the key is kept"):
+        with pytest.raises(WrongKey, match="the place of the key"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 
 
@@ -537,7 +537,7 @@ def test_a_release_within_a_commit_is_refused(
         commit, refused = Stream._commit, []
 
         def interrupted(writer: Stream, *arguments: Any) -> None:
-            with pytest.raises(StreamConflict, match="releasing already"):
+            with pytest.raises(StreamConflict, match="in the middle of a release"):
                 stream.release(XS[1])
             refused.append(True)
             commit(writer, *arguments)

@@ -89,7 +89,7 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
         Stream.create(file, "s", Binary(7), PureDP(1), statistic=TopK(["a"]), shape=(1,))
     with (
         Stream.create(file, "s", Binary(7), PureDP(1)) as stream,
-        pytest.raises(InvalidInput, match="holds counts and no statistic"),
+        pytest.raises(InvalidInput, match="has counts and no statistic"),
     ):
         stream.readings()
 

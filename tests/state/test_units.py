@@ -108,7 +108,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     more: dict[str, Any] = {"ledger": book} if shared else {}
     of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7", **more}
     assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
-    words = f"'less' protects one {unit}, and the limit of this ledger is about one reader"
+    words = f"'less' protects one {unit}, but the limit of this ledger is about one reader"
     with pytest.raises(InvalidInput, match=words):
         count(file, "less", **how, **more, epsilon=epsilon)
     with Store(book) as store:
@@ -124,18 +124,20 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
 def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1), unit="reader")
-    with pytest.raises(InvalidInput, match="'reader' is one user in the release 'limit of the led"):
+    with pytest.raises(
+        InvalidInput, match="'reader' means one user in the release 'limit of the led"
+    ):
         count(file, "events", unit="Reader")
 
 
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
     count(file, "orders", unit="customer")
-    with pytest.raises(InvalidInput, match="'customer' is one event in the release 'orders'"):
+    with pytest.raises(InvalidInput, match="'customer' means one event in the release 'orders'"):
         keep(file, "people", Distinct(unit="Customer"))
     keep(file, "people", Distinct())
-    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+    with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
         keep(file, "average", Average(0, 10, 1, unit="user"))
-    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+    with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
         count(file, "more", unit="user")
 
 

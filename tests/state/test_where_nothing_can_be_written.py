@@ -91,7 +91,7 @@ def test_a_read_only_mount_is_read(mount: Path, used: Path, tmp_path: Path) -> N
     assert [code for _, code in commands(READS, mount, used, tmp_path)] == [0] * len(READS)
     for said, code in commands(WRITES, mount, used, tmp_path):
         assert code == 9, said
-        assert "lies where this process may write nothing" in " ".join(said.split())
+        assert "is in a place where this process may not write" in " ".join(said.split())
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_log_that_is_not_merged_is_read_or_refused(
         assert '"step": 5' in done.stdout
     else:
         assert (code, index) == (9, False)
-        assert "once its log is merged" in " ".join(said.split())
+        assert "use a copy made by counton backup" in " ".join(said.split())
 
 
 def test_what_is_read_without_locks_was_not_changed(
@@ -140,6 +140,6 @@ def test_what_is_read_without_locks_was_not_changed(
         monkeypatch.setattr(sqlite_file, "may_be_written", lambda path: False)
         with pytest.raises(StateUnavailable, match="was changed by another process while it"):
             store.streams  # noqa: B018
-    with Store(used / "v.db") as store, pytest.raises(StateError, match="may write nothing"):
+    with Store(used / "v.db") as store, pytest.raises(StateError, match="may not write"):
         store.set_limit(PureDP(9))
     assert os.access(used, os.W_OK)

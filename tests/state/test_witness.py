@@ -167,12 +167,12 @@ def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.Monk
     create(file)
     with monkeypatch.context() as patch:
         patch.setattr("counton.noise.witness.WitnessFile.note", full)
-        with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
+        with pytest.raises(StateError, match="is kept in the state, but not shown yet"):
             go_on(file, None)
-        with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
+        with pytest.raises(StateError, match="is kept in the state, but not shown yet"):
             Stream.open(file, "a")
     (found,) = verify(file)
-    assert "is at step 3 and its witness" in found.problems[0]
+    assert "is at step 3, but its witness" in found.problems[0]
     Stream.open(file, "a").close()
     assert verify(file)[0].right
 
@@ -188,9 +188,9 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     old = path.read_bytes()
     go_on(file, None)
     path.write_bytes(old)
-    assert "records steps up to 2 only" in verify(file)[0].problems[0]
+    assert "records only steps up to 2" in verify(file)[0].problems[0]
     path.unlink()
-    said = f"{path} knows nothing of it: it is missing, or new.*what it has forgotten would be"
+    said = f"{path} has no record of it: it is missing, or new.*would release steps again"
     (found,) = verify(file)
     assert found.old_copy
     assert re.search(said, found.problems[0])
@@ -243,7 +243,7 @@ def test_a_server_that_was_away_does_not_go_on_from_a_dump(
     Key.generate().save(keys[0])
     create(postgres, keys[0])
     shutil.copy2(keys[0], keys[1])
-    with pytest.raises(StateError, match="not seen who wrote it last"):
+    with pytest.raises(StateError, match="not seen who wrote the state last"):
         go_on(postgres, keys[1])  # a new machine
     accept_old_copy(postgres, keys[1])
     go_on(postgres, keys[1])
@@ -252,7 +252,8 @@ def test_a_server_that_was_away_does_not_go_on_from_a_dump(
     server.put_back(dump)
     for _ in range(2):
         with pytest.raises(
-            StateError, match=r"not seen who wrote it last.*say so \(accept_old_copy=True\)"
+            StateError,
+            match=r"not seen who wrote the state last.*confirm it \(accept_old_copy=True\)",
         ):
             go_on(postgres, keys[0])
         Watch().look(postgres, keys[0])  # which shows what stands there, and not whether it goes on
@@ -283,7 +284,7 @@ def test_a_server_that_saw_the_writer_go_on_takes_over(
     watch.look(postgres, keys[1])
     assert watch.unknown == set()
     go_on(postgres, keys[0])
-    with pytest.raises(StateError, match="not seen who wrote it last"):
+    with pytest.raises(StateError, match="not seen who wrote the state last"):
         go_on(postgres, keys[1])
     watch.look(postgres, keys[1])  # it looked on all the time
     go_on(postgres, keys[1])

@@ -63,7 +63,7 @@ def test_wrong_values_change_nothing() -> None:
     saved = running.checkpoint()
     for wrong, why in (
         ([3, np.nan], "finite"),
-        ([3], "number is 2"),
+        ([3], "number of values is 2"),
         ([[3], [4]], "flat list of numbers"),
     ):
         with pytest.raises(InvalidInput, match=why):

@@ -203,7 +203,7 @@ def test_longer_episodes_are_refused() -> None:
     assert isinstance(pattern, BoundedChange)
     assert pattern.l2_squared < 4 * 6 * 4**5
     for alphabet, longest in (("ab", 7), ("abcde", 6)):
-        with pytest.raises(InvalidInput, match="up to 5 letters"):
+        with pytest.raises(InvalidInput, match="give a longest of at most 5"):
             Episodes(alphabet, longest)
 
 

@@ -394,8 +394,8 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
     saved = running.checkpoint()
     many = [(f"x{i}", f"y{i}") for i in range(2000)]
     for wrong, match in (
-        ([("b", "c"), ("a", "d")], "more than degree, 2, of node 'a'"),
-        ([*many, ("d", "a")], "more than degree, 2, of node 'a'"),
+        ([("b", "c"), ("a", "d")], "node 'a' more than 2 edges"),
+        ([*many, ("d", "a")], "node 'a' more than 2 edges"),
         ([("b", "c"), ("d", "d")], "itself"),
         (["ab"], "two nodes"),
         ([("b", "c"), ("a", 1.5)], "node is 1.5"),
@@ -407,10 +407,10 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
         with pytest.raises(InvalidInput, match=match):
             running.release_batch(wrong)
         assert running.checkpoint() == saved
-    with pytest.raises(InvalidInput, match="4 nodes, and nodes is 3"):
+    with pytest.raises(InvalidInput, match="4 nodes, but nodes is 3"):
         Degrees(2, nodes=3).begin().take([("a", "b"), ("c", "d")], np.array([2]))
     events = [("a", "b", True), ("b", "a", False), ("a", "b", True)]
-    with pytest.raises(InvalidInput, match="more often than changes, 2"):
+    with pytest.raises(InvalidInput, match="more than 2 times \\(changes\\)"):
         Edges(changes=2).begin().take(events, np.array([3]))
     for weight in (2.5, 0.1, -1, "heavy", float("nan")):
         with pytest.raises(InvalidInput, match="weight"):
@@ -448,7 +448,7 @@ def test_readings_say_what_was_released() -> None:
     assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
     assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]
     assert "protected: one edge added or removed, whose two nodes" in degrees.describe()
-    with pytest.raises(InvalidInput, match="none of the 3 names"):
+    with pytest.raises(InvalidInput, match="not among the 3 names"):
         degrees[3]
     forest: Any = Running.start(Forest(3, resolution="0.25"), **sure).release(("a", "b", 0.75))
     assert forest["weight"] == 0.75
@@ -477,5 +477,5 @@ def test_degrees_have_names_of_their_own() -> None:
     degrees = Degrees(4)
     assert place_of_name(degrees, "3") == place_of_name(degrees, 3) == 2
     for name in ("03", "0", "5", "-1", "3.0", "", "9" * 5000, 3.0, True):
-        with pytest.raises(InvalidInput, match="none of the 4 names"):
+        with pytest.raises(InvalidInput, match="not among the 4 names"):
             place_of_name(degrees, name)

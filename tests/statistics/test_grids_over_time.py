@@ -133,21 +133,21 @@ def test_rows_are_told_by_their_labels() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Ranges(["a", "a"]), "each once"),
-        (lambda: Ranges([]), "each once"),
-        (lambda: Ranges("abc"), "each once"),
+        (lambda: Ranges(["a", "a"]), "list of different texts"),
+        (lambda: Ranges([]), "list of different texts"),
+        (lambda: Ranges("abc"), "list of different texts"),
         (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
         (lambda: Ranges(HOURS, line="squares"), "line is 'squares'"),
         (
             lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4),
-            "leave sums over 4 steps no room",
+            "cannot serve 4 steps",
         ),
-        (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for as many"),
-        (lambda: Contingency({}), "give the labels of each"),
-        (lambda: Contingency({"std": ["a"]}), "rename it"),
+        (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for these"),
+        (lambda: Contingency({}), "from each column to its labels"),
+        (lambda: Contingency({"std": ["a"]}), "rename the column"),
         (lambda: Contingency({str(n): ["a", "b"] for n in range(13)}), "at most 1,000,000"),
-        (lambda: Ranges(HOURS).interval_of("3:9"), "does not lie within"),
-        (lambda: Ranges(HOURS).interval_of("c"), "is no interval"),
+        (lambda: Ranges(HOURS).interval_of("3:9"), "is not within the"),
+        (lambda: Ranges(HOURS).interval_of("c"), "is not an interval"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
@@ -162,13 +162,16 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
     short, unknown, no_text = ("f",), ("x", "n"), (["f"], "n")
     for event, words in (
         (short, "a label for each"),
-        (unknown, "not declared"),
-        (no_text, "not declared"),
+        (unknown, "not among the labels"),
+        (no_text, "not among the labels"),
     ):
         with pytest.raises(InvalidInput, match=words):
             counter.release_batch([event])
     reading: Any = counter.release_batch([])
-    for name, words in (("f", "as in .f/\\*"), (("f", "q"), "not declared in .from.: name one of")):
+    for name, words in (
+        ("f", "as in .f/\\*"),
+        (("f", "q"), "not among the labels of .from.: give one of"),
+    ):
         with pytest.raises(InvalidInput, match=words):
             reading[name]
     with pytest.raises(InvalidInput, match="only once"):

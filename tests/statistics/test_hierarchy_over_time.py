@@ -166,10 +166,10 @@ def test_rows_are_told_by_their_labels() -> None:
 @pytest.mark.parametrize(
     ("events", "counts", "words"),
     [
-        ([("N",)], False, "no leaf of the tree"),
-        ([("Q", "a")], False, "no leaf of the tree"),
-        ([("N", ["a"])], False, "no leaf of the tree"),
-        ([("N", "a")], True, "it must be a pair|counts 'a' times"),
+        ([("N",)], False, "not a leaf of the tree"),
+        ([("Q", "a")], False, "not a leaf of the tree"),
+        ([("N", ["a"])], False, "not a leaf of the tree"),
+        ([("N", "a")], True, "give pairs|counts 'a' times"),
         ([(("N", "a"), -1)], True, "a whole number from 0"),
         ([(("N", "a"), 1.5)], True, "a whole number from 0"),
     ],
@@ -188,7 +188,7 @@ def test_sums_beyond_exact_arithmetic_are_refused() -> None:
     with pytest.raises(SumOverflow, match="can be measured exactly"):
         statistic.measure(np.full((1, 7), 2**60))
     numbers = Tree.from_leaves({"level 1": [1, 2]}, ["level 1"])
-    with pytest.raises(InvalidInput, match="name all nodes by texts"):
+    with pytest.raises(InvalidInput, match="give all nodes texts as names"):
         Hierarchy(numbers)
     with pytest.raises(InvalidInput, match="is not a level"):
         Hierarchy(TREE, targets={"street": 1})

@@ -308,7 +308,7 @@ def test_windows_are_differences() -> None:
         ({}, {}, "columns are"),
         ({str(j): (0, 1) for j in range(9)}, {}, "1 to 8"),
         ({"x": (1, 1)}, {}, "below the upper"),
-        ({"x": (0, 1, 2)}, {}, "give \\(lower, upper\\)"),
+        ({"x": (0, 1, 2)}, {}, "give a pair \\(lower, upper\\)"),
         ({"": (0, 1)}, {}, "give it a name"),
         ({"x": (0, math.inf)}, {}, "upper"),
         ({str(j): (0, 1) for j in range(8)}, {}, "62 bits"),
@@ -328,9 +328,9 @@ def test_wrong_rows_change_nothing() -> None:
     saved = running.checkpoint()
     wrong: list[tuple[Any, str]] = [
         ([(1, math.nan)], "finite"),
-        ([(1, 2, 3)], "each of 2 columns"),
-        ([1, 2], "each of 2 columns"),
-        (["ab"], "each of 2 columns"),
+        ([(1, 2, 3)], "each of the 2 columns"),
+        ([1, 2], "each of the 2 columns"),
+        (["ab"], "each of the 2 columns"),
         (np.ones((3, 1)), "shape"),
     ]
     for rows, why in wrong:

@@ -281,18 +281,21 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
     [
         (
             {"at_least": "0"},
-            "at_least is '0'; give 1 to 16 whole numbers from 1 to 1,000,000, each",
+            "at_least is '0'; give 1 to 16 different whole numbers from 1 to 1,000,000",
         ),
         ({"at_least": "1,x"}, "at_least is '1,x'"),
         ({"at_least": "2,2"}, "at_least is '2,2'"),
-        ({"at_least": list(range(1, 18))}, "at_least is a value of type list; give 1 to 16 whole"),
+        (
+            {"at_least": list(range(1, 18))},
+            "at_least is a value of type list; give 1 to 16 different whole",
+        ),
         ({"user": None}, "reach needs user"),
         ({"first": True}, "first=True does not go with reach"),
         ({"distinct": True}, "distinct=True does not go with reach"),
         ({"most": 2, "most_a_window": 1}, "most_a_window=1 does not go with reach"),
         ({"most": 2}, "most=2 with reach bounds the groups in which a user counts"),
         (BY, "needs most, the number of groups in which a user counts"),
-        ({"per": "1y"}, "per=1y is no period of a user"),
+        ({"per": "1y"}, "per=1y is not the length of a period"),
         ({"time": None}, "a new stream needs time"),
     ],
 )
@@ -354,7 +357,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)
     with pytest.raises(
         InvalidInput,
-        match="'many' is none of the 5 names there are; use one of 1 or more, 2 or more",
+        match="'many' is not among the 5 names; give one of 1 or more, 2 or more",
     ):
         reading.number_of("many")
 

@@ -215,7 +215,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         one = sensitivities(strategy)
         bounded = pattern_sensitivity(strategy, BoundedChange(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
-    with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):
+    with pytest.raises(InvalidInput, match="none of them begins within the horizon of 3 steps"):
         pattern_sensitivity(Binary(3), Runs((Run(2, offset=3), Run(1, since=4))))
 
 

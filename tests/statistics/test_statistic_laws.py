@@ -86,12 +86,12 @@ def test_users_are_units() -> None:
     stream = [[("ann", "x"), ("bob", "x")], [("ann", "y")], []]
     taken = [[user for user, _ in batch] for batch in stream]
     check_statistic(Distinct(), taken, unit_of=lambda user: user)
-    with pytest.raises(LawBroken, match="unit 10 moves"):
+    with pytest.raises(LawBroken, match="unit 10 changes"):
         check_statistic(Count(), [[10, 10, 10], [10]], unit_of=lambda event: event)
 
 
 def test_what_the_laws_do_not_cover_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="cells on demand"):
+    with pytest.raises(InvalidInput, match="computed on demand"):
         check_statistic(Cuts(100), [[(1, 2)]])
     with pytest.raises(InvalidInput, match="at least one step"):
         check_statistic(Count(), [])

@@ -81,9 +81,9 @@ def test_wrong_groups_change_nothing() -> None:
     )
     running.release_batch(["a", "b"])
     saved = running.checkpoint()
-    with pytest.raises(InvalidInput, match="'d', which is none of the 3"):
+    with pytest.raises(InvalidInput, match="there is no group 'd'"):
         running.release_batch(["a", "b", "d"])
-    with pytest.raises(InvalidInput, match="must be a pair"):
+    with pytest.raises(InvalidInput, match="give pairs"):
         TopK(GROUPS, most=2).begin().take(["a"], np.array([1]))
     with pytest.raises(InvalidInput, match="up to 2 different"):
         TopK(GROUPS, cells=2).begin().take([["a", "a"]], np.array([1]))

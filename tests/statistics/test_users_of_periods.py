@@ -179,7 +179,7 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="for users who count again in each period"):
+        with pytest.raises(InvalidInput, match="for users who count anew in each period"):
             run(job(tmp_path, **changed, release="periods"))
 
 
@@ -248,7 +248,10 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
     assert released.total("1 or more").value == released.table()["estimate"][-3]
     assert "The running" not in released.methods(full=True)
     for asked in (range(1, 4), range(1, 41)):
-        with pytest.raises(InvalidInput, match="numbers of single windows, which do not add up"):
+        with pytest.raises(
+            InvalidInput,
+            match="numbers of single windows, and those of several windows do not add up",
+        ):
             released.total("1 or more", steps=asked)
     drawn = released.figures()["statistic"]
     assert not re.search("Running", " ".join(one.get_text() for one in drawn.texts))

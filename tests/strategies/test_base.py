@@ -64,7 +64,7 @@ def test_sensitivity_as_float() -> None:
 
 @pytest.mark.parametrize("norm", [True, 1.0, Fraction(1), "1", None, np.array([1, 2]), [1]])
 def test_norms_are_integers(norm: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"norm is .*; use 1"):
+    with pytest.raises(InvalidInput, match=r"norm is .*; give 1"):
         sensitivity(Binary(9), norm)
     assert type(check_norm(np.int64(1))) is int
 
@@ -133,7 +133,7 @@ def test_windows_are_checked() -> None:
         ([0, 4], [1, 3], "from 4 to 3"),
         (0.5, 3, "give integers"),
         ("3", 4, "give integers"),
-        ([1, 2], [3, 4, 5], "do not go together"),
+        ([1, 2], [3, 4, 5], "have different shapes"),
     ):
         with pytest.raises(InvalidInput, match=message):
             tree.variance(stops, since=starts)  # type: ignore[arg-type]

@@ -22,8 +22,11 @@ def test_round_trip() -> None:
 @pytest.mark.parametrize(
     ("saved", "complaint"),
     [
-        ({}, "strategy is None; known are Binary"),
-        ({"strategy": "Ternary", "horizon": 3}, "strategy is 'Ternary'; known are Binary"),
+        ({}, "strategy is None, which is not known; known are Binary"),
+        (
+            {"strategy": "Ternary", "horizon": 3},
+            "strategy is 'Ternary', which is not known; known are Binary",
+        ),
         ({"strategy": "Strategy", "horizon": 3}, "known are Binary"),
         ({"strategy": "Binary"}, "parameters of Binary"),
         ({"strategy": "Binary", "horizon": 3, "arity": 2}, "parameters of Binary"),

@@ -171,7 +171,7 @@ def test_bad_rows_of_a_table_are_told_and_set_aside(
         what="episodes", strategy=None, letter="page", alphabet=PAGES, longest=2, by=None,
         domain=None, events=made(tmp_path, rows),
     )  # fmt: skip
-    with pytest.raises(InvalidInput, match="episodes takes rows in their order"):
+    with pytest.raises(InvalidInput, match="episodes needs its rows in their order"):
         run(ordered)
 
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, rows: pl.DataFrame
         run(asked.having(events=ibis.memtable(rows).page))
     with pytest.raises(InvalidInput, match="the ibis expression does not answer"):
         run(asked.having(events=ibis.table({"at": "timestamp", "page": "string"}, name="none")))
-    with pytest.raises(InvalidInput, match="events are a table, which needs no query"):
+    with pytest.raises(InvalidInput, match="events are a table already, so no query is needed"):
         run(asked.having(events=ibis.memtable(rows), query="select 1"))
     log = tmp_path / "delta" / "_delta_log" / f"{4:020}.json"
     reader = {"minReaderVersion": 2, "minWriterVersion": 5}

@@ -153,7 +153,7 @@ def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
     )
     state = transformation.init({"w": jnp.zeros(3)})
     _, state = transformation.update({"w": jnp.zeros(3)}, state)
-    with pytest.raises(Exception, match="beyond the 1 steps"):
+    with pytest.raises(Exception, match="after the last of the 1 steps"):
         jax.block_until_ready(transformation.update({"w": jnp.zeros(3)}, state))
     with pytest.raises(InvalidInput, match="batch_size"):
         private_aggregate(noise_of(OctaveTraining.fit(1)), batch_size=0)
@@ -181,7 +181,7 @@ def test_a_fresh_state_is_another_run(jitted: bool) -> None:
     assert len({np.asarray(state.run).tobytes() for state in states}) == 3
     update(ones, states[0])
     for state in states[1:]:
-        with pytest.raises(Exception, match="another run called 'run'"):
+        with pytest.raises(Exception, match="a run called 'run' already"):
             jax.block_until_ready(update(zeros, state))
 
 
@@ -260,7 +260,7 @@ def test_a_state_goes_on_under_its_own_terms_alone() -> None:
     ):
         chain = private_aggregate(other, batch_size=1, per_example=False)
         for old in (state, resume(state)):
-            with pytest.raises(Exception, match=r"has other terms.* TrainingNoise\.of_run"):
+            with pytest.raises(Exception, match=r"to other settings.* TrainingNoise\.of_run"):
                 jax.block_until_ready(chain.update(ones, old))
     again = TrainingNoise.of_run(json.loads(json.dumps(first.run)), key=key)
     chain = private_aggregate(again, batch_size=1, per_example=False)
@@ -303,7 +303,7 @@ def test_more_examples_than_the_samplers_batch_are_refused() -> None:
     transformation = private_aggregate(noise, batch_size=8)
     state = transformation.init({"w": jnp.zeros(3)})
     for rows in (80, 7, 0):
-        with pytest.raises(Exception, match=f"of {rows} examples and .* batch has 8"):
+        with pytest.raises(Exception, match=f"of {rows} examples, but .* batch has 8"):
             jax.block_until_ready(transformation.update({"w": jnp.ones((rows, 3))}, state))
     filled = jnp.concatenate([jnp.ones((8, 3)), jnp.zeros((4, 3))])  # to a size that stays
     _, state = jax.jit(transformation.update)({"w": filled}, state)
@@ -361,7 +361,7 @@ def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None
     assert near(shown[0][0], shown[1][0])
     with pytest.raises(Exception, match="has its noise already"):
         jax.block_until_ready(workers[1].update(ones, states[1]))
-    with pytest.raises(InvalidInput, match="one identity="):
+    with pytest.raises(InvalidInput, match="same identity="):
         resume(shown[0][1])
     later = resume(shown[0][1], "ab" * 16)
     with pytest.raises(InvalidInput, match="another run of this process has this identity"):

@@ -315,9 +315,9 @@ def test_places_are_drawn_anew_in_each_epoch() -> None:
     noise = found.best.noise(key=key, name="run")
     assert noise.std == pytest.approx(anew_multiplier(ApproxDP(1, 1e-5), 5, 3), rel=1e-3)
     assert "once in each epoch, drawn by chance and in secret" in noise.promise
-    with pytest.raises(InvalidInput, match="accounted for independent noise only"):
+    with pytest.raises(InvalidInput, match="accounted for only with independent noise"):
         TrainingNoise(blt(15, 3), key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler)
-    with pytest.raises(InvalidInput, match="does not get smaller where the places"):
+    with pytest.raises(InvalidInput, match="how secret random places"):
         plan(sampler=sampler, dimension=4, guarantee=ZCDP("1/2"))
 
 

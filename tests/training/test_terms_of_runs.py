@@ -122,7 +122,9 @@ def test_a_run_is_not_gone_on_with_under_other_terms(name: str, way: str) -> Non
         "join": (first.run,),
         "load_state_dict": (first.state_dict(),),
     }
-    with pytest.raises(StateError, match=rf"other terms: its {name} is .* TrainingNoise\.of_run"):
+    with pytest.raises(
+        StateError, match=rf"other settings: its {name} is .* TrainingNoise\.of_run"
+    ):
         getattr(other, way)(*arguments[way])
     assert (other.run, other.std) == before
     again = noise_of(fitted("buffers"), key)
@@ -141,7 +143,7 @@ def test_a_run_that_says_no_terms_is_refused() -> None:
             noise_of(fitted("buffers"), key).join(part)
         with pytest.raises(StateError, match="cannot be read"):
             TrainingNoise.of_run(part, key=key)
-    with pytest.raises(StateError, match="other terms"):
+    with pytest.raises(StateError, match="other settings"):
         noise_of(fitted("buffers"), key).join(run | {"terms": run["terms"] | {"more": 1}})
 
 

@@ -306,7 +306,7 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
     for wrong in (range(80), range(7), range(0)):
         if wrong:
             examples_gradients(model, inputs[wrong], labels[wrong])
-        with pytest.raises(InvalidInput, match=f"of {len(wrong)} examples and .* batch has 8"):
+        with pytest.raises(InvalidInput, match=f"of {len(wrong)} examples, but .* batch has 8"):
             optimizer.step()
     assert torch.equal(flat(model), before)
     assert private.step == 0
@@ -369,7 +369,7 @@ def test_what_would_not_be_private_is_refused() -> None:
     clipped = make_private(
         optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8, clipped=True
     )
-    with pytest.raises(InvalidInput, match="leave accumulate"):
+    with pytest.raises(InvalidInput, match="leave the call of accumulate"):
         clipped.accumulate()
 
 
@@ -380,7 +380,7 @@ def test_steps_beyond_the_run_are_refused() -> None:
     examples_gradients(model, inputs, labels)
     optimizer.step()
     examples_gradients(model, inputs, labels)
-    with pytest.raises(InvalidInput, match="beyond the 1 steps"):
+    with pytest.raises(InvalidInput, match="after the last of the 1 steps"):
         optimizer.step()
 
 

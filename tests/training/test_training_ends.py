@@ -57,7 +57,7 @@ PATHS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_delta_below_what_the_end_of_normals_shows_is_refused(path: str) -> None:
-    with pytest.raises(InvalidInput, match=r"noise that ends at 9\.49 .* state a larger delta"):
+    with pytest.raises(InvalidInput, match=r"noise that ends at 9\.49 .* give a larger delta"):
         PATHS[path]()
 
 

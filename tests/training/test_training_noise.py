@@ -134,7 +134,7 @@ def test_a_state_of_another_run_or_a_broken_one_is_refused(key: Key) -> None:
         noise_of(STRATEGIES[0](), key, guarantee=ZCDP(1)),
         noise_of(STRATEGIES[1](), key),
     ):
-        with pytest.raises(StateError, match="or has other terms"):
+        with pytest.raises(StateError, match="or to other settings"):
             other.load_state_dict(state)
     with pytest.raises(StateError, match="format"):
         noise.load_state_dict(state | {"format": 99})
@@ -237,7 +237,7 @@ def test_steps_out_of_order_are_refused_and_change_nothing(key: Key) -> None:
     right = noise_of(STRATEGIES[0](), key)
     right.read(1, "w", 3)
     assert (noise.read(2, "w", 3) == right.read(2, "w", 3)).all()
-    with pytest.raises(InvalidInput, match="comes after noise was drawn"):
+    with pytest.raises(InvalidInput, match="must be called before"):
         noise.resume(5)
     with pytest.raises(HorizonExceeded):
         noise.add(13, {"w": np.zeros(3)})
@@ -246,7 +246,7 @@ def test_steps_out_of_order_are_refused_and_change_nothing(key: Key) -> None:
 def test_no_step_is_given_noise_twice(key: Key) -> None:
     noise = noise_of(STRATEGIES[2](), key)
     noise.add(3, {"w": np.zeros(3)})
-    with pytest.raises(InvalidInput, match="give their difference away"):
+    with pytest.raises(InvalidInput, match="reveal their difference"):
         noise.add(3, {"w": np.ones(3)})
     noise.add(2, {"w": np.zeros(3)})
 
@@ -254,12 +254,12 @@ def test_no_step_is_given_noise_twice(key: Key) -> None:
 @pytest.mark.parametrize(
     ("gradients", "words"),
     [
-        ({"w": np.array([0, np.nan, 0])}, "must be finite"),
-        ({"w": np.array([0, np.inf, -np.inf])}, "must be finite"),
+        ({"w": np.array([0, np.nan, 0])}, "not finite"),
+        ({"w": np.array([0, np.inf, -np.inf])}, "not finite"),
         ({"w": np.zeros(3, int)}, "floating"),
         ({"w": "text"}, "arrays of numpy"),
         ({"a/b": np.zeros(1), "a": {"b": np.zeros(1)}}, "both called"),
-        ({"w": np.zeros(2)}, "keeps its shape"),
+        ({"w": np.zeros(2)}, "keep the shape"),
     ],
 )
 def test_gradients_that_are_refused(gradients: Any, words: str, key: Key) -> None:
@@ -279,7 +279,7 @@ def test_terms_that_are_refused(more: dict[str, Any], key: Key) -> None:
 
 def test_shards_that_are_refused(key: Key) -> None:
     noise = noise_of(STRATEGIES[2](), key)
-    with pytest.raises(InvalidInput, match="which is no gradient"):
+    with pytest.raises(InvalidInput, match="which is not a gradient"):
         noise.add(1, {"w": np.zeros(3)}, shards={"v": (0, 9)})
     with pytest.raises(InvalidInput, match="not all among"):
         noise.add(1, {"w": np.zeros(3)}, shards={"w": (7, 9)})

@@ -59,7 +59,7 @@ def test_a_second_run_under_one_key_and_name_is_refused() -> None:
     key = Key.generate()
     noise_of(STRATEGIES[0], key).add(1, ONES)
     for draw in ("read", "fresh"):
-        with pytest.raises(StateError, match=r"another run called 'run'.* give another name"):
+        with pytest.raises(StateError, match=r"a run called 'run' already.* give another name"):
             getattr(noise_of(STRATEGIES[0], key), draw)(1, "w", 5)
     for other in STRATEGIES:  # whatever else it promises
         with pytest.raises(StateError, match="another run"):
@@ -446,9 +446,9 @@ def test_no_step_goes_beyond_the_sampler() -> None:
     for step in range(1, 9):
         noise.add(step, {"w": np.zeros(2)}, shards={"w": (0, 4)})
     for draw in (noise.read, noise.fresh):
-        with pytest.raises(InvalidInput, match="beyond the 8 steps of the sampler"):
+        with pytest.raises(InvalidInput, match="after the last of the 8 steps of the sampler"):
             draw(9, "w", 4, *((0, 2) if draw == noise.read else ()))
-    with pytest.raises(InvalidInput, match="beyond the 8 steps of the sampler"):
+    with pytest.raises(InvalidInput, match="after the last of the 8 steps of the sampler"):
         noise.add(9, {"w": np.zeros(2)}, shards={"w": (0, 4)})
 
 

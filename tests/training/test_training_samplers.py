@@ -123,7 +123,7 @@ def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        (["a"], "stated for 1"),
+        (["a"], "given for 1"),
         (["a", "a"], "same id"),
         ([1, "1"], "same id"),
         ([1, 2.5], "float"),
@@ -170,7 +170,7 @@ def test_a_distance_that_is_too_small_is_refused() -> None:
 
 
 def test_one_example_twice_in_an_epoch_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="counted in step 1"):
+    with pytest.raises(InvalidInput, match="in step 1"):
         GivenBatches([[0], [0], [0], [1]], order="fixed", epochs=2)
     with pytest.raises(InvalidInput, match="twice"):
         GivenBatches([[0, 0]])
@@ -304,7 +304,7 @@ def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
     assert 1 <= noise.std / once < 1.001
     assert once < noise_multiplier(guarantee) * np.sqrt(8)
     assert best.error == pytest.approx(once * np.sqrt(4.5))
-    with pytest.raises(InvalidInput, match="independent noise only"):
+    with pytest.raises(InvalidInput, match="only with independent noise"):
         check_fit(BufferedToeplitz.fit(8, 8), sampler)
     with pytest.raises(InvalidInput, match="single examples"):
         best.noise(key=chosen_key(), name="run", group=2)

@@ -69,7 +69,8 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
                 held = np.frombuffer(planes, np.uint8).reshape(width, count).T
                 return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
     raise InvalidInput(
-        f"a text does not hold integers of shape {shape}: give one that counton wrote, unchanged"
+        f"stored integers of shape {shape} are damaged or incomplete: restore the text that "
+        "counton wrote, unchanged"
     )
 
 
@@ -166,7 +167,10 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     head, body = packed[0] if packed else 0, memoryview(packed)[1:]
     width = head & ~_PLAIN
     if not 1 <= width <= 8:
-        raise ValueError(f"the first byte states integers of {width} bytes each, not 1 to 8")
+        raise ValueError(
+            f"stored numbers are damaged: their first byte gives {width} bytes for each number, "
+            "and 1 to 8 are allowed; restore the file from a copy"
+        )
     open_ended = not shape or shape[-1] < 0
     longest = _MOST_CELLS if shape else _LONGEST
     most = longest * width if open_ended else math.prod(shape) * width
@@ -177,7 +181,10 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
         except zlib.error as error:
             raise ValueError(str(error)) from error
         if not reader.eof and most:
-            raise ValueError("the bytes are truncated, or hold more numbers than the shape")
+            raise ValueError(
+                "stored numbers are damaged: bytes are missing, or there are more numbers than "
+                "their shape allows; restore the file from a copy"
+            )
     if shape and open_ended:
         shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
     shape = shape or (len(body) // width,)

@@ -68,7 +68,7 @@ def check_names(names: Any, called: str = "columns") -> None:
     if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"{called} contain a value that is not a text; give names of columns")
     if len(set(names)) < len(names):
-        raise InvalidInput(f"{called} {list(names)} repeat a name: each needs its own column")
+        raise InvalidInput(f"{called} {list(names)} name a column twice: name each column once")
 
 
 def columns_of(
@@ -105,8 +105,8 @@ def columns_of(
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or len(column) != len(columns[0]):
             raise InvalidInput(
-                f"column {name!r} of the {what} has shape {column.shape}; all columns must have "
-                f"{len(columns[0])} rows"
+                f"column {name!r} of the {what} has shape {column.shape}; all columns must be flat "
+                f"and have {len(columns[0])} rows, as the first one has"
             )
     return columns
 
@@ -172,7 +172,8 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
     except TypeError as error:
         raise InvalidInput(
-            f"labels must be plain values such as texts or numbers ({error}): convert the column"
+            f"labels must be plain values such as texts or numbers ({error}): convert the column "
+            "that holds them"
         ) from error
     values = np.empty(len(distinct), dtype=object)
     values[:] = distinct
@@ -212,7 +213,8 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
     for name in names:
         if name in (*ADDED, *WHEN, *more):
             raise InvalidInput(
-                f"a column is called {name!r}, as a column of the released table is: rename it"
+                f"a column of the events is called {name!r}, and the released table needs this "
+                "name for a column of its own: rename the column of the events"
             )
 
 

@@ -27,8 +27,8 @@ LARGEST_SPREAD = 2**40
 def _exact(name: str, value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise InvalidInput(
-            f"{name} of a law is {value!r}; it must be a Fraction or a whole number: "
-            f"Fraction('0.1') is exact"
+            f"{name} of a noise distribution is {value!r}; it must be a Fraction or a whole "
+            "number, because floats are not exact: write Fraction('0.1')"
         )
     return Fraction(value)
 
@@ -50,8 +50,8 @@ class DiscreteLaplace:
         object.__setattr__(self, "scale", _exact("scale", self.scale))
         if not 0 < self.scale <= LARGEST_SPREAD:
             raise InvalidInput(
-                f"scale of a discrete Laplace law is {self.scale}; it must be above 0 and at most "
-                f"2^40: raise epsilon or coarsen the resolution"
+                f"scale of a discrete Laplace noise distribution is {self.scale}; it must be above "
+                "0 and at most 2^40: raise epsilon or give a larger resolution"
             )
 
     @property
@@ -84,8 +84,9 @@ class DiscreteGaussian:
         object.__setattr__(self, "sigma_squared", _exact("sigma_squared", self.sigma_squared))
         if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
             raise InvalidInput(
-                f"sigma_squared of a discrete Gaussian law is {self.sigma_squared}; it must be "
-                f"above 0 and at most 2^80: raise rho or epsilon, or coarsen the resolution"
+                f"sigma_squared of a discrete Gaussian noise distribution is {self.sigma_squared}; "
+                "it must be above 0 and at most 2^80: raise rho or epsilon, or give a larger "
+                "resolution"
             )
 
     @property
@@ -153,9 +154,12 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
             return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
     except (KeyError, ZeroDivisionError) as error:
         raise InvalidInput(
-            f"law {saved!r} cannot be read ({error!r}): give what law_to_dict wrote"
+            f"the noise distribution {saved!r} cannot be read ({error!r}): give what law_to_dict "
+            "wrote"
         ) from error
-    raise InvalidInput(f"law is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'")
+    raise InvalidInput(
+        f"the noise distribution is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +198,16 @@ class Sensitivity:
             return
         if any(magnitude < 1 or count < 1 for magnitude, count in self.entries):
             raise InvalidInput(
-                f"entries {self.entries} of a sensitivity must have magnitudes and counts of "
-                f"at least 1: leave out the zeros"
+                f"entries of a sensitivity are {self.entries}; magnitudes and counts must be at "
+                "least 1: leave out entries that are 0"
             )
         l1 = sum(magnitude * count for magnitude, count in self.entries)
         l2_squared = sum(magnitude**2 * count for magnitude, count in self.entries)
         if (l1, l2_squared) != (self.l1, self.l2_squared):
             raise InvalidInput(
-                f"entries {self.entries} have l1 = {l1} and l2_squared = {l2_squared}, not the "
-                f"stated {self.l1} and {self.l2_squared}: pass entries=None if they are not known"
+                f"entries {self.entries} of a sensitivity have l1 = {l1} and l2_squared = "
+                f"{l2_squared}, but {self.l1} and {self.l2_squared} are stated: correct them, or "
+                "pass entries=None if the entries are not known"
             )
 
     @property
@@ -259,8 +264,8 @@ class Runs:
             for amount, low in zip(run, least, strict=True)
         ):
             raise InvalidInput(
-                f"runs are {self.runs!r}; give at least one, with lengths, sizes, times and first "
-                f"steps from 1, and offsets from 0, to 2^40"
+                f"runs of a sensitivity pattern are {self.runs!r}; give at least one run: length, "
+                "size, times and first step from 1 to 2^40, offset from 0 to 2^40"
             )
 
     @property
@@ -389,8 +394,10 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
             return BoundedChange(**rest)
     except (KeyError, TypeError) as error:
         raise InvalidInput(
-            f"pattern {saved!r} cannot be read ({error!r}): give what pattern_to_dict wrote"
+            f"the sensitivity pattern {saved!r} cannot be read ({error!r}): give what "
+            "pattern_to_dict wrote"
         ) from error
     raise InvalidInput(
-        f"pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or 'bounded'"
+        f"the sensitivity pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or "
+        "'bounded'"
     )

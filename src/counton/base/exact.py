@@ -271,14 +271,14 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     >>> check_sequence("radix", range(10**30), 64)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: more than 64 values of radix are given; leave some out
+    counton.base.errors.InvalidInput: more than 64 values of radix are given; give at most 64
     """
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
-        raise InvalidInput(f"values of {name} are {quote(values)}; give a list of them")
+        raise InvalidInput(f"values of {name} are {quote(values)}; give a list")
     # a range may be longer than ``len`` can return
     if values[most:] if isinstance(values, range) else len(values) > most:
-        raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")
+        raise InvalidInput(f"more than {most:,} values of {name} are given; give at most {most:,}")
 
 
 def _power_text(number: int) -> str:
@@ -408,7 +408,8 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
     if len(hidden):
         raise InvalidInput(
             f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
-            f"what is below a mask would be counted: fill or drop them first"
+            "masks are ignored, and the value below a mask would be counted: fill or drop masked "
+            "values first"
         )
 
 

@@ -68,9 +68,8 @@ class Expiry:
             value = exact(growth, "growth")
         if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
             raise InvalidInput(
-                f"growth is {shorten(growth)!r}; it must be a number between 0 and "
-                f"{LARGEST_GROWTH}: 1 keeps the same noise on all levels, larger values give less "
-                f"error to older sums"
+                f"growth is {shorten(growth)!r}; it must be a number from 0 to {LARGEST_GROWTH}: 1 "
+                "is usual; with larger values, sums over long times have less error"
             )
         object.__setattr__(self, "growth", value)
         object.__setattr__(
@@ -108,7 +107,8 @@ class Expiry:
             return cls(**saved)
         except TypeError as error:
             raise InvalidInput(
-                f"growth and delay {saved!r} do not fit ({error}): restore them from a copy"
+                f"growth, delay and levels {saved!r} cannot be read ({error}): restore the file "
+                "that holds them from a copy"
             ) from error
 
 

@@ -81,7 +81,10 @@ class GroupNames(Sequence[str]):
             try:
                 part = pl.read_ipc(io.BytesIO(block))["group"]
             except (pl.exceptions.PolarsError, OSError) as error:
-                raise ValueError("a block of names cannot be decoded") from error
+                raise ValueError(
+                    "stored names of groups are damaged: a block of names cannot be decoded; "
+                    "restore the file from a copy"
+                ) from error
             yield start, part
             start += len(part)
 
@@ -147,7 +150,10 @@ class GroupNames(Sequence[str]):
                 counts = [table.select(pl.col("group").len()).collect().item() for table in tables]
                 names._held, names._count = tuple(blocks), sum(counts)
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise ValueError("blocks of names cannot be decoded") from error
+            raise ValueError(
+                "stored names of groups are damaged: a block of names cannot be decoded; restore "
+                "the file from a copy"
+            ) from error
         names._digest = digest_of(blocks)
         return names
 

@@ -77,10 +77,10 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise refuse(f"is no TOML ({error}): correct that place") from error
+        raise refuse(f"is not valid TOML ({error}): correct it at that place") from error
     language = found.get("language")
     if not isinstance(language, str) or not language.isascii() or not language:
-        raise refuse('lacks the tag of its language: add language = "de", say')
+        raise refuse('does not say its language: add a line such as language = "de"')
     if base is None:
         base = locale_named(language) if language in ("en", *LANGUAGES) else ENGLISH
     values: dict[str, Any] = {}
@@ -92,44 +92,59 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
         elif key in ("language", "decimal", "thousands"):
             values[key] = value
         else:
-            raise refuse(f"has the key {key!r}, which no language has: {_hint(key)}")
+            raise refuse(f"has the key {key!r}, which no file of a language has: {_hint(key)}")
     locale = replace(base, **values)
     if locale.decimal not in (".", ",") or locale.thousands not in _THOUSANDS:
         raise refuse(
-            f"has decimal {locale.decimal!r} and thousands {locale.thousands!r}: decimal is . or , "
-            f"and between thousands stands one of , . ' a space, or nothing"
+            f"has decimal = {locale.decimal!r} and thousands = {locale.thousands!r}: decimal must "
+            "be . or , and thousands must be . or , or ' or a space, or empty"
         )
     if locale.decimal == locale.thousands:
-        raise refuse(f"has {locale.decimal!r} for both decimal and thousands: change one of them")
+        raise refuse(
+            f"has {locale.decimal!r} for both decimal and thousands: give two different characters"
+        )
     return locale
 
 
 def _hint(key: str) -> str:
     keys = ("language", "decimal", "thousands", *_LISTS, "words", "names")
     close = get_close_matches(key, keys, 1)
-    return f"did you mean {close[0]}?" if close else f"it has {', '.join(keys)}"
+    return (
+        f"did you mean {close[0]}?"
+        if close
+        else (f"leave it out; allowed keys are {', '.join(keys)}")
+    )
 
 
 def _checked_list(key: str, value: Any, refuse: Any) -> tuple[str, ...]:
     fits = isinstance(value, list) and len(value) == _LISTS[key]
     if not fits or not all(isinstance(one, str) and one for one in value):
-        raise refuse(f"has {key} that are no list of {_LISTS[key]} names: give all of them")
+        raise refuse(f"has a wrong list {key}: give a list of all {_LISTS[key]} names, each a text")
     return tuple(value)
 
 
 def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise refuse(f"has {key} that are no table of texts: begin it with a line [{key}]")
+        raise refuse(
+            f"has a wrong section {key}: give a table of texts that begins with the line [{key}]"
+        )
     if key == "names":
         return value
     for english, text in value.items():
         if english not in texts():
             close = get_close_matches(english, texts(), 1)
-            remedy = f"did you mean {close[0]!r}?" if close else "leave it out, or see [names]"
-            raise refuse(f"has {english!r} among its words, which is no text here: {remedy}")
+            remedy = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else ("leave it out, or put it into [names] if it is a name of yours")
+            )
+            raise refuse(
+                f"has the entry {english!r} in [words], and counton writes no such text: {remedy}"
+            )
         if _places(text) != _places(english):
             raise refuse(
-                f"has {text!r} for {english!r}: give it the same places in braces, each once"
+                f"translates {english!r} to {text!r}: use each name in braces of the English text "
+                "exactly once"
             )
     return value
 

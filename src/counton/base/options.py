@@ -270,8 +270,8 @@ def check_text(name: str, value: object) -> None:
     """
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(
-            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
-            f"encoding, or NUL); write or rename it in UTF-8"
+            f"{field(name)} is {value[:80]!r}, which is not valid UTF-8 (it has NUL, or a byte of "
+            "another encoding); write or rename it in UTF-8"
         )
 
 
@@ -291,7 +291,8 @@ def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
         return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
     except ValueError as error:
         raise InvalidInput(
-            f"{field(name, given)} is not a list of numbers; write it as in 0.5,0.9"
+            f"{field(name, given)} is not a list of numbers; separate numbers by commas, as in "
+            "0.5,0.9"
         ) from error
 
 

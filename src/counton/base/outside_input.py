@@ -37,7 +37,9 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int
     descriptor = os.open(path, flags, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+        raise OSError(
+            errno.EINVAL, ("it is no plain file, but a folder, a pipe or a device"), os.fspath(path)
+        )
     return descriptor
 
 
@@ -47,7 +49,7 @@ def read_plain(path: str | os.PathLike[str]) -> bytes:
     >>> read_plain(os.devnull)
     Traceback (most recent call last):
     ...
-    OSError: [Errno 22] it is no plain file: '/dev/null'
+    OSError: [Errno 22] it is no plain file, but a folder, a pipe or a device: '/dev/null'
     """
     with os.fdopen(open_plain(path), "rb") as file:
         return file.read()
@@ -63,7 +65,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     >>> parse_toml(b"a = " + b"[" * 100_000)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: it has lists or tables that lie too deep within each other...
+    counton.base.errors.InvalidInput: it has lists or tables nested too deep to be read...
     """
     try:
         found = tomllib.loads(data.decode())
@@ -85,8 +87,7 @@ def _within(value: Any) -> Iterable[Any]:
 
 def _too_deep() -> InvalidInput:
     return InvalidInput(
-        "it has lists or tables that lie too deep within each other to be read: write it with "
-        "fewer levels"
+        "it has lists or tables nested too deep to be read: write it with fewer levels"
     )
 
 
@@ -110,7 +111,10 @@ def parse_json(text: str | bytes) -> Any:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     structure = structure_of(data)
     if sum(structure.count(mark) for mark in (b",", b"[", b"{")) > MOST_ITEMS:
-        raise InvalidInput(f"it has more than {MOST_ITEMS:,} values: write it in parts")
+        raise InvalidInput(
+            f"it has more than {MOST_ITEMS:,} values, too many to be read: split it into several "
+            "files"
+        )
     return json.loads(data)
 
 
@@ -137,8 +141,8 @@ def structure_of(data: bytes) -> bytes:
         depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
             raise InvalidInput(
-                f"it has more than {MOST_DEPTH} levels of lists and objects within each other: "
-                f"give it as it was written"
+                f"it has more than {MOST_DEPTH} levels of lists and objects, and counton writes no "
+                "more: give the text as counton wrote it"
             )
         depth = int(depths[-1])
     return found

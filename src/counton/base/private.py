@@ -26,7 +26,7 @@ class Private(Generic[Inside]):
     >>> f"the first of {sums}"
     Traceback (most recent call last):
     ...
-    TypeError: text of what is private: ...
+    TypeError: Text of private data was asked for: ...
     >>> open_private(sums)
     [3, 1, 4]
     """
@@ -41,34 +41,34 @@ class Private(Generic[Inside]):
         return f"Private[{type(open_private(self)).__name__}]"
 
     def __str__(self) -> NoReturn:
-        raise _refusal("text")
+        raise _refusal("Text")
 
     def __format__(self, spec: str) -> NoReturn:
-        raise _refusal("text")
+        raise _refusal("Text")
 
     def __eq__(self, other: object) -> NoReturn:
-        raise _refusal("a comparison")
+        raise _refusal("A comparison")
 
     def __ne__(self, other: object) -> NoReturn:
-        raise _refusal("a comparison")
+        raise _refusal("A comparison")
 
     def __bool__(self) -> NoReturn:
-        raise _refusal("the truth")
+        raise _refusal("The truth value")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise _refusal("a copy")
+        raise _refusal("A copy")
 
     if not TYPE_CHECKING:  # a type checker would take the class for a number or an array
 
         def __array__(self, *_: object, **__: object) -> NoReturn:
-            raise _refusal("an array")
+            raise _refusal("An array")
 
         __array_ufunc__ = None
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise AttributeError(f"{_refusal(f'the attribute {name!r}')}")
+            raise AttributeError(f"{_refusal(f'The attribute {name!r}')}")
 
 
 #: The one way in and out. No name on an object leads to it.
@@ -86,6 +86,6 @@ def open_private(private: Private[T]) -> T:
 
 def _refusal(what: str) -> TypeError:
     return TypeError(
-        f"{what} of what is private: rows and exact numbers are opened by the functions that "
-        f"docs/how-to-check.md lists (open_private), and nowhere else"
+        f"{what} of private data was asked for: only the functions that docs/how-to-check.md lists "
+        "(open_private) may read rows and exact numbers"
     )

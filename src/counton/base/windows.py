@@ -77,7 +77,7 @@ def parse_time(text: str, timezone: str) -> datetime:
     """Parse ISO 8601 text; without an offset it is local time in ``timezone``.
 
     Raises:
-        InvalidInput: the text is no time, or a local time that the clocks skip or pass twice.
+        InvalidInput: the text is no time, or a local time that does not exist or comes twice.
 
     >>> parse_time("2013-01-01T00:00", "America/New_York").astimezone(UTC).isoformat()
     '2013-01-01T05:00:00+00:00'
@@ -86,7 +86,8 @@ def parse_time(text: str, timezone: str) -> datetime:
         time = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise InvalidInput(
-            f"{text!r} is not a time; write ISO 8601, as in 2013-01-01T00:00 or 2013-01-01T05:00Z"
+            f"{text!r} is not a time that can be read; write ISO 8601, as in 2013-01-01T00:00 or "
+            "2013-01-01T05:00Z"
         ) from error
     if time.tzinfo is not None:
         return time
@@ -95,9 +96,9 @@ def parse_time(text: str, timezone: str) -> datetime:
     if first.utcoffset() != second.utcoffset():
         passed_twice = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == time
         raise InvalidInput(
-            f"local time {time.isoformat()} {'comes twice' if passed_twice else 'does not exist'} "
-            f"in {zone.key} because the clocks change; add a UTC offset, as in "
-            f"2013-11-03T01:30-04:00"
+            f"the local time {time.isoformat()} "
+            f"{'comes twice' if passed_twice else 'does not exist'} in {zone.key}, because the "
+            "clocks change; add a UTC offset, as in 2013-11-03T01:30-04:00"
         )
     return first
 
@@ -193,11 +194,14 @@ class Windows:
         if self.steps < 1:
             raise InvalidInput(f"steps is {self.steps}; it must be at least 1")
         if self.start.tzinfo is None:
-            raise InvalidInput("the start of the windows has no time zone; attach one")
+            raise InvalidInput(
+                "the start of the windows has no time zone; give a datetime with tzinfo"
+            )
         if self.length is None and self.steps > _LARGEST_CALENDAR:
             raise InvalidInput(
                 f"{self.steps:,} calendar windows are too many; at most {_LARGEST_CALENDAR:,} are "
-                f"allowed: use hours, which have no limit"
+                "allowed: lower the number of steps, or take windows of hours, which have no such "
+                "limit"
             )
         if self.end > microseconds(_LATEST):
             raise InvalidInput(
@@ -251,8 +255,8 @@ class Windows:
             return local.replace(year=first.year, month=first.month, day=day)
         except (OverflowError, ValueError) as error:
             raise InvalidInput(
-                f"window {k:,} of {self.every} from {self.at(self.start)} ends after "
-                f"the year 9999; lower the number of steps"
+                f"window {k:,} of {self.every} from {self.at(self.start)} ends after the year "
+                "9999; lower the number of steps"
             ) from error
 
     def local(self, time: int | datetime) -> datetime:
@@ -559,8 +563,8 @@ def lags_in(revise: str, every: str) -> int:
     found = [LENGTH.fullmatch(length) for length in (revise, every)]
     if found[0] is None or found[1] is None:
         raise InvalidInput(
-            f"{field('revise', revise)} is not a whole number above 0 and a unit of time; write "
-            f"how long after its end rows of a window may still come, as in 14d"
+            f"{field('revise', revise)} is not a length of time; it says how long after its end "
+            "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
         )
     (long, large), (short, small) = ((int(one[1]), one[2]) for one in found if one is not None)
     units = _FIXED | {"d": 86_400_000_000, "w": 7 * 86_400_000_000}
@@ -570,8 +574,8 @@ def lags_in(revise: str, every: str) -> int:
         whole, rest = divmod(long * units[large], short * units[small])
     if rest or not whole:
         raise InvalidInput(
-            f"{field('revise', revise)} is no whole number of windows of {every}: give a multiple "
-            f"of {every}"
+            f"{field('revise', revise)} is not a multiple of the window length {every}: give a "
+            f"multiple of {every}"
         )
     return whole
 
@@ -639,7 +643,7 @@ class EachRow(Once):
 
     >>> EachRow().in_time
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: each row is a step here, and there are no windows of time; ...
+    counton.base.errors.InvalidInput: revise needs windows of time, but here each row is a...
     """
 
     goes_on = True
@@ -653,7 +657,8 @@ class EachRow(Once):
     @override
     def in_time(self) -> Windows:
         raise InvalidInput(
-            f"each row is a step here, and there are no windows of time; give {field('time')}"
+            f"{field('revise')} needs windows of time, but here each row is a step of its own; "
+            f"give {field('time')} too"
         )
 
     @property

@@ -59,7 +59,9 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     if not 1 <= len(answers) <= _MOST:
-        raise InvalidInput(f"a chart has 1 to {_MOST} answers, not {len(answers):,}: draw fewer")
+        raise InvalidInput(
+            f"there are {len(answers):,} answers, and a chart has 1 to {_MOST}: draw fewer"
+        )
     axis, width = words.axis, words.width
     ends = np.array([(one.value, one.lower, one.upper) for one in answers], np.float64).T
     values = [_number(one) for one in answers]

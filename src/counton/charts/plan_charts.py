@@ -89,7 +89,8 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     """
     if ranked.best.errors_of.what:
         raise InvalidInput(
-            "this plan is of a statistic, whose errors depend on its rows; draw a plan of counts"
+            "this is the plan of a statistic whose errors depend on its rows, so there are no "
+            "curves to draw; draw a plan of counts"
         )
     steps = ranked.steps
     shown = _parts(steps)

@@ -194,8 +194,8 @@ def check_width(width: Any) -> float:
     known = isinstance(width, int | float) and not isinstance(width, bool)
     if not known or not NARROWEST <= width <= WIDEST:  # also false for NaN
         raise InvalidInput(
-            f"{field('width', width)} is no width of a chart; give {NARROWEST:g} to {WIDEST:g} "
-            f"inches: 4 for a telephone, {WIDTH:g} for a page"
+            f"{field('width', width)} is too small or too large for a chart; give {NARROWEST:g} to "
+            f"{WIDEST:g} inches: 4 for a telephone, {WIDTH:g} for a page"
         )
     return float(width)
 

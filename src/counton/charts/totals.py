@@ -206,7 +206,10 @@ def plot_totals(
     7.5
     """
     if len(curves.times) == 0 or not curves.groups:
-        raise InvalidInput("there is nothing to draw: no step has been released yet")
+        raise InvalidInput(
+            "there is nothing to draw, because no step has been released yet: draw it after the "
+            "first release"
+        )
     several = curves.all_groups or len(curves.groups)
     windows = curves.starts is not None and len(curves.times) > _MOST_BARS
     most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other

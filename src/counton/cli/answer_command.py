@@ -62,7 +62,7 @@ def perform(options: AnswerOptions) -> None:
         one, other = [*dict(questions), *tables][0], tables[-1]
         raise InvalidInput(
             f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
-            f"two questions: ask one at a time"
+            "two questions, and one command answers one: leave one of them out"
         )
     if options.plot is not None and not questions and tables not in _DRAWABLE:
         raise InvalidInput(
@@ -73,7 +73,8 @@ def perform(options: AnswerOptions) -> None:
         )
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         raise InvalidInput(
-            f"{field('plot', str(options.plot))} is no chart; name a {', '.join(PICTURES)}"
+            f"{field('plot', str(options.plot))} is not a file for a chart; its name must end in "
+            f"{', '.join(PICTURES)}"
         )
     if options.out is not None:
         inputs = [Path(one) for one in options.source.split(",") if Path(one).is_file()]
@@ -219,8 +220,8 @@ def _answer(
         named = [named[0], named[0]]
     if len(named) != 2:
         raise InvalidInput(
-            f"{field(question_name, words)} compares two groups: write A,B, or one group and "
-            f"{field('other_steps')}, which compares two periods"
+            f"{field(question_name, words)} must name two groups, A,B; or name one group and give "
+            f"{field('other_steps')}, to compare its numbers in two periods"
         )
     later = None
     if options.other_steps is not None:

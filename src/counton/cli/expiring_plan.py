@@ -24,14 +24,15 @@ def perform(options: ExpiringPlanOptions) -> None:
     stated = {name: losses for name, losses in losses_by_unit.items() if losses is not None}
     if len(stated) != 1:
         raise InvalidInput(
-            f"state the largest losses once: give {field('epsilon', '1d:1,365d:3')}, or "
-            f"{field('rho', '1d:0.1,365d:0.3')}"
+            "the privacy loss must be stated exactly once: give either "
+            f"{field('epsilon', '1d:1,365d:3')} or {field('rho', '1d:0.1,365d:0.3')} (the loss "
+            "allowed at each age of an event)"
         )
     ((unit, losses),), every = stated.items(), options.every
     if every is None:
         raise InvalidInput(
-            f"{field(unit, losses)} states ages as times: give the length of a window, "
-            f"{field('every', '1h')}"
+            f"{field(unit, losses)} states ages as times, and the plan needs the length of a "
+            f"window: give {field('every', '1h')} for example"
         )
     check_chart(options.plot, options.width)
     targets = targets_from(losses, every)
@@ -114,7 +115,8 @@ def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) 
     if max(ages.values()) > last:
         age = next(name for name, steps in ages.items() if steps == last)
         console.write_line(
-            f"no largest loss is stated beyond {age}: there it grows like log(age)^{growth:g}"
+            f"beyond the age of {age} the loss has no bound: it goes on growing like "
+            f"log(age)^{growth:g}"
         )
     tenths = 10 if plan.best.largest_error() < 1000 else 1  # it is a bound, so it is rounded up
     largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)

@@ -46,7 +46,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
         if arguments[given] is not None and arguments[given] is not False and ending not in fits:
             raise InvalidInput(
-                f"--{given} belongs to a chart: give --out with {', '.join(fits)} too"
+                f"--{given} is for charts, and no chart is written: give --out with "
+                f"{', '.join(fits)} too, or leave --{given} out"
             )
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, arguments)
@@ -91,8 +92,8 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
     look = {name: arguments.pop(name) for name in LOOK}
     if options.out is not None and options.out.suffix.lower() == PAGE:
         raise InvalidInput(
-            f"{field('versions', options.versions)} is a table of versions, and a page shows the "
-            f"newest ones: leave it out, or write a table"
+            f"{field('versions', options.versions)} writes a table of all versions, and a page for "
+            f"a website shows only the newest: leave it out, or give {field('out')} as a table"
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
@@ -127,8 +128,8 @@ def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases of a job file, each to a file of its own."""
     if options.out is None:
         raise InvalidInput(
-            f"{options.state} is a job file, and each release is written to a file of its own: "
-            f"give --out with {NAMED} for the name of the release, as in --out '{NAMED}.csv'"
+            f"{options.state} is a job file with several releases, and each is written to a file "
+            f"of its own: put {NAMED} in the place of the release's name, as in --out '{NAMED}.csv'"
         )
     found = export_all(options.state, options.out, **arguments)
     if options.json:
@@ -205,7 +206,8 @@ def _print_registry(options: MethodsOptions) -> None:
 
     if options.level is not None:
         raise InvalidInput(
-            f"{field('level', options.level)} is for intervals, but a record has none: leave it out"
+            f"{field('level', options.level)} is for intervals, and a record of the register has "
+            "no intervals: leave it out"
         )
     found = registry(options.state, options.name, like=options.like)
     if public_places(options.state) is None:

@@ -27,9 +27,9 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (
-        f"it ended with {type(error).__name__}, which is a defect; what had been released is kept. "
-        f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
-        f"may show rows"
+        f"it ended with {type(error).__name__}, which is a defect of counton or of a plug-in; "
+        "numbers released before it are kept. Run the command of this job alone to see where it "
+        "fails, and show its output to nobody: it may contain rows"
     )
 
 

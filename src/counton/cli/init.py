@@ -133,9 +133,9 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
     ]
     whole = "" if look.whole else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
-    why = "events do not tell some options" if options.yes else "there is no terminal to ask at"
+    why = "the events do not tell some options" if options.yes else "there is no terminal to ask at"
     raise MissingOptions(
-        "\n".join([f"{why}; {columns}; state each of these:", *lines, "as in:", command]),
+        "\n".join([f"{why}; {columns}; give a value for each:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
     )
 

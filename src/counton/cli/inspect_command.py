@@ -62,8 +62,8 @@ def _planned_releases(options: InspectOptions) -> dict[str, Any]:
     guarantee = guarantee_from(job.promise.epsilon, job.promise.delta, job.promise.rho)
     if (job.times.steps is None and job.times.around is None) or guarantee is None:
         raise InvalidInput(
-            f"{field('plan', options.plan)} lacks the number of windows or the guarantee; write it "
-            f"as in 'count --steps 366 --epsilon 1'"
+            f"{field('plan', options.plan)} states no number of windows, or no privacy loss; state "
+            "both, as in 'count --steps 366 --epsilon 1'"
         )
     names = ("metric", "release", "simple", "around", "most_a_window")
     stated = {name: job.option(name) for name in names if job.states(name)}
@@ -77,8 +77,9 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     tried = _bounds_to_try(options.sweep)
     if options.plot is not None and options.plan is None:
         raise InvalidInput(
-            f"{field('plot', str(options.plot))} shows left-out events and noise, and the noise "
-            f"follows from a plan; give {field('plan')}, as in 'count --steps 366 --epsilon 1'"
+            f"{field('plot', str(options.plot))} shows left-out events beside noise, and the noise "
+            f"is known only from a plan; give {field('plan')}, as in 'count --steps 366 --epsilon "
+            "1'"
         )
     if planned:  # a refusal here spends nothing
         planned_halfwidths([1], **planned)
@@ -140,8 +141,8 @@ def _bounds_to_try(given: str | None) -> list[int] | None:
     for number in numbers:
         if number != int(number) or number < 1:
             raise InvalidInput(
-                f"{field('sweep', given)} is no list of whole numbers from 1 on; write it as in "
-                f"1,2,5,10"
+                f"{field('sweep', given)} is not a list of whole numbers of at least 1; write it "
+                "as in 1,2,5,10"
             )
     return [int(number) for number in numbers]
 

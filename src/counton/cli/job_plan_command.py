@@ -48,10 +48,13 @@ def print_job_plan(options: PlanOptions) -> None:
         check_level(options.level)
     if options.out is not None and options.simulate is None:
         raise InvalidInput(
-            f"{field('out', str(options.out))} belongs to {field('simulate')}: give both"
+            f"{field('out', str(options.out))} is a file for simulated releases, and nothing is "
+            f"simulated; give {field('simulate')} too, or leave it out"
         )
     if options.size is not None and options.size < 1:
-        raise InvalidInput(f"{field('size', options.size)} must be at least 1")
+        raise InvalidInput(
+            f"{field('size', options.size)} must be at least 1: it is the number of rows"
+        )
     jobs = load(options.asked, without_rows=True)
     limit, about, _ = for_all(options.asked)
     found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)

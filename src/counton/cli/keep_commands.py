@@ -88,7 +88,8 @@ def print_forgotten(options: ForgetOptions) -> None:
     if (options.person is None) == (options.age is None):
         given = "both are" if options.person is not None else "neither is"
         raise InvalidInput(
-            f"a person or {field('age')} says whom to forget, and {given} given: give one of them"
+            f"the command needs to know whom to forget: give either a person or {field('age')}; "
+            f"{given} given"
         )
     if options.age is not None:
         done = forget_older(state, options.age, name=name, key=key, wait=options.wait)
@@ -114,15 +115,17 @@ def _outcome_in_words(one: Forgetting) -> str:
     from counton.run.erasure import BUCKETS
 
     if one.keeps == "sums":
-        return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
+        return f"Stream {one.name!r} keeps sums and no rows of persons: there is nothing to delete."
     whom = "this person"
     then = (
-        f"So that nobody counts twice, it does not count one in {BUCKETS:,} of the people who are "
-        f"new to it from now on."
+        f"From now on, one in {BUCKETS:,} of all people who are new to the stream is not counted, "
+        "so that a forgotten person is not counted twice."
     )
     if one.before is not None:
         whom = f"everybody in the periods that ended by {one.before:%Y-%m-%d %H:%M} UTC"
-        then = "Rows of these periods do not count from now on, so that nobody counts twice."
+        then = (
+            "From now on, rows of these periods are not counted, so that nobody is counted twice."
+        )
     if one.over:
-        then = "It is over, and counts nobody any more."
+        then = "The stream has ended, and counts nobody any more."
     return f"Stream {one.name!r} has forgotten {whom}. {then}"

@@ -53,14 +53,15 @@ def print_ledger(options: LedgerOptions) -> None:
         for name, value in more.items():
             if value is not None:
                 raise InvalidInput(
-                    f"{field(name, value)} needs a limit to count against; give {field('epsilon')} "
-                    f"or {field('rho')}"
+                    f"{field(name, value)} describes a limit of the ledger, and no limit is given; "
+                    f"give {field('epsilon')} or {field('rho')} too"
                 )
     else:
         Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
     if options.warn_at is not None and not 0 < options.warn_at <= 1:
         raise InvalidInput(
-            f"{field('warn_at', options.warn_at)} must be above 0 and at most 1: try .8"
+            f"{field('warn_at', options.warn_at)} is not a share of the limit; give a number above "
+            "0 and at most 1, such as 0.8"
         )
     with _names_of("add"):
         foreign = _foreign_spend(options)
@@ -93,8 +94,8 @@ def print_ledger(options: LedgerOptions) -> None:
     share = None if ledger is None else _share_spent(ledger)
     if options.warn_at is not None and share is None:
         raise InvalidInput(
-            f"{field('warn_at', options.warn_at)} is a share of a limit, and {options.state} has "
-            f"none: set one with {field('epsilon')} or {field('rho')}"
+            f"{field('warn_at', options.warn_at)} is a share of the limit, but {options.state} has "
+            f"no limit; set a limit with {field('epsilon')} or {field('rho')}"
         )
     warned = options.warn_at is not None and share is not None and share >= options.warn_at
     if options.json:
@@ -205,9 +206,15 @@ def _quota(options: LedgerOptions) -> Limit | None:
     """Return the guarantee of ``--quota``; None without ``--quota``."""
     quota = guarantee_from(options.quota_epsilon, options.quota_delta, options.quota_rho)
     if options.quota is not None and quota is None:
-        raise InvalidInput(f"{field('quota', options.quota)} needs {field('quota_epsilon')} too")
+        raise InvalidInput(
+            f"{field('quota', options.quota)} names a party, and its privacy loss is missing; give "
+            f"{field('quota_epsilon')} too"
+        )
     if options.quota is None and quota is not None:
-        raise InvalidInput(f"{quota} of a party needs {field('quota')}, the party's name")
+        raise InvalidInput(
+            f"{quota} is given for a party, and the party's name is missing; give {field('quota')} "
+            "too"
+        )
     return quota
 
 
@@ -268,12 +275,18 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
     if options.add is None:
         for name in ("add_epsilon", "add_delta", "add_rho", "add_unit", "add_party"):
             if (value := getattr(options, name)) is not None:
-                raise InvalidInput(f"{field(name, value)} needs {field('add')}, a name")
+                raise InvalidInput(
+                    f"{field(name, value)} describes a loss to add to the ledger, and the name of "
+                    f"that entry is missing; give {field('add')} too"
+                )
         return None
     guarantee = guarantee_from(*numbers)
     if guarantee is None or options.add_unit is None:
         lacking = "add_unit" if guarantee is not None else "add_epsilon"
-        raise InvalidInput(f"{field('add', options.add)} needs {field(lacking)} too")
+        raise InvalidInput(
+            f"{field('add', options.add)} adds an entry to the ledger, and {field(lacking)} is "
+            "missing; give it too"
+        )
     return {
         "name": options.add,
         "guarantee": guarantee,

@@ -50,8 +50,8 @@ def perform(options: PlanOptions) -> None:
     for name in ("simulate", "out"):
         if getattr(options, name) is not None:
             raise InvalidInput(
-                f"{field(name, str(getattr(options, name)))} belongs to a plan of a job file: "
-                f"counton plan nightly.toml --simulate true.csv"
+                f"{field(name, str(getattr(options, name)))} is for the plan of a job file; name "
+                "the job file, as in: counton plan nightly.toml --simulate true.csv"
             )
     options, planned, whom = _with_subject(_with_steps(options))
     _print_plan(options, planned, whom)
@@ -84,14 +84,14 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         return
     if options.steps is None and options.around is None:
         raise InvalidInput(
-            "--steps is missing: how many windows will the stream ever have? for a stream without "
-            "an end give --around, the number of first windows to plan for; for fading protection "
-            "use plan-expiring"
+            "--steps is missing: how many windows will the stream ever have? If it has no end, "
+            "give --around, the number of first windows to plan for; if the protection of old "
+            "events may fade, use counton plan-expiring"
         )
     if options.steps is not None and options.around is not None:
         raise InvalidInput(
-            f"--around {options.around} is for a stream without a last step, and --steps "
-            f"{options.steps} gives it one: leave one of them out"
+            f"--around {options.around} plans a stream without an end, and --steps {options.steps} "
+            "gives it an end: leave one of them out"
         )
     ranked = plan(
         options.steps,
@@ -254,8 +254,8 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     statistic, job = parse_words("of", options.of)
     if job.times.revise is not None:
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} can be planned only with the whole stream: give "
-            f"--plan to the command itself, or plan a job file"
+            f"{field('revise', job.times.revise)} inside {field('of', options.of)} is not read by "
+            "counton plan: give --revise to the plan itself, or plan a job file"
         )
     options = _completed_by_job(options, job)
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
@@ -278,7 +278,7 @@ def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
     for name, value in stated.items():
         if options.states(name) and str(options.option(name)) != str(value):
             raise InvalidInput(
-                f"{field(name, options.option(name))} is stated, but {field('of', options.of)} "
+                f"{field(name, options.option(name))} is stated twice: {field('of', options.of)} "
                 f"says {value}; leave one of them out"
             )
     return replace(options, **stated)
@@ -304,13 +304,13 @@ def _with_steps(options: PlanOptions) -> PlanOptions:
     steps = options.asked.replace(",", "").replace("_", "")
     if not steps.isdecimal():
         raise InvalidInput(
-            f"{options.asked!r} is no number of steps and no job file; give one, such as 8760 or "
-            f"nightly.toml"
+            f"{options.asked!r} is neither a number of windows nor a job file; give one of them, "
+            "such as 8760 or nightly.toml"
         )
     if options.steps is not None:
         raise InvalidInput(
-            f"{field('steps', options.steps)} says how many windows there are, and so does "
-            f"{options.asked}: leave one of them out"
+            f"{field('steps', options.steps)} and {options.asked} both give the number of windows: "
+            "leave one of them out"
         )
     return replace(options, asked=None, steps=int(steps))
 

@@ -31,8 +31,8 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
         if options.option(name) is not None:
             raise InvalidInput(
                 f"{field(name, options.option(name))} does not go with "
-                f"{field('over', options.over)}, which compares several numbers of windows under "
-                f"one guarantee: leave one of them out"
+                f"{field('over', options.over)}, which compares numbers of windows for one "
+                "guarantee: leave one of them out"
             )
     named = strategies_named(options.strategy) or _USUAL
     horizons = parse_over(options.over)
@@ -100,17 +100,20 @@ def parse_over(text: str) -> list[int]:
     numbers = [int(word) for word in plain if word.isdecimal()]
     if len(numbers) < len(words) or not all(1 <= one <= _LARGEST for one in numbers):
         raise InvalidInput(
-            f"{field('over', text)} is no range of numbers of windows up to {_LARGEST:,}; give "
-            f"one, as in 16:4096, or numbers, as in 100,1000"
+            f"{field('over', text)} is not a range of numbers of windows up to {_LARGEST:,}; give "
+            "a range, as in 16:4096, or a list, as in 100,1000"
         )
     if colon:
         low, high = numbers
         if low > high:
-            raise InvalidInput(f"{field('over', text)} ends before it begins: give {high}:{low}")
+            raise InvalidInput(
+                f"{field('over', text)} ends before it begins: write the smaller number first, "
+                f"{high}:{low}"
+            )
         numbers = [low << place for place in range((high // low).bit_length())]
         numbers += [high] * (numbers[-1] < high)
     if len(numbers) > _MOST:
         raise InvalidInput(
-            f"{field('over', text)} has {len(numbers)} numbers; give {_MOST} at most"
+            f"{field('over', text)} lists {len(numbers)} numbers of windows; give at most {_MOST}"
         )
     return sorted(dict.fromkeys(numbers))

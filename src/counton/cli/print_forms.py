@@ -238,9 +238,9 @@ def warn_of_weak(
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         console.write_line(
-            f"{about}warning: a loss of {readable(loss)} for one {unit} is above {MOST_LOSS}, so "
-            f"what is released may be e^{MOST_LOSS} times likelier with it than without: that "
-            f"hides next to nothing; 1 is a common choice"
+            f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "
+            f"{MOST_LOSS}. Released numbers may be e^{MOST_LOSS} times likelier with this {unit} "
+            "than without it, so next to nothing is hidden; a loss of 1 is a common choice"
         )
 
 
@@ -278,5 +278,6 @@ def check_chart(plot: Path | None, width: float | None) -> None:
         check_width(width)
     elif width is not None:
         raise InvalidInput(
-            f"--width {width:g} is for a chart, and none is drawn: give --plot too, or leave it out"
+            f"--width {width:g} is the width of a chart, and no chart is drawn: give --plot too, "
+            "or leave --width out"
         )

@@ -31,7 +31,8 @@ def seconds(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if match is None or float(match[1]) == 0:
         raise InvalidInput(
-            f"duration {text!r} is not a number above 0 and a unit; write 30m, 1h, 1d, 1w, 1mo, 1y"
+            f"duration {text!r} is not a number above 0 with a unit; write it as in 30m, 1h, 1d, "
+            "1w, 1mo or 1y"
         )
     return float(match[1]) * _SECONDS[match[2]]
 
@@ -76,13 +77,14 @@ def targets_from(text: str, every: str) -> dict[int, float]:
             limit = math.nan
         if not 0 < limit < math.inf:
             raise InvalidInput(
-                f"{text!r}: {part!r} is not an age and the largest loss at that age; "
-                f"write them as in 1d:1,365d:3"
+                f"{text!r}: {part!r} must be an age and the largest loss at that age, with a colon "
+                "between; write all of them as in 1d:1,365d:3"
             )
         steps = steps_in(age, every)
         if steps in targets:
             raise InvalidInput(
-                f"--expire {text!r} states two losses for an age of {steps:,} steps; leave one out"
+                f"--expire {text!r} gives two losses for one age ({steps:,} steps); leave one of "
+                "them out"
             )
         targets[steps] = limit
     return targets

@@ -31,7 +31,7 @@ def perform(options: RunOptions) -> None:
         print_json(schema())
         return
     if options.file is None:
-        raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
+        raise InvalidInput("the job file is missing; name it, as in: counton run nightly.toml")
     loaded = load(options.file)
     errors, console = ReportLines() if options.json else Console(stderr=True), Console()
     with JobStates(loaded) as states:
@@ -58,8 +58,8 @@ def perform(options: RunOptions) -> None:
                 reports[name]["until_in_file"] = date
                 if not options.json:
                     console.write_line(
-                        f"the file says until = {date}: no run releases a later window before you "
-                        f"take that line out"
+                        f"the job file says until = {date}, so no run releases a later window: "
+                        "take that line out to go on"
                     )
             if name in alarms and _alarm(job, alarms[name], reports[name], console, options):
                 failed = failed or ExitCode.ALARM

@@ -16,13 +16,13 @@ def perform(options: SendOptions) -> None:
 
     for name, least in (("batch_rows", 1), ("wait", 0), ("patience", 0)):
         if (given := getattr(options, name)) < least:
-            raise InvalidInput(f"{field(name, given)} must be at least {least}")
+            raise InvalidInput(f"{field(name, given)} is too small; give at least {least}")
     client = Client(options.to, options.token, options.patience)
     if options.rows == _STDIN:
         if options.notes is None:
             raise InvalidInput(
-                f"rows of a pipe need {field('notes', 'visits.sent')}, a file that notes how far "
-                f"it has come; give it"
+                "rows from a pipe cannot be read again after an interruption, so a file must note "
+                f"how many were sent; give {field('notes', 'visits.sent')} for example"
             )
         sent = send_stream(client, options.notes, rows=options.batch_rows, seconds=options.wait)
     else:

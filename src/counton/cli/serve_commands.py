@@ -41,7 +41,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
         if (id := getattr(options, name)) is not None
     }
     if len(wanted) > 1:
-        raise InvalidInput(f"{' and '.join(map(field, wanted))} are given; give one of them")
+        raise InvalidInput(f"{' and '.join(map(field, wanted))} are given; give only one of them")
     kept = LeftOutBatches(options.file, options.only)
     for name, id in wanted.items():
         if name == "rows":

@@ -55,8 +55,8 @@ def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path
     if len(jobs) == 1 and not path:
         return next(iter(jobs.values())), Path(given)
     raise InvalidInput(
-        f"{field('simulate', given)} names no job; write NAME=FILE, where NAME is "
-        f"{some_of([*jobs])}"
+        f"{field('simulate', given)} names no job of the file; write NAME=FILE, where NAME is one "
+        f"of {some_of([*jobs])}"
     )
 
 
@@ -68,8 +68,8 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
     definition = job.definition
     if not definition.statistic.card.additive:
         raise InvalidInput(
-            f"job {job.name!r} releases {definition.what}, and a file has numbers of counts and "
-            f"sums; in Python planned_job(job).simulate(...) takes the changes of its cells"
+            f"job {job.name!r} releases {definition.what}, and a file of true numbers works only "
+            "for counts and sums; in Python use planned_job(job).simulate(...)"
         )
     grouped = definition.domain is not None
     wanted = [_STEP, *([_GROUP] if grouped else []), _NUMBER]
@@ -81,11 +81,13 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
         step, number = row[_STEP], row[_NUMBER]
         if group not in places or step is None or step < 1 or number is None:
             raise InvalidInput(
-                f"{path} has the row {row}; give a step from 1 on, a number, and one of the "
-                f"groups {some_of(definition.groups)}"
+                f"{path} has the row {row}, which cannot be read; a row needs a step of at least "
+                f"1, a number, and one of the groups {some_of(definition.groups)}"
             )
         if (step, places[group]) in found:
-            raise InvalidInput(f"{path} has two rows of step {step} and {group!r}; give one")
+            raise InvalidInput(
+                f"{path} has two rows of step {step} and group {group!r}; leave one of them out"
+            )
         found[step, places[group]] = number
     numbers = np.zeros((max((step for step, _ in found), default=0), len(places)))
     for (step, place), number in found.items():
@@ -102,7 +104,7 @@ def _rows(path: Path, wanted: list[str]) -> pl.DataFrame:
         raise InvalidInput(f"{path} cannot be read as CSV: {error}") from None
     if missing := [name for name in wanted if name not in found.columns]:
         raise InvalidInput(
-            f"{path} has no column {missing[0]!r}; give the columns {', '.join(wanted)}, a row for "
-            f"each step"
+            f"{path} has no column {missing[0]!r}; it needs the columns {', '.join(wanted)}, and a "
+            "row for each step"
         )
     return found.select(wanted)

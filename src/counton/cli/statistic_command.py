@@ -149,7 +149,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
             keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
             lines.insert(1, f"{keeps}; to go on: {going_on}")
         if (of := statistic_class(name).card).additive and not of.options:  # like init's jobs
-            lines.append("counton init asks for each of them, and suggests an answer")
+            lines.append("counton init asks for these options one by one, and suggests values")
         raise MissingOptions("\n".join(lines), error.names) from None
 
 
@@ -218,9 +218,14 @@ def _example(name: str) -> list[str]:
 _UNREAD = {"events": ["-"], "state": "planned.db"}
 #: Options that no plan of a statistic knows.
 _UNPLANNED = {
-    "expire": f", whose protection fades; plan it by {field('plan_expiring(...)')}",
-    "unknown": ", which shows some groups alone; plan the job file that says so",
-    "continues": ", which adds to totals of an earlier stream, whose noise only its state knows",
+    "expire": f", because its protection fades with age; plan it by {field('plan_expiring(...)')}",
+    "unknown": (
+        ", because only some of its groups are shown; write it into a job file and plan the file"
+    ),
+    "continues": (
+        ", because it goes on from totals of an earlier stream, and only that stream's state knows "
+        "their noise"
+    ),
 }
 
 
@@ -240,14 +245,16 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     try:
         parts = shlex.split(words)
     except ValueError as error:
-        raise InvalidInput(f"{field(option, words)} is not understood ({error})") from error
+        raise InvalidInput(
+            f"{field(option, words)} cannot be read as a command ({error})"
+        ) from error
     for before in ("counton", "statistic"):
         parts = parts[parts[:1] == [before] :]
     name, *rest = parts or [""]
     if not is_keyword(name):
         raise InvalidInput(
-            f"{field(option)} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
-            f"each followed by the options that define it, as in 'distinct --changes 4'"
+            f"{field(option)} names no statistic: {name!r}{hint(name)}; give one of "
+            f"{', '.join(keywords())}, followed by its options, as in 'distinct --changes 4'"
         )
     of, kinds = statistic_class(name), kinds_of(name)
     found: list[Job] = []
@@ -262,7 +269,9 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
         app(rest, prog_name=name, standalone_mode=False)
     except REFUSED as error:
         said_of_it = error.format_message()
-        raise InvalidInput(f"{field(option, words)} is not understood: {said_of_it}") from error
+        raise InvalidInput(
+            f"{field(option, words)} cannot be read as a command: {said_of_it}"
+        ) from error
     (job,) = found
     unplanned = {name: why for name, why in _UNPLANNED.items() if job.option(name) != "drop"}
     refuse(job, unplanned, field(option, words), "leave it out")

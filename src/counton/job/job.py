@@ -141,18 +141,18 @@ def check_most(most: int | None) -> None:
     >>> check_most(3)
     >>> check_most(10**9)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: most=1000000000 is too large: the noise grows with ...
+    counton.base.errors.InvalidInput: most=1000000000 is too large, because the noise grows with ...
     """
     if most is not None and most < 1:
         raise InvalidInput(
-            f"{field('most', most)} would count nothing; give at least 1: how many events of one "
-            f"user count"
+            f"{field('most', most)} would count nothing; it is how many events of one user count: "
+            "give at least 1"
         )
     if most is not None and most > MOST_EVENTS:
         raise InvalidInput(
-            f"{field('most', most)} is too large: the noise grows with this number, and would "
-            f"drown the counts; give at most {MOST_EVENTS:,}, better a few more than most users "
-            f"have"
+            f"{field('most', most)} is too large, because the noise grows with it and would hide "
+            f"the counts; give at most {MOST_EVENTS:,}, and better only a few more than most users "
+            "have"
         )
 
 
@@ -163,8 +163,8 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
     """
     if a_window is not None and not 1 <= a_window <= most:
         raise InvalidInput(
-            f"{field('most_a_window', a_window)} is how many of the {most:,} ({field('most')}) "
-            f"count in one window; give 1 to {most:,}"
+            f"{field('most_a_window', a_window)} must be from 1 to {most:,}: it is how many of a "
+            f"user's {most:,} events ({field('most')}) may count in one window"
         )
 
 
@@ -175,9 +175,10 @@ def check_people_columns(user: str | None, row: str | None) -> None:
     """
     if user is not None and user == row:
         raise InvalidInput(
-            f"{field('user', user)} and {field('id', row)} name one column, so only one row of "
-            f"each user would ever count; name a column that differs from row to row, or leave "
-            f"{field('id')} out (to count each user once, give {field('first', True)})"
+            f"{field('user', user)} and {field('id', row)} name the same column, so only one row "
+            f"of each user would ever count; give a column as {field('id')} that differs from row "
+            f"to row, or leave {field('id')} out (to count each user once, give "
+            f"{field('first', True)})"
         )
 
 
@@ -927,8 +928,9 @@ class Job(OptionRecord):
 
             if not isinstance(what, Statistic):
                 raise InvalidInput(
-                    f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1)"
-                    f', or the name of one, such as "count"; the events come after it'
+                    f"what is {quote(what)}; give a statistic such as Average(0, 200, "
+                    'resolution=1), or the name of a statistic such as "count"; the events are the '
+                    "second argument"
                 )
         stated: dict[str, Any] = {**more, "state": state}
         stated["name"] = stated.get("name") or _stream_of(what)
@@ -1086,8 +1088,8 @@ def length_in_words(name: str, length: timedelta) -> str:
     seconds = length.total_seconds()
     if seconds <= 0 or seconds != int(seconds):
         raise InvalidInput(
-            f"{field(name)} is {length}, which is no whole number of seconds above 0; give one, as "
-            f"in 15m, 1h or 1d"
+            f"{field(name)} is {length}, which is not a whole number of seconds above 0; write it "
+            "as in 15m, 1h or 1d"
         )
     for word, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds % size == 0:
@@ -1099,7 +1101,7 @@ def require_guarantee(guarantee: _Given | None) -> _Given:
     """Return the guarantee; refuse None."""
     if guarantee is None:
         raise MissingOptions(
-            f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
+            f"the privacy loss is missing; give {field('epsilon')}, {field('epsilon')} and "
             f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice",
             ["epsilon"],
         )

@@ -164,7 +164,7 @@ def load_each(
     unknown = [name for name in read if name not in taken]
     jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
     if unknown or not (isinstance(jobs, dict) and isinstance(reports, dict) and (jobs or reports)):
-        found_there = f"has {', '.join(map(repr, unknown))}, which no job file takes"
+        found_there = f"has the unknown section {', '.join(map(repr, unknown))}"
         raise InvalidInput(
             f"job file {str(file)!r} {found_there if unknown else 'has no jobs'}; write a table "
             f"[jobs.NAME] for each job, [{REPORT}.NAME] for each report, and shared options under "
@@ -209,15 +209,17 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
     """
     where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
-        raise InvalidInput(f"{where} is no table: write [{REPORT}.{name}]")
+        raise InvalidInput(
+            f"{where} is not a section: write the line [{REPORT}.{name}], and its keys below"
+        )
     by_name = {key for key, item in _keys(()).items() if item.by_name}
     statistics = {
         key: one for key, one in own.items() if isinstance(one, dict) and key not in by_name
     }
     if not statistics:
         raise InvalidInput(
-            f"{where} has no statistics: write [{REPORT}.{name}.visits] for example, and its "
-            f"options below"
+            f"{where} contains no statistic: write the line [{REPORT}.{name}.visits] for example, "
+            f"and the options of that statistic below"
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
     usual = {**(defaults if isinstance(defaults, dict) else {}), **rest}
@@ -227,8 +229,8 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
     budget = {key: usual[key] for key in ("epsilon", "delta", "rho") if key in usual}
     if len(by_length) > 1 and not budget:
         raise InvalidInput(
-            f"{where} has statistics with windows of their own, and no budget to divide between "
-            f"them: state epsilon or rho in [{REPORT}.{name}]"
+            f"{where} has statistics with windows of their own, and no privacy loss to divide "
+            f"between them: give epsilon or rho in [{REPORT}.{name}]"
         )
     shares = {every: sum(map(_share_of, mine.values())) for every, mine in by_length.items()}
     found = {}
@@ -237,14 +239,14 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
         for key, value in ((key, one[key]) for one in mine.values() for key in one):
             if key in _OF_WINDOWS and windows.setdefault(key, value) != value:
                 raise InvalidInput(
-                    f"{where} has statistics with windows of {every}, and two values of {key!r} "
-                    f"among them: {windows[key]!r} and {value!r}; state one"
+                    f"{where} has statistics with windows of {every}, and they give two values of "
+                    f"{key!r}, {windows[key]!r} and {value!r}; give one value"
                 )
         usual_windows = every == usual.get("every")
         if usual_windows and windows.keys() - {"every"}:
             raise InvalidInput(
-                f"{where} has a statistic with {min(windows.keys() - {'every'})!r} and without "
-                f"windows of its own; state 'every' beside it, or move it to [{REPORT}.{name}]"
+                f"{where} has a statistic with {min(windows.keys() - {'every'})!r}, but without "
+                f"windows of its own; give 'every' beside it, or move it to [{REPORT}.{name}]"
             )
         kept = {key for key in rest if usual_windows or key not in _OF_WINDOWS or key == "start"}
         table = {key: rest[key] for key in kept} | windows
@@ -285,14 +287,14 @@ def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
     webhook = stated.get("webhook")
     if webhook is not None and not webhook.startswith(("https://", "http://")):
         raise InvalidInput(
-            f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give an address that takes "
-            f"JSON: https://HOST/PATH"
+            f"[{where}] of {str(file)!r}: webhook is {webhook[:40]!r}; give the address of a "
+            "service that takes JSON, as in https://HOST/PATH"
         )
     terms = AlarmTerms(**stated)
     if terms.over is not None and not LENGTH.fullmatch(terms.over):
         raise InvalidInput(
-            f"[{where}] of {str(file)!r}: over is {terms.over[:40]!r}; give a whole number above 0 "
-            f"and a unit, as in 7d"
+            f"[{where}] of {str(file)!r}: over is {terms.over[:40]!r}; it is a length of time: "
+            "give a whole number above 0 and a unit, as in 7d"
         )
     for key in ("false_alarms", "change"):
         if (number := getattr(terms, key)) is not None and not 0 < number < math.inf:
@@ -345,13 +347,19 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     limit = read_table(file, read, LIMIT, {**numbers, "unit": (str,)})
     to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
-        raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} has no 'to', the database; add it")
+        raise InvalidInput(
+            f"[{PUBLISH}] of {str(file)!r} does not name the database; add a line such as to = "
+            '"public.db"'
+        )
     if to is not None:
         to = _place_to_publish(to, file)
     given = (limit.get(name) for name in numbers)
     stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
     if LIMIT in read and stated is None:
-        raise InvalidInput(f"[{LIMIT}] of {str(file)!r} has neither 'epsilon' nor 'rho'; add one")
+        raise InvalidInput(
+            f"[{LIMIT}] of {str(file)!r} states no limit; add a line such as epsilon = 1 or rho = "
+            "0.5"
+        )
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
     return ForAll(stated, about, to)
 
@@ -385,12 +393,12 @@ def read_table(
     """
     table, where = read.get(name, {}), f"[{name}] of {str(file)!r}"
     if not isinstance(table, dict):
-        raise InvalidInput(f"{where} is no table: write [{name}] and its keys below")
+        raise InvalidInput(f"{where} is not a section: write the line [{name}], and its keys below")
     for key, value in table.items():
         if key not in keys:
             near = get_close_matches(key, keys, 1)
-            meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(keys)}"
-            raise InvalidInput(f"{where}: {key!r} is no key of it; {meant}")
+            meant = f"did you mean {near[0]!r}?" if near else f"allowed keys are {', '.join(keys)}"
+            raise InvalidInput(f"{where} has the unknown key {key!r}; {meant}")
         if type(value) not in keys[key]:
             wanted = " or ".join(_TYPES[one] for one in keys[key])
             raise InvalidInput(
@@ -417,7 +425,7 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> _ = file.write_text('[defaults]\\nstate = "${COUNTON_EXAMPLE}"\\n')
     >>> read_file(file)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: job file 'nightly.toml' names variables ... COUNTON_EXAMPLE...
+    counton.base.errors.InvalidInput: job file 'nightly.toml' uses environment variables ...
     """
     file = Path(path)
     try:
@@ -434,8 +442,8 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     filled: dict[str, Any] = _with_variables(found, "", absent)
     if absent:
         raise InvalidInput(
-            f"job file {str(file)!r} names variables that the environment does not have: "
-            f"{', '.join(f'{name} ({where})' for name, where in absent.items())}; set them"
+            f"job file {str(file)!r} uses environment variables that are not set: "
+            f"{', '.join((f'{name} ({where})' for name, where in absent.items()))}; set them"
         )
     try:
         _refuse_no_text(filled, "")
@@ -462,13 +470,13 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
         return value
     if where.rpartition(".")[2] == "query":
         raise InvalidInput(
-            f"{where} has ${{ in it, but no variable is pasted into SQL; use {{since}} and "
-            f"{{until}}, which are bound values, or make a view"
+            f"{where} contains ${{, and environment variables are not put into SQL; use {{since}} "
+            "and {until}, whose values are passed safely, or make a view"
         )
     if (other := _NO_VARIABLE.search(value)) is not None:
         raise InvalidInput(
-            f"{where} has {other[0]!r}, which names no variable; write ${{NAME}} in letters, "
-            f"digits and _, or put the whole text into a variable"
+            f"{where} has {other[0]!r}, which is not a variable; write ${{NAME}} with letters, "
+            "digits and _, or put the whole text into a variable"
         )
     for name in _VARIABLE.findall(value):
         if name not in os.environ:
@@ -483,7 +491,10 @@ def _refuse_no_text(value: Any, where: str) -> None:
         value: a text, or a list or table in which texts are looked for.
     """
     if isinstance(value, str) and not is_text(value):
-        raise InvalidInput(f"{where} is {value[:80]!r}, with the character NUL; take it out")
+        raise InvalidInput(
+            f"{where} is {value[:80]!r}, which is not valid UTF-8 or has the character NUL; "
+            "correct it"
+        )
     tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
     for key, one in tables.items() if isinstance(tables, dict) else ():
         _refuse_no_text(str(key), f"a key of {where or 'it'}")
@@ -495,11 +506,14 @@ def _job(
 ) -> Job:
     where = f"job {name!r} of {str(file)!r}"
     if not isinstance(own, dict) or not isinstance(defaults, dict):
-        raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
+        raise InvalidInput(
+            f"{where} is not a section: write the line [jobs.{name}], and its keys below"
+        )
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
     if not is_keyword(what):
         raise InvalidInput(
-            f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(keywords())}"
+            f"{where}: there is no statistic {what!r}{hint(what)}; give one of "
+            f"{', '.join(keywords())}"
         )
     known = _keys(own_options(what))
     taken: dict[str, Any] = {"name": name}
@@ -517,14 +531,15 @@ def _job(
             in_python = [item.key for item in known.values() if item.name == key]
             near = in_python or get_close_matches(key, [*known, STATISTIC], 1)
             meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
-            is_none = "is no key of a job"
+            is_none = "is not an option of jobs"
             if key in others:
-                is_none = "belongs to another statistic"
+                is_none = "is an option of another statistic"
             raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
     if events is not None:
         if "events" in taken:
             raise InvalidInput(
-                f"{where} names 'events', but its rows come from another source; leave it out"
+                f"{where} names 'events', but here the rows are passed in from outside; leave the "
+                "key out"
             )
         taken["events"] = events
     of_service = without_rows and "events" not in taken
@@ -532,7 +547,9 @@ def _job(
         taken["events"] = "-"
     for needed in ("events", "state"):
         if needed not in taken:
-            raise InvalidInput(f"{where} has no {needed!r}; add it there, or under [defaults]")
+            raise InvalidInput(
+                f"{where} lacks the key {needed!r}; add it there, or under [defaults]"
+            )
     try:
         job = Job(what, **taken)
         if of_service:
@@ -575,7 +592,7 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
 
 def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
     if not isinstance(own, dict):
-        raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a table of options")
+        raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a section with options")
     if isinstance(domain := own.get("domain"), str):
         return {**own, "domain": _seen_from("domain", domain, folder)}
     return own
@@ -653,8 +670,8 @@ def save(
     file, comments = Path(path), comments or {}
     if not isinstance(job.what, str):
         raise InvalidInput(
-            f"{field('what')} is {job.what!r}; a job file names its statistic: one of "
-            f"{', '.join(keywords())}"
+            f"{field('what')} is {job.what!r}, and a job file can hold only a statistic that has a "
+            f"name: give one of {', '.join(keywords())}"
         )
     try:
         text = read_plain(file).decode() if file.exists() and not anew else ""
@@ -676,9 +693,9 @@ def save(
     shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
     if shared:
         raise InvalidInput(
-            f"job file {str(file)!r} has defaults that the job does not state "
-            f"({', '.join(shared)}), and they would change the job; state them, or save it into "
-            f"another file"
+            f"job file {str(file)!r} has options under [defaults] that this job does not state "
+            f"({', '.join(shared)}), and they would change the job; state them in the job, or save "
+            "it into another file"
         )
     for key, value in stated.items():
         if key in comments:
@@ -717,7 +734,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
                 isinstance(one, str | os.PathLike) for one in several
             ):
                 raise InvalidInput(
-                    f"{field('events')} are a frame, which a job file cannot hold; name a file"
+                    f"{field('events')} are a data frame, which cannot be written into a job file; "
+                    "name a file of events"
                 )
             value = [_seen_in(item.name, os.fspath(one), folder) for one in several]
             value = value[0] if len(value) == 1 else value
@@ -736,13 +754,14 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
             }
         elif item.name == "key":
             raise InvalidInput(
-                f"{field('key')} is a Key in memory, but a job file names the place of a key: save "
-                f"it (Key.save) and give its file"
+                f"{field('key')} is a Key in memory, and a job file names the file of a key: save "
+                "the key (Key.save), and give the path"
             )
         elif item.name == "strategy":
             raise InvalidInput(
-                f"{field('strategy')} is {value!r}, but a job file names a file that holds the "
-                f"strategy: write it with counton.job.own_strategies.write_strategy"
+                f"{field('strategy')} is {value!r}, and a job file names the file of a strategy: "
+                "write the strategy with counton.job.own_strategies.write_strategy, and give the "
+                "path"
             )
         elif not isinstance(value, bool | int | float):
             value = str(value)
@@ -849,6 +868,6 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     for name in names:
         if name not in jobs:
             raise InvalidInput(
-                f"{field('only', name)} is no job of the file; it has {', '.join(jobs)}"
+                f"{field('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
             )
     return {name: job for name, job in jobs.items() if not names or name in names}

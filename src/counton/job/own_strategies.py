@@ -51,15 +51,15 @@ def own_strategy(given: object) -> StreamStrategy | None:
         try:
             read = parse_json(read_plain(given))
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
             raise InvalidInput(
                 f"{field('strategy', given)} cannot be read ({why}); write the output of a "
                 f"strategy's to_dict() into it, as JSON"
             ) from error
         if not isinstance(read, dict):
             raise InvalidInput(
-                f"{field('strategy', given)} holds no strategy; write the output of a strategy's "
-                f"to_dict() into it, as JSON"
+                f"{field('strategy', given)} does not hold a strategy; write the output of the "
+                "strategy's to_dict() into it, as JSON"
             )
         return strategy_from_dict(read)
     if not isinstance(given, StreamStrategy):
@@ -71,20 +71,22 @@ def own_strategy(given: object) -> StreamStrategy | None:
     text = json.dumps(given.to_dict())
     if len(text) > _MOST_TEXT:
         raise InvalidInput(
-            f"{field('strategy')} has {len(text):,} characters as JSON, and a state and its files "
-            f"take up to {_MOST_TEXT:,}; give a strategy of fewer steps"
+            f"{field('strategy')} takes {len(text):,} characters as JSON, and at most "
+            f"{_MOST_TEXT:,} can be kept in a state; give a strategy of fewer steps"
         )
     try:
         rebuilt = strategy_from_dict(json.loads(text))
     except InvalidInput as error:
         raise InvalidInput(
-            f"{field('strategy')} is {given!r}, which no state can read back ({error}); write it "
-            f"as counton.strategies.Factorisation, from its matrix C"
+            f"{field('strategy')} is {given!r}, and counton cannot build it again from the output "
+            f"of its to_dict() ({error}); pass its matrix C to counton.strategies.Factorisation "
+            "instead"
         ) from error
     if rebuilt != given:
         raise InvalidInput(
-            f"{field('strategy')} is {given!r}, but its to_dict() makes {rebuilt!r}; mend its "
-            f"parameters, or write it as counton.strategies.Factorisation"
+            f"{field('strategy')} is {given!r}, but building it again from the output of its "
+            f"to_dict() gives {rebuilt!r}; correct to_dict(), or pass the matrix C to "
+            "counton.strategies.Factorisation instead"
         )
     return given
 
@@ -100,6 +102,7 @@ def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> No
     """
     if not is_file_of(os.fspath(path)):
         raise InvalidInput(
-            f"{os.fspath(path)!r} does not end in {ENDING}, as files of strategies do; rename it"
+            f"{os.fspath(path)!r} must end in {ENDING}, because it is the file of a strategy; "
+            "rename it"
         )
     Path(path).write_text(json.dumps(strategy.to_dict()), "utf-8")

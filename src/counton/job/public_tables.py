@@ -27,8 +27,8 @@ def read_table(path: _Path, columns: Sequence[str], value: str | None = None) ->
     for place, name in enumerate(columns):
         if name in columns[:place]:
             raise InvalidInput(
-                f"column {name!r} of {os.fspath(path)} is named twice, for two "
-                f"purposes; name another column for one of them"
+                f"column {name!r} of {os.fspath(path)} is given for two purposes; give another "
+                "column for one of them"
             )
     file = EventFile(path)
     try:
@@ -52,7 +52,10 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
     """Return names of columns from a list, or from text with commas; refuse an empty name."""
     names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
     if "" in names:
-        raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
+        raise InvalidInput(
+            f"{field(name, given)} contains an empty name; write names with commas between them, "
+            "A,B,C"
+        )
     return names
 
 
@@ -81,7 +84,7 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
         row = int(numbers.is_null().arg_max() or 0)
         raise InvalidInput(
             f"row {row + 1} of {os.fspath(file)}: total is {series[row]!r}, which is not a whole "
-            f"number; repair it or drop the row"
+            "number; correct it or remove the row"
         )
     labels = [part.tolist() for part in labels_of(table, levels).values()]
     totals: dict[tuple[str, ...], int] = {}
@@ -89,7 +92,11 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
         parts = [part[row] for part in labels]
         path = tuple(label for label in parts if label is not None)
         if tuple(parts[: len(path)]) != path or path in totals:
-            why = "repeats a node" if path in totals else "names a level below an empty one"
+            why = (
+                "repeats a node"
+                if path in totals
+                else "has a level that is named, below a level that is empty"
+            )
             raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
         totals[path] = total
     return totals
@@ -107,8 +114,8 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     if isinstance(domain, Tree):
         if (known := list(domain.levels[1:])) != named:
             raise InvalidInput(
-                f"{field('levels', ','.join(named))} are not those of the tree, "
-                f"{', '.join(known)}; give these, or leave them out"
+                f"{field('levels', ','.join(named))} differ from the levels of the tree, "
+                f"{', '.join(known)}; give those, or leave {field('levels')} out"
             )
         return domain
     if isinstance(domain, str | os.PathLike):
@@ -133,8 +140,8 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
         return {column: list(values) for column, values in domain.items()}
     if not isinstance(domain, str | os.PathLike):
         raise InvalidInput(
-            f"{field('domain')} is of type {type(domain).__name__}; give a mapping from each "
-            f"column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
+            f"{field('domain')} is of type {type(domain).__name__}; give a dictionary from each "
+            "column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
         )
     text = os.fspath(domain)
     if is_file(text):
@@ -145,7 +152,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
             if labels.tolist()[: len(named)] != named:
                 raise InvalidInput(
                     f"{field('domain', text)} has an empty cell among the values of {column!r}: "
-                    f"list them from the first row on, without gaps"
+                    "list the values from the first row on, without gaps"
                 )
             found[column] = named
         return found
@@ -154,8 +161,8 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
         column, equals, values = part.partition("=")
         if not equals or not column.strip():
             raise InvalidInput(
-                f"{field('domain', part.strip())} is no file and does not list values; write "
-                f"sex=f,m;smokes=no,yes, or name a table with these columns"
+                f"{field('domain', part.strip())} is neither a file nor a list of values; write "
+                "sex=f,m;smokes=no,yes for example, or name a table with these columns"
             )
         if column.strip() in found:
             raise InvalidInput(
@@ -181,7 +188,7 @@ def refuse_counts(domain: Any, value: str | None) -> None:
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):
         raise InvalidInput(
-            f"{field('domain', os.fspath(domain))} has the column of the counts, {value!r}, so it "
-            f"looks like the private rows; the release would show which cells have counts: list "
-            f"the cells that are publicly known to exist"
+            f"{field('domain', os.fspath(domain))} has the column of counts, {value!r}, so it "
+            "seems to be the private data; the release would show which cells have counts: list "
+            "cells that are publicly known to exist"
         )

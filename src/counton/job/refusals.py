@@ -12,7 +12,7 @@ from counton.job.job import NEWEST, Job, OptionRecord, options_of
 
 #: Meaning of the options that others need.
 _NEEDED = {
-    "domain": ", the groups that are declared",
+    "domain": ", the list of groups",
     "user": ", the column that says whose an event is",
     "within": ", how far off a number may be",
     "of": ", a statistic",
@@ -23,23 +23,23 @@ _NEEDED = {
 #: Options excluded by an option or a kind of stream, with the reason.
 EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "within": {
-        "epsilon": ", which finds it",
-        "rho": f", which finds it if you say {field('least', 'rho')}",
-        "expire": ", whose promise is stated by losses",
-        "continues": ", which goes on from totals that have noise of their own",
-        "target": ", which states how accurate a table is",
+        "epsilon": ", which finds the privacy loss for you",
+        "rho": f", which finds rho for you if you give {field('least', 'rho')}",
+        "expire": ", whose privacy loss is stated by age",
+        "continues": ", which goes on from totals that already contain noise",
+        "target": ", which itself states how accurate a table is",
     },
     "expire": {"strategy metric simple": ", which has a strategy of its own"},
     "around": {"steps expire release metric": ": a stream without an end releases totals"},
     "revise": {
         "release": ", which publishes each window by itself, version by version",
-        "expire around delay": ", whose noise is that of one window",
-        "continues": ", which has no totals that could go on",
+        "expire around delay": ", whose noise is made for single windows",
+        "continues": ", which has no totals to go on from",
     },
     "also_totals": {
-        "corrections": ", whose rows would change totals of several nights",
-        "delta": ", since only epsilon alone and rho are divided",
-        "within": ", whose guarantee it would divide; give epsilon or rho",
+        "corrections": ", because a corrected row changes totals of several nights",
+        "delta": ", because only a lone epsilon or rho can be divided",
+        "within": ", because it divides a privacy loss that must be stated: give epsilon or rho",
     },
     "tiers": {
         "other spare": ", whose groups are all in the table",
@@ -51,50 +51,56 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "release": ", which publishes totals or windows",
     },
     "corrections": {
-        "user": ", since the rows of a user are bounded when they arrive",
+        "user": ", because rows of a user are bounded when they arrive",
     },
-    "first": {"per most_a_window distinct row": ": a user counts once for ever"},
-    "distinct": {"row": ", which counts users, and not rows"},
+    "first": {"per most_a_window distinct row": ": a user counts only once, ever"},
+    "distinct": {"row": ", which counts users, not rows"},
     "found groups": {
         "domain other spare also continues expire rho": ": its groups have no names, and its "
         "guarantee is epsilon and delta",
         "release": ", since each group is shown from some window on; publish totals",
-        "around": ", which needs a number of steps, since each release may show a group",
-        "corrections": ", since a row that moves would be in more groups than delta allows for",
+        "around": ", which needs a number of steps, because each release may show a group",
+        "corrections": ", because a row that moves would be in more groups than delta allows for",
     },
     "released once": {
         "per": ", whose rows have no times, so no periods",
         "most_a_window watermark over": ", which has no windows",
-        "release": ", which has totals alone",
-        "continues": ", which counts its own rows alone",
+        "release": ", which releases totals only",
+        "continues": ", which counts only its own rows",
         "expire around growth delay": ", which is planned for one step",
-        "strategy": f", which arranges no noise over steps ({field('line')} says how cells are "
-        "measured)",
-        "metric": ", which has one step, so its mean and largest errors are equal",
+        "strategy": (
+            ", because there is only one step, and so no noise to arrange over steps "
+            f"({field('line')} says how cells are measured)"
+        ),
+        "metric": ", which has only one step, so mean and largest error are equal",
         "simple": ", which releases integers",
         "append": ", which counts all its rows at once",
     },
     "counts": {
-        "user": ": user bounds the rows of one user, and a row with a count is about many users",
-        "id": ": id finds repeated rows, and the protected unit is less than one row",
+        "user": (
+            ": user bounds the rows of one user, but a row with a count may stand for many users"
+        ),
+        "id": ": id finds repeated rows, but less than a row is protected here",
     },
     "half-widths of parts": {
-        "simple strategy metric release around": " of a statistic of a report, which holds for the "
-        "strategy that the plan chooses",
+        "simple strategy metric release around": (
+            " of a statistic of a report, because the half-width holds for the strategy that the "
+            "plan chooses"
+        ),
     },
     "rows of users": {
-        "first most_a_window distinct row": ", which has its own rule for rows of a user",
+        "first most_a_window distinct row": ", which has its own bound for rows of a user",
     },
     "a new stream in order": {
         "user": " which has its own protected unit, and reads no column of users",
         "id": " which counts every row, also rows that are repeated",
-        "release": " which has totals alone",
+        "release": " which releases totals only",
         "continues": " which needs all events from the first step on, so cannot continue a stream",
         "most per most_a_window distinct first": " which bounds the contribution of a unit by "
         "its own parameters",
         "other spare": " which has no groups",
-        "expire": " which is planned for a number of steps",
-        "revise": " which takes no row for a window that has ended",
+        "expire": " which has to know the number of steps beforehand",
+        "revise": " which takes no rows for a window that has ended",
     },
     "in order": {
         "append": " which compares its file with all events since the first step, to find late "
@@ -140,19 +146,21 @@ def refuse_of_service(job: Job) -> None:
 
     >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: plot=visits.png is for runs over files, and a service ...
+    counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
     """
     for name, item in options_of(Job).items():
         if not item.served and job.option(name) not in (None, False, item.default):
             raise InvalidInput(
-                f"{field(name, job.option(name))} is for runs over files, and a service decides it "
-                f"by itself; leave it out"
+                f"{field(name, job.option(name))} is for runs over files; a service decides this "
+                "itself: leave it out"
             )
     if job.times.until is not None:
-        why = "the newest event is a person's" if job.times.until == NEWEST else "time goes on"
+        why = (
+            "the newest event belongs to a person" if job.times.until == NEWEST else "time goes on"
+        )
         raise InvalidInput(
-            f"{field('until', job.times.until)}: a service releases by its clock, since {why}; "
-            "leave it out"
+            f"{field('until', job.times.until)} cannot be used in a service, which releases by its "
+            f"clock, because {why}; leave it out"
         )
 
 

@@ -32,7 +32,8 @@ def statistic_class(name: str) -> type[Statistic]:
 
     if not is_keyword(name):
         raise InvalidInput(
-            f"{field('what')} is {name!r}{hint(name)}; use one of {', '.join(keywords())}"
+            f"{field('what')} is {name!r}, which is not known{hint(name)}; give one of "
+            f"{', '.join(keywords())}"
         )
     return statistic_named(name)
 
@@ -177,8 +178,8 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
 
     if isinstance(statistic, Grouped):
         raise InvalidInput(
-            f"{statistic!r} holds groups, which a job reads from a column: give "
-            f"{inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
+            f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
+            f"give {inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
     _check(job, own_options(job.what))
     own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
@@ -192,8 +193,9 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
         if len(named) != len(parts):
             wanted = ", ".join(part.name for part in parts) or "none"
             raise InvalidInput(
-                f"{field('columns')} are {', '.join(named) or 'none'}, and {statistic!r} reads "
-                f"{len(parts)} besides time, group and user: {wanted}; name one for each"
+                f"{field('columns')} are {', '.join(named) or 'none'}, but {statistic!r} reads "
+                f"{len(parts)} columns besides time, group and user: {wanted}; name one column for "
+                "each"
             )
         numbers = [name for name, part in zip(named, parts, strict=True) if part.kind != "label"]
         return OwnColumns(named, tuple(numbers))
@@ -340,9 +342,9 @@ def _check(job: Job, own: Sequence[Option]) -> None:
             for word in keywords()
             if any(option.name == name for option in statistic_named(word).card.options)
         ]
-        what = f"belongs to {', '.join(having)}, and this is {job.what}"
+        what = f"is an option of {', '.join(having)}, and this statistic is {job.what}"
         if not having:
-            what = "is no option of a job"
+            what = "is not an option of jobs"
         raise InvalidInput(
             f"{field(name, value if isinstance(value, str | int) else None)} {what}; leave it out"
         )

@@ -63,15 +63,16 @@ def check(
             laws: Any = getattr(import_module("counton.laws"), _LAWS[base.__name__])
             laws(subject)
             return
-    raise InvalidInput(f"{subject!r} has no laws: give a statistic or a strategy")
+    raise InvalidInput(f"there are no laws for {subject!r}: give a statistic or a strategy")
 
 
 def _check_class(kind: type) -> None:
     examples: Any = getattr(kind, "examples", None)
     if examples is None or not issubclass(kind, Statistic | StreamStrategy | LineStrategy):
         raise InvalidInput(
-            f"class {kind.__name__} has no examples: give one object, or write a class method "
-            "examples(): of a statistic it returns pairs of a statistic and the events of each step"
+            f"class {kind.__name__} has no examples: give a single object, or write a class method "
+            "examples(). A statistic's examples() returns pairs of a statistic and the events of "
+            "each step; a strategy's examples(horizon) returns strategies"
         )
     if issubclass(kind, Statistic):
         for statistic, batches in examples():

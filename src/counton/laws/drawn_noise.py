@@ -117,8 +117,8 @@ def band(
     if order_above_quantile(runs, level) is None:
         least = math.ceil(math.log(UNLUCKY) / math.log(level))
         raise InvalidInput(
-            f"runs is {runs:,}; with a level of {level:g} at least {least:,} are needed: the "
-            f"largest of fewer may lie below the quantile"
+            f"runs is {runs:,}, but a level of {level:g} needs at least {least:,}, because the "
+            "largest error of fewer runs may lie below the quantile: give more"
         )
     apart = halfwidths(strategy, law, range(1, last + 1), 1 - (1 - level) / last)
     largest, at_once = np.empty(runs), max(1, _AT_ONCE // last)
@@ -138,5 +138,7 @@ def band(
 
 def _steps(strategy: StreamStrategy, steps: int | None) -> int:
     if steps is None and strategy.horizon is None:
-        raise InvalidInput("steps is None, and the strategy has no last step: say how many")
+        raise InvalidInput(
+            "steps is None, but the strategy has no last step: give the number of steps"
+        )
     return check_integer("steps", strategy.horizon if steps is None else steps, 1)

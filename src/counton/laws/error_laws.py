@@ -77,12 +77,18 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
         found = noise_variance(strategy, law, stops, since=starts)
         _compare(
-            strategy, f"noise_variance between ends under {law}", found, exact, more, stops, starts
+            strategy,
+            (f"noise_variance() between two steps, with the noise {law}"),
+            found,
+            exact,
+            more,
+            stops,
+            starts,
         )
         single = first == (last - 1 if windows else 0)
         single &= last > 0
         found = noise_variance(strategy, law, stops[single].tolist())
-        names = f"noise_variance under {law}", found, exact[single], more[single]
+        names = f"noise_variance() with the noise {law}", found, exact[single], more[single]
         _compare(strategy, *names, stops[single], starts[single])
 
 
@@ -118,8 +124,8 @@ def _compare(
         require(
             False,
             strategy,
-            f"{what} from {starts[at]} to {stops[at]} is {found.flat[at]}, its rows say "
-            f"{exact[at]}",
+            f"{what} from {starts[at]} to {stops[at]} returns {found.flat[at]}, but the rows of "
+            f"the strategy give {exact[at]}",
         )
 
 
@@ -143,7 +149,10 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
         claimed = float(largest_reads(strategy, np.ones(1, np.int64))[0])
-        message = f"largest_read is {claimed}, and a node is read with weight {most}"
+        message = (
+            f"largest_read returns {claimed}, but a release reads a node with the weight {most}; "
+            "return at least this, and at most twice as much"
+        )
         require(most * (1 - _NEAR) <= claimed, strategy, message)
         require(claimed <= 2 * max(most, 1.0), strategy, message)
     enough = []
@@ -155,7 +164,10 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
         claims = largest_reads(strategy, reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
-    message = "largest_reads is less than a weight with which a node is read"
+    message = (
+        "largest_reads returns less than a weight with which a release reads a node; return an "
+        "upper bound for each step"
+    )
     require(any(enough) or not enough, strategy, message)
 
 
@@ -193,14 +205,21 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     allowed = window_rounding(strategy, starts, stops)
     wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
     at = int(np.argmax(wrong))
-    message = f"from {starts[at]} to {stops[at]} rounding moves a release by {off[at].max()}"
-    require(not wrong.any(), strategy, f"{message}, not at most {allowed[at]}")
+    message = f"rounding moves the release from {starts[at]} to {stops[at]} by {off[at].max()}"
+    require(
+        not wrong.any(),
+        strategy,
+        (f"{message}, but window_rounding allows at most {allowed[at]}; return an upper bound"),
+    )
     single = (
         (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
     )
     if single.any():
         square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
-        message = f"rounding has a mean square of {square}, not {strategy.facts.rounding_variance}"
+        message = (
+            f"the mean square of the rounding error is {square}, but facts.rounding_variance is "
+            f"{strategy.facts.rounding_variance}; state at least the former"
+        )
         require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, message)
 
 
@@ -223,7 +242,10 @@ def check_released_variance(strategy: StreamStrategy) -> None:
         for metric in _METRICS:
             true = float(of[form].max() if metric == "max" else of[form].mean())
             claimed = released_variance(strategy, metric, form)
-            message = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
+            message = (
+                f"released_variance({metric}, {form}) returns {claimed}, but the variances of all "
+                f"releases give {true}"
+            )
             require(math.isclose(claimed, true, rel_tol=1e-12), strategy, message)
 
 
@@ -250,7 +272,10 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
                 ("largest_variance", strategy.largest_variance, variance.max()),
             ):
                 found = claim(count, law)
-                message = f"{name}({count}, {law}) is {found}, its releases say {true}"
+                message = (
+                    f"{name}({count}, {law}) returns {found}, but the variances of the releases "
+                    f"give {true}"
+                )
                 require(math.isclose(found, float(true), rel_tol=1e-6), strategy, message)
 
 
@@ -279,12 +304,22 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         at = step - expiry.delay
         levels = range(min(max(at, 0).bit_length(), expiry.top + 1))
         expected = {(level, at >> level): 1 for level in levels}
-        require(row == expected, strategy, f"release {step} reads other nodes than expiry states")
+        require(
+            row == expected,
+            strategy,
+            (
+                f"release {step} reads other nodes than its attribute expiry says; row({step}) "
+                f"must read the dyadic intervals that hold step {at}, each once"
+            ),
+        )
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*_WIDE, *_NARROW):
             found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
-            message = f"noise of level {level} is {found}, but expiry states {expected_law}"
+            message = (
+                f"node_law({law}, {level}) is {found}, but its attribute expiry needs at least "
+                f"{expected_law}"
+            )
             require(not narrow, strategy, message)
 
 

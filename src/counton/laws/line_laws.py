@@ -66,40 +66,82 @@ def check_line_description(strategy: LineStrategy) -> None:
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    require(
+        not unknown,
+        strategy,
+        (
+            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+            "correct the names"
+        ),
+    )
     saved = json.loads(json.dumps(strategy.parameters))
-    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    require(
+        saved == strategy.parameters,
+        strategy,
+        (
+            "its parameters change when they are written as JSON and read again; use only texts, "
+            "numbers, lists, dicts, True, False and None"
+        ),
+    )
     require(
         saved.get("cells") == strategy.cells,
         strategy,
-        "parameters['cells'] is not its number of cells",
+        "parameters['cells'] must be its number of cells",
     )
     shown = repr(strategy)
     complete = shown.startswith(type(strategy).__name__) and all(
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
     )
-    require(complete, strategy, "repr does not show all parameters")
+    require(complete, strategy, "repr() must show all parameters as name=value")
     same = copy.deepcopy(strategy)
     require(
         same == strategy and hash(same) == hash(strategy),
         strategy,
-        "a deep copy of it is not equal, or has another hash",
+        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
+        "__hash__ by its parameters",
     )
-    require(strategy != object(), strategy, "equals an object of another type")
+    require(
+        strategy != object(),
+        strategy,
+        (
+            "it is equal to an object of another type; __eq__ must return False or NotImplemented "
+            "there"
+        ),
+    )
     try:
         rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
     except InvalidInput as error:
-        raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
+        raise LawBroken(
+            f"{strategy}: it cannot be built again from the output of to_dict(): {error}"
+        ) from error
     alike = rebuilt == strategy and np.array_equal(rebuilt.matrix(), strategy.matrix())
     complete = alike and rebuilt.name == strategy.name
-    require(complete, strategy, "the strategy rebuilt from to_dict differs")
+    require(
+        complete,
+        strategy,
+        ("building it again from the output of to_dict() gives another strategy"),
+    )
     low, high = np.triu_indices(strategy.cells + 1)
     for other in type(strategy).examples(strategy.cells):
         if other == strategy:
             alike = np.array_equal(other.matrix(), strategy.matrix())
-            require(alike, strategy, f"equals {other}, which measures something else")
+            require(
+                alike,
+                strategy,
+                (
+                    f"it is equal to {other}, whose measurements differ; __eq__ must compare all "
+                    "parameters"
+                ),
+            )
             alike = np.array_equal(other.variance(low, high), strategy.variance(low, high))
-            require(alike, strategy, f"equals {other}, which claims another variance")
+            require(
+                alike,
+                strategy,
+                (
+                    f"it is equal to {other}, whose variances differ; __eq__ must compare all "
+                    "parameters"
+                ),
+            )
 
 
 def check_line_sensitivity(strategy: LineStrategy) -> None:
@@ -109,13 +151,17 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
-    require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
+    require(
+        matrix.dtype == np.int64 and matrix.shape == shape,
+        strategy,
+        (f"measurement matrix C must be int64 of shape {shape}"),
+    )
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         require(
             np.array_equal(strategy.measure(lines), matrix @ lines),
             strategy,
-            "measure(x) is not C x",
+            "measure(x) must return C x, with the measurement matrix C",
         )
     check_columns(strategy, matrix)
     for column in range(strategy.cells):
@@ -125,7 +171,8 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
         require(
             strategy.least_inner <= least,
             strategy,
-            f"two columns have the inner product {least}, below least_inner",
+            f"two columns of C have the inner product {least}, but least_inner states more; it "
+            "must be a lower bound",
         )
 
 
@@ -148,26 +195,37 @@ def check_line_estimates(strategy: LineStrategy) -> None:
         require(
             back,
             strategy,
-            "estimates of cells differ from the exact counts although there is no noise",
+            "without noise, the estimates of cells must be the exact counts, but they differ",
         )
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
-    require(same, strategy, "reads() states other weights than estimate() uses")
+    require(same, strategy, "reads() returns other weights than estimate() uses")
     for asked in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
         require(
             back,
             strategy,
-            f"answers to {asked} are biased: without noise they differ from the true answers",
+            f"without noise, the answers to {asked} must be the true answers, but they differ, so "
+            "answers are biased",
         )
         added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
-        message = f"works_on_grids is True, but answers to {asked} are not sums of its cells"
+        message = (
+            f"works_on_grids is True, but answers to {asked} are not sums of estimates of its "
+            "cells; set it to False"
+        )
         require(added or not strategy.works_on_grids, strategy, message)
     if not strategy.consistent:
         return
     expected = _covariance(strategy)
     least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
-    require(least, strategy, "covariance of the cells is not the inverse of C^T C")
+    require(
+        least,
+        strategy,
+        (
+            "the stated covariance of the cells must be the inverse of C^T C (least squares), but "
+            "it differs"
+        ),
+    )
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
@@ -184,10 +242,16 @@ def check_line_variance(strategy: LineStrategy) -> None:
         expected = (strategy.reads(_intervals(low, high, strategy.cells)) ** 2).sum(axis=1)
     for shape in (low.shape, (1, *low.shape)):
         found = strategy.variance(low.reshape(shape), high.reshape(shape))
-        require(found.shape == shape, strategy, "variance has another shape than its intervals")
+        require(
+            found.shape == shape,
+            strategy,
+            ("variance(low, high) must return a number for each interval"),
+        )
         away = np.abs(found.ravel() - expected) > _TOLERANCE * expected + 1e-7 * expected.max()
         worst = int(np.argmax(away))
-        complaint = f"variance over [{low[worst]}, {high[worst]}) is not {expected[worst]:.6g}"
+        complaint = (
+            f"variance({low[worst]}, {high[worst]}) must be {expected[worst]:.6g}, but it differs"
+        )
         require(not away.any(), strategy, complaint)
 
 
@@ -216,7 +280,14 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     for asked, expected in expectations:
         found = asked.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
-        require(right, strategy, f"total over {asked} is {found:.9g}, not {expected:.9g}")
+        require(
+            right,
+            strategy,
+            (
+                f"the stated total variance over {asked} is {found:.9g}, but its parts add up to "
+                f"{expected:.9g}"
+            ),
+        )
 
 
 def check_running_sums(strategy: LineStrategy) -> None:
@@ -235,13 +306,13 @@ def check_running_sums(strategy: LineStrategy) -> None:
     nodes = _nodes_read(strategy, counts)
     base, bits = strategy.running_sums(counts, table, _BITS)
     right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
-    require(right, strategy, "running sums are not int64 with a zero in front")
+    require(right, strategy, "private running sums must be int64 and begin with 0")
     exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
     silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
     require(
         np.abs(silent - exact).max() < 1,
         strategy,
-        "without noise the running sums differ from the exact sums",
+        "without noise, the private running sums must be the exact sums, but they differ",
     )
     for cell in range(cells):
         shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
@@ -251,7 +322,9 @@ def check_running_sums(strategy: LineStrategy) -> None:
         require(
             same,
             strategy,
-            f"a count in cell {cell} changes the sums although C x + z stays the same",
+            f"the running sums change with a count in cell {cell} although the noise hides this "
+            "count (C x + z stays the same), so they use private data beside the noisy "
+            "measurements",
         )
     zeros = np.zeros(cells, np.int64)
     reads = np.empty((cells + 1, strategy.measurements))
@@ -264,9 +337,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
         own = strategy.reads(np.tri(cells + 1, cells, k=-1))
         expected = own @ own.T
     right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
-    require(
-        right, strategy, "the noise of the running sums has a covariance other than the stated one"
-    )
+    require(right, strategy, "the noise of the running sums has another covariance than is stated")
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
@@ -287,7 +358,14 @@ def check_largest_errors(strategy: LineStrategy) -> None:
         expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
         found = strategy.largest_error(asked, table, _BITS)
         right = abs(found - expected) <= _TOLERANCE * expected
-        require(right, strategy, f"largest error over {asked} is {found:.9g}, not {expected:.9g}")
+        require(
+            right,
+            strategy,
+            (
+                f"largest_error over {asked} returns {found:.9g}, but the largest of all errors is "
+                f"{expected:.9g}"
+            ),
+        )
 
 
 def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
@@ -347,7 +425,7 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     require(
         read == [(0, node) for node in wanted],
         strategy,
-        "running_sums does not read exactly one draw of noise for each measurement",
+        "running_sums must read exactly one draw of noise for each measurement",
     )
     return wanted
 

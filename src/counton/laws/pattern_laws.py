@@ -136,8 +136,8 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         message = (
-            f"{Runs(runs)} moves the measurements by {squared} (squared 2-norm), but "
-            f"pattern_sensitivity returns {claimed}"
+            f"{Runs(runs)} changes the measurements by {squared} (squared 2-norm), but "
+            f"pattern_sensitivity returns the much larger {claimed}"
         )
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
     # Whether products of columns are as `counton.strategies.participation` has them aligned.
@@ -149,20 +149,31 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     require(
         aligned or not strategy.structure.aligned(),
         strategy,
-        "structure.aligned() is True, but two columns have a negative product, or the product of "
-        "the outer two of three columns exceeds the sum of the others",
+        "structure.aligned() returns True, but either two columns of C have a negative product, "
+        "or the product of two columns exceeds the sum of their products with a column between "
+        "them; return False",
     )
     alternating = _of_changes(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
         moves = (
-            f"{number} alternating changes move the measurements by {l1} (1-norm) and {squared} "
-            f"(squared 2-norm)"
+            f"{number} alternating changes change the measurements by {l1} (1-norm) and {squared} "
+            "(squared 2-norm)"
         )
         each = [each_alternating(strategy, norm) for norm in _NORMS]
         enough = each[0] * number >= l1 and each[1] * number >= squared
-        require(enough, strategy, f"{moves}, but each_alternating allows {each} for each change")
+        require(
+            enough,
+            strategy,
+            (
+                f"{moves}, but each_alternating returns {each} for each change; return at least "
+                "as much"
+            ),
+        )
         most = [largest_alternating(strategy, norm, number) for norm in _NORMS]
-        message = f"{moves}, but largest_alternating returns {most}"
+        message = (
+            f"{moves}, but largest_alternating returns {most}; return at least as much, and not "
+            "far more"
+        )
         require(most[0] >= l1 and most[1] >= squared, strategy, message)
         loose = horizon > _SHORT or most[1] <= _SLACK * squared
         require(loose, strategy, message)
@@ -196,7 +207,10 @@ def _enough(
 ) -> None:
     # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
     enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
-    message = f"{pattern} moves it by {l1} (1-norm) and {squared} (squared 2-norm), not {claimed}"
+    message = (
+        f"{pattern} changes the measurements by {l1} (1-norm) and {squared} (squared 2-norm), but "
+        f"pattern_sensitivity returns {claimed}; return at least as much"
+    )
     require(enough, strategy, message)
 
 
@@ -231,12 +245,13 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             require(
                 np.shape(found) == (horizon,),
                 strategy,
-                f"sums_of_runs returns the shape {np.shape(found)}, not {(horizon,)}",
+                f"sums_of_runs must return the shape {(horizon,)}, but returns {np.shape(found)}",
             )
             true = (np.abs(moved) ** norm).sum(axis=0)
             enough = bool((np.asarray(found)[:inner] >= true).all())
             message = (
-                f"sums_of_runs({norm}, {length}) is less than the norm of {length} columns' sum"
+                f"sums_of_runs({norm}, {length}) returns less than the norm of the sum of "
+                f"{length} columns in a row; return an upper bound for each first step, or None"
             )
             require(enough, strategy, message)
     for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
@@ -250,8 +265,8 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             for norm, true in zip(_NORMS, (max(sums), max(squares)), strict=True):
                 claimed = largest_sum(strategy, norm, schedule)
                 message = (
-                    f"largest_sum({norm}, {schedule}) is {claimed}, but some of these steps "
-                    f"add up to {true}"
+                    f"largest_sum({norm}, {schedule}) returns {claimed}, but the columns of such "
+                    f"steps add up to {true}; return an upper bound"
                 )
                 require(claimed >= true, strategy, message)
         if strategy.structure.overlaps is None:
@@ -260,14 +275,14 @@ def check_short_ways(strategy: StreamStrategy) -> None:
         require(
             len(overlaps) == steps - 1,
             strategy,
-            f"structure.overlaps returns {len(overlaps)} bounds for a schedule of {steps} steps, "
-            f"not {steps - 1}",
+            f"structure.overlaps must return {steps - 1} bounds for a schedule of {steps} steps, "
+            f"but returns {len(overlaps)}",
         )
         for j, claimed in enumerate(overlaps, 1):
             beyond = np.triu(products, j * apart)
             message = (
-                f"columns {j * apart} or more apart have a product of {beyond.max()}, but "
-                f"structure.overlaps states {claimed}"
+                f"two columns at least {j * apart} steps apart have the product {beyond.max()}, "
+                f"but structure.overlaps returns {claimed} for them; return an upper bound"
             )
             require(claimed >= int(beyond.max()), strategy, message)
     _check_tree(strategy, horizon, lengths, products)
@@ -282,14 +297,19 @@ def _check_tree(
         sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
         for level, nodes in enumerate(levels):
             require(
-                np.shape(nodes) == (horizon,), strategy, f"nodes_by_level has not {horizon} steps"
+                np.shape(nodes) == (horizon,),
+                strategy,
+                (
+                    "structure.nodes_by_level() must return a node, or -1, for each of the "
+                    f"{horizon} steps"
+                ),
             )
             node, weight = np.asarray(nodes)[:shown], weights[level]
             there = node >= 0
             sums = sums + weight * there
             same = (node[:, None] == node[None, :]) & there[:, None]
             meet = meet + weight**2 * same
-        message = "nodes_by_level does not agree with the columns"
+        message = "structure.nodes_by_level() gives other nodes or weights than the columns of C"
         require(bool((sums == lengths).all()), strategy, message)
         require(bool((meet == products).all()), strategy, message)
     parts = list(strategy.structure.divisions(None))
@@ -305,12 +325,22 @@ def _check_tree(
         inner = strategy.structure.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)
-        message = f"divisions({part}) has parts of {total} steps, more than it has"
+        message = (
+            f"structure.divisions({part}) returns parts of {total} steps together, more than the "
+            "part has"
+        )
         require(not inner or total <= part.steps, strategy, message)
         require(
             bool(inner) or part.steps == 1,
             strategy,
-            f"{part} has several steps, but divisions() does not divide it",
+            f"structure.divisions() does not divide {part}, which has several steps",
         )
     total = sum(part.steps * times for part, times in parts)
-    require(total == horizon, strategy, f"divisions() has parts of {total} steps, not {horizon}")
+    require(
+        total == horizon,
+        strategy,
+        (
+            f"structure.divisions(None) must return parts of {horizon} steps together, but they "
+            f"have {total}"
+        ),
+    )

@@ -48,7 +48,7 @@ class Laws(pytest.Item):
         """Check all examples of the class; `LawBroken` fails the test."""
         module, colon, name = self.named.partition(":")
         if not colon:
-            raise pytest.UsageError(f"{self.named!r} names no class: write MODULE:CLASS")
+            raise pytest.UsageError(f"{self.named!r} does not name a class: write MODULE:CLASS")
         check(getattr(import_module(module), name))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:

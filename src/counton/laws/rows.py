@@ -44,7 +44,7 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
     """Return the number of steps to check: ``steps``, else the horizon."""
     count = strategy.horizon if steps is None else steps
     if count is None:
-        raise InvalidInput(f"{strategy} is unbounded: say how many steps to check")
+        raise InvalidInput(f"{strategy} has no last step: give steps, the number of steps to check")
     return count
 
 
@@ -196,8 +196,16 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
     """
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
-    require(len(weights) == len(nodes), strategy, "lists a node twice")
-    require(0 not in weights.values(), strategy, "lists a node with weight 0")
+    require(
+        len(weights) == len(nodes),
+        strategy,
+        ("row() or column() lists a node twice; list each node once, with the sum of its weights"),
+    )
+    require(
+        0 not in weights.values(),
+        strategy,
+        ("row() or column() lists a node with weight 0; leave it out"),
+    )
     return weights
 
 
@@ -209,7 +217,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
         require(
             rest == 0,
             strategy,
-            f"C has the weight {weight}, which is no multiple of 2^-lattice_bits",
+            f"column() has the weight {weight}, which is not a multiple of 2^-facts.lattice_bits",
         )
         units[address] = weight.numerator * unit
     return units

@@ -105,20 +105,44 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
     settled = statistic.settle(PureDP(1), len(batches))
     alone = settled.settle(PureDP(1), len(batches)) == settled
-    require(alone, statistic, f"settle() of its own result, {settled}, returns another statistic")
+    require(
+        alone,
+        statistic,
+        (
+            f"settle() must return its own result unchanged, but settle() of {settled} returns "
+            "another statistic"
+        ),
+    )
     require(
         statistic.allows(settled),
         statistic,
-        f"allows() refuses the result of its own settle(), {settled}",
+        f"allows() must accept the result of settle(), {settled}, but refuses it",
     )
     for one in (statistic, settled):
         saved: Any = json.loads(json.dumps(statistic_to_dict(one)))
         rebuilt = statistic_of_kind(type(one), saved)
-        require(rebuilt == one, one, f"{saved} rebuilds another statistic, {rebuilt}")
+        require(
+            rebuilt == one,
+            one,
+            (
+                f"building it again from its saved parameters {saved} gives another statistic, "
+                f"{rebuilt}; the parameters must decide all of it"
+            ),
+        )
         alike = np.array_equal(_changes(rebuilt, batches), _changes(one, batches))
-        require(alike, one, f"the statistic rebuilt from {saved} counts otherwise")
+        require(
+            alike,
+            one,
+            (
+                f"the statistic built again from its saved parameters {saved} counts the events "
+                "differently"
+            ),
+        )
         for batched in (False, True):
-            message = f"the statistic rebuilt from {saved} has another contribution"
+            message = (
+                f"the statistic built again from its saved parameters {saved} has another "
+                "contribution()"
+            )
             same = rebuilt.contribution(batched=batched) == one.contribution(batched=batched)
             require(same, one, message)
     numbers: Sequence[Any] = statistic.number_names
@@ -131,9 +155,23 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             found = place_of(name)
         except InvalidInput:
             break  # asked for in another way, as a pair of nodes
-        require(found == place, statistic, f"the name of cell {place} is that of cell {found}")
+        require(
+            found == place,
+            statistic,
+            (
+                f"name_of({place}) is the name of cell {found}: names and cells must belong "
+                "together one to one"
+            ),
+        )
     unknown = [source for source in statistic.card.sources if source not in REFERENCES]
-    require(not unknown, statistic, f"sources {unknown} are not in counton.base.literature")
+    require(
+        not unknown,
+        statistic,
+        (
+            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+            "correct the names"
+        ),
+    )
     _words_agree(settled)
 
 
@@ -145,20 +183,22 @@ def _words_agree(statistic: Statistic) -> None:
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
         message = (
-            f"protects says {protects(statistic)!r}, and its contribution {contribution.unit!r}"
+            f"protects() names {protects(statistic)!r}, but contribution() has the unit "
+            f"{contribution.unit!r}; name one protected unit in both"
         )
         require(protects(statistic) == unit, statistic, message)
         if contribution.relation == "replace":
             message = (
-                "its contribution has relation='replace', but neighbours_differ does not say so"
+                "contribution() has relation='replace', but card.neighbours_differ does not say so"
             )
             require("in what one unit does" not in neighbours_differ(statistic), statistic, message)
-        message = "of_letters is true, so its contribution must have relation='replace'"
+        message = "card.of_letters is True, so contribution() must have relation='replace'"
         letters = statistic.card.of_letters and not batched
         require(not letters or contribution.relation == "replace", statistic, message)
     known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
     message = (
-        f"the card calls an event {statistic.card.event!r}, protects says {protects(statistic)!r}"
+        f"card.event is {statistic.card.event!r}, but protects() names {protects(statistic)!r}; "
+        "both must be the event"
     )
     require(known, statistic, message)
 
@@ -179,23 +219,27 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         require(
             np.array_equal(first, repeated),
             statistic,
-            f"step {step} changes cells otherwise when repeated after undo()",
+            f"step {step} changes the cells differently when it is repeated after undo(); undo() "
+            "must restore everything that the step changed",
         )
         require(
             exact.save() == saved,
             statistic,
-            f"the state saved after step {step} differs when the step is repeated after undo()",
+            f"save() returns another state when step {step} is repeated after undo(); undo() must "
+            "restore everything that the step changed",
         )
         alike = np.array_equal(first[0], whole[step - 1])
         require(
             alike,
             statistic,
-            f"step {step} counted alone changes cells otherwise than counted with all steps",
+            f"take() of step {step} by itself changes the cells differently than take() of all "
+            "steps together",
         )
         news = exact.news()
         if news is not None:
             message = (
-                f"the state saved before step {step}, with news(), is not the state saved after it"
+                f"the state saved before step {step}, restored with news(), differs from the "
+                "state saved after the step; news() must contain all that has changed"
             )
             joined = restore(statistic, before, [news]).save()
             require(joined == restore(statistic, saved).save(), statistic, message)
@@ -220,10 +264,18 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     require(
         np.array_equal(whole, turned),
         statistic,
-        "the order of rows matters: the cells change with it",
+        "the cells change when the rows of a step are given in another order, but here the order "
+        "of rows must not matter",
     )
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
-    require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
+    require(
+        np.array_equal(whole, sum(halves)),
+        statistic,
+        (
+            "the cells of two halves of the rows do not add up to the cells of all rows; each row "
+            "must count by itself"
+        ),
+    )
     if inner_of(statistic) is not statistic:
         _each_group(tallied, batches, whole)
     else:
@@ -232,7 +284,7 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     inner, groups = statistic.inner, getattr(statistic, "groups", ())
-    require(bool(groups), statistic, f"states the inner statistic {inner}, but has no groups")
+    require(bool(groups), statistic, f"it has an inner statistic {inner}, but groups is empty")
     rows = {
         group: [[event for name, event in batch if name == group] for batch in batches]
         for group in groups
@@ -240,38 +292,48 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     alone = np.stack([_changes(inner, own) for own in rows.values()], axis=1)
     for place, (group, own) in enumerate(rows.items()):
         same = np.array_equal(statistic.weigh(alone)[:, place], whole[:, place])
-        require(same, statistic, f"group {group!r} has other cells than {inner} of its rows")
-        require(statistic.group(group) == place, statistic, f"{group!r} is not group {place}")
+        require(
+            same,
+            statistic,
+            f"the cells of group {group!r} differ from those of {inner} over its rows",
+        )
+        require(statistic.group(group) == place, statistic, f"group({group!r}) must return {place}")
         check_statistic_rows(inner, own) if any(own) else None
     by, *others = statistic.parts
     right = by.kind == "label" and tuple(others) == tuple(inner.parts)
-    require(
-        right, statistic, "its parts are not a label followed by the parts of the inner statistic"
-    )
+    require(right, statistic, "parts must be a label followed by the parts of the inner statistic")
     columns = _columns_of(inner, [event for batch in batches for _, event in batch])
     said = inner.encode(*columns)
     require(
         np.array_equal(statistic.encode(*columns), said),
         statistic,
-        "encode() differs from that of the inner statistic",
+        "encode() must return the codes of the inner statistic for each row",
     )
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
         each = getattr(statistic, name), getattr(inner, name)
         mine, its = (one() if callable(one) else one for one in each)
-        require(mine == its, statistic, f"{name} is {mine}; of a row of {inner} it is {its}")
+        require(
+            mine == its,
+            statistic,
+            (f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal"),
+        )
     added = str(statistic.entries(said)) == str(inner.entries(said))
-    require(added, statistic, "a row changes sums at places that do not belong to its group")
+    require(added, statistic, "entries() adds a row to sums that do not belong to its group")
     require(
         statistic.places == len(groups) * inner.places,
         statistic,
-        "its places are not those of one group times the number of groups",
+        "places must be the places of the inner statistic times the number of groups",
     )
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
     found, parts = statistic.measure(sums), np.split(sums, len(groups), axis=1)
     measured = statistic.weigh(np.stack([inner.measure(part) for part in parts], axis=1))
     for place, group in enumerate(groups):
         same = np.array_equal(found[:, place], measured[:, place])
-        require(same, statistic, f"group {group!r} is not measured as {inner} measures its sums")
+        require(
+            same,
+            statistic,
+            f"measure() gives {group!r} other cells than {inner} gives for its sums",
+        )
 
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
@@ -281,9 +343,11 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     require(
         said.shape == (len(events),),
         statistic,
-        f"encode() returns the shape {said.shape}, not one code for each row",
+        f"encode() must return one code for each row, but returns the shape {said.shape}",
     )
-    require(said.dtype == np.int64, statistic, f"encode() returns {said.dtype}, not int64")
+    require(
+        said.dtype == np.int64, statistic, (f"encode() must return int64, but returns {said.dtype}")
+    )
     least, most = statistic.row_bounds()
     if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
         said = said[said >= 0]  # codes below 0 have no place
@@ -295,41 +359,58 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(
             known.all(),
             statistic,
-            f"a row changes place {places[~known][:1]}, which does not exist",
+            f"entries() names the sum {places[~known][:1]}, but sums are numbered from 0 to "
+            "places - 1",
         )
         np.add.at(adds, (rows, places), amount)
         amounts = np.broadcast_to(amount, said.shape)
         within = (amounts >= least) & (amounts <= most)
-        complaint = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
+        complaint = (
+            f"entries() adds {amounts[~within][:1]} for a row, but row_bounds() states {least} to "
+            f"{most}"
+        )
         require(within.all(), statistic, complaint)
         one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
         require(
-            one, statistic, "counts_rows is True, but a row does not add exactly 1 to one place"
+            one,
+            statistic,
+            ("counts_rows is True, but entries() does not add exactly 1 to one sum for each row"),
         )
     _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.card.additive or np.array_equal(measured, units)
-    require(additive, statistic, "the card says additive, but measure() does not return the sums")
+    require(
+        additive,
+        statistic,
+        ("card.additive is True, but measure() does not return the sums themselves"),
+    )
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
-    complaint = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
+    complaint = (
+        f"largest_entry is {entry}, which allows {bound} in a cell of one row, but measure() gives "
+        f"{largest}; state a larger one"
+    )
     require(largest <= bound, statistic, complaint)
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
         cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
-        complaint = f"largest_measured is {most_told:g}, but a cell of these rows is larger"
+        complaint = (
+            f"largest_measured() returns {most_told:g}, but measure() gives a larger cell for "
+            "these rows; return an upper bound"
+        )
         require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, complaint)
     complaint = (
-        "both counts_units and counts_rows are True; a row counts by its value or once, so set one "
-        "of them to False"
+        "counts_units and counts_rows are both True, but a row counts either by its value or once: "
+        "set one of them to False"
     )
     require(not (statistic.counts_units and statistic.counts_rows), statistic, complaint)
     require(
         np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
-        "measure() of each row alone does not add up to the cells of all rows",
+        "measure() must be linear: its results for single rows do not add up to its result for "
+        "all rows",
     )
 
 
@@ -375,7 +456,7 @@ def _check_neighbours(
     replaced = first.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
-    require(falls, statistic, "a cell is negative, but its contribution has signed=False")
+    require(falls, statistic, "a cell is negative, but contribution() has signed=False")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
@@ -396,12 +477,12 @@ def _check_neighbours(
                     ("1-norm", "squared 2-norm"), true, most, strict=True
                 ):
                     complaint = (
-                        f"{who} moves {strategy} by {is_} ({norm}), but {claimed:g} is claimed"
+                        f"{who} changes {strategy} by {is_} ({norm}), but {claimed:g} is stated"
                     )
                     require(is_ <= claimed, statistic, f"{complaint} by {name}")
         for name, contribution in said.items():
             beyond = _beyond(contribution, change)
-            require(beyond is None, statistic, f"{who} {beyond}, and {name} says {contribution}")
+            require(beyond is None, statistic, f"{who} {beyond}, but {name} states {contribution}")
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
@@ -418,13 +499,13 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
     if steps is not None and len(rows) > steps:
         return f"changes {len(rows)} steps"
     if (apart < contribution.separation).any():
-        return f"changes steps {apart.min()} apart"
+        return f"changes two steps that are only {apart.min()} apart"
     if contribution.every is not None and (apart % contribution.every).any():
-        return "changes steps that are not of one schedule"
+        return "changes steps that do not follow one schedule"
     cells = contribution.cells * (2 if contribution.relation == "replace" else 1)
     many = int(np.count_nonzero(change, axis=1).max(initial=0))
     if many > cells:
-        return f"changes {many} cells of a step"
+        return f"changes {many} cells of one step"
     size = int(np.abs(change).max(initial=0))
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
@@ -437,14 +518,15 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
     require(
         len(spans) == len(places),
         statistic,
-        f"rows choose {len(places)} places, but spans states {spans}",
+        f"entries() chooses {len(places)} sums for each row, but spans states {spans}; state a "
+        "range for each",
     )
     low, high = statistic.said_bounds()
     within = (said >= low) & (said <= high)
     require(
         within.all(),
         statistic,
-        f"encode() returns the code {said[~within][:1]}, outside of said_bounds",
+        f"encode() returns the code {said[~within][:1]}, which is outside of said_bounds()",
     )
     if not places:
         return
@@ -453,7 +535,7 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
         require(
             bool(np.all(chosen)),
             statistic,
-            f"rows choose places outside of their stated span {span}",
+            f"entries() chooses sums outside of the range {span} that spans states for them",
         )
 
 
@@ -481,7 +563,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             require(
                 bounds is not None,
                 statistic,
-                f"gives a {name}, but bounds_of has no bounds for its values",
+                f"gives() promises a {name}, but bounds_of() returns no bounds for its values",
             )
             low, high, step = map(float, bounds)
             values = np.clip(np.asarray(column, np.float64)[counted], low, high)
@@ -489,7 +571,10 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             room = 1e-6 * (1 + abs(expected)) + number * step
             if name == "mean":
                 expected, room = expected / max(number, 1), room / max(number, 1)
-        message = f"gives the {name} {found:g}, but the rows have {expected:g}"
+        message = (
+            f"gives() promises the {name}, which is shown as {found:g}, but the rows have "
+            f"{expected:g}"
+        )
         require(abs(found - expected) <= room, statistic, message)
 
     for place in (None, *range(len(statistic.parts))):
@@ -525,26 +610,39 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         raise
     except Exception as error:
         raise LawBroken(
-            f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
+            f"{statistic}: its results cannot be read before it has counted events, but reading "
+            f"must depend on the release alone: {type(error).__name__}: {error}"
         ) from error
     shapes = shape_of(this, None), shape_of(this, 3)
     expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
     require(
-        shapes == expected_shapes, statistic, f"shape_of returns {shapes}, not {expected_shapes}"
+        shapes == expected_shapes,
+        statistic,
+        (
+            f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
+            f"{shapes}"
+        ),
     )
     named = not this.card.additive or this.card.keyword in ("count", "sum")
-    require(named, statistic, "the card says additive, which only counts and sums may say")
+    require(named, statistic, "card.additive is True, which is allowed only for counts and sums")
     additive = not this.card.additive or np.array_equal(
         expected.get("estimate", ()), np.ravel(value)
     )
     require(
         additive,
         statistic,
-        "the card says additive, but a reading shows numbers other than the released ones",
+        "card.additive is True, but the results show other numbers than the released ones",
     )
     people = for_people(this, 2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
-    require(same_row, statistic, "its contribution differs for people who have one row each")
+    require(
+        same_row,
+        statistic,
+        (
+            "contribution() of the statistic for people must be unchanged where each person has "
+            "one row"
+        ),
+    )
     _check_gives(fresh, counter.design, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
@@ -557,7 +655,12 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(
-            same, statistic, "a reading of one release changes with the counted events; it must not"
+            same,
+            statistic,
+            (
+                "the results of one release change with the counted events, which would reveal "
+                "them; they must depend on the release alone"
+            ),
         )
 
 
@@ -586,7 +689,8 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
         except InvalidInput:
             return
         message = (
-            f"error_of states the error of one cell, {release.std:.6g}, but {name!r} has {found}"
+            f"error_of says that errors are those of one cell, {release.std:.6g}, but {name!r} "
+            f"has {found}"
         )
         require(math.isclose(found, release.std), statistic, message)
 
@@ -604,8 +708,8 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
         formula = number.formula
         if formula is None:
             continue
-        message = f"the number {name!r} is {number.value} with std {number.std:.6g}"
-        complaint = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
+        message = f"the result {name!r} is {number.value} with std {number.std:.6g}"
+        complaint = f"but its formula gives {formula.value} with std {formula.std:.6g}"
         same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
         same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
         require(same, statistic, f"{message}, {complaint}")
@@ -616,7 +720,7 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
             require(
                 half >= _AS_WIDE * wide,
                 statistic,
-                f"the interval of {name!r} has the half-width {half}, not {wide}",
+                f"the interval of {name!r} has the half-width {half}, but its noise needs {wide}",
             )
 
 
@@ -639,11 +743,15 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         others.release_batches([events[:1][0]] * len(events), stops)
         _asked_of_noise(this, running, others, found)
     best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
-    require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: it needs 0 < mean <= largest")
+    require(
+        0 < of.mean <= of.largest,
+        statistic,
+        (f"error_of is {of}, but 0 < mean <= largest is needed"),
+    )
     for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
         message = (
-            f"least_errors states that no {bound.quantity} is below {bound.at_least}, but "
+            f"least_errors() says that no {bound.quantity} can be below {bound.at_least}, but "
             f"{reached:.6g} is reached"
         )
         require((bound.at_least or 0) <= reached, statistic, message)
@@ -663,7 +771,8 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
         require(
             len(words) == 1,
             statistic,
-            f"texts about step {step} depend on the counted events, not on the release alone",
+            f"texts about step {step} (describe() or repr()) change with the counted events, "
+            "which would reveal them; they must depend on the release alone",
         )
         std = float(machine.design.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
@@ -722,7 +831,8 @@ def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
     require(
         fits,
         statistic,
-        f"columns_of gives {len(columns)} parts of an event, but parts names {len(parts)}",
+        f"columns_of() must return a column for each of the {len(parts)} parts, but returns "
+        f"{len(columns)}",
     )
     return [_column(*each) for each in zip(columns, parts, strict=True)]
 
@@ -777,8 +887,9 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
     """Return by how much each step changes each cell: int64, shape (steps, *cells)."""
     if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
-            f"{statistic} has {math.prod(statistic.cells):,} cells on demand, and these laws count "
-            f"them all; check a statistic with at most {_MOST_CELLS:,}"
+            f"{statistic} has {math.prod(statistic.cells):,} cells that are computed on demand, "
+            f"and these checks count all of them; check a statistic with at most {_MOST_CELLS:,} "
+            "cells"
         )
     if not batches:
         raise InvalidInput("batches is empty; give the events of at least one step")
@@ -799,22 +910,30 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
             require(
                 found.shape == (len(batches), 0),
                 statistic,
-                "the card says on_demand, but take() returns cells",
+                "card.on_demand is True, so take() must return no cells, but it returns some",
             )
             _on_demand(statistic, exact, first)
     except CountonError:
         raise
     except NotImplementedError as error:
-        raise LawBroken(f"{statistic}: says on_demand, and has no counts of cells") from error
+        raise LawBroken(
+            f"{statistic}: card.on_demand is True, but it does not define counts()"
+        ) from error
     except (IndexError, TypeError, ValueError) as error:
-        raise LawBroken(f"{statistic}: cannot count: {error!r}") from error
+        raise LawBroken(f"{statistic}: take() cannot count these events: {error!r}") from error
     if before is not None:
         counts = [_on_demand(statistic, exact, first + i) for i in range(len(batches))]
         found = np.diff(np.array([before, *counts]), axis=0)
         found = found.reshape(len(batches), *statistic.cells)
     shape = (len(batches), *statistic.cells)
-    require(found.shape == shape, statistic, f"changes have shape {found.shape}, not {shape}")
-    require(found.dtype == np.int64, statistic, f"changes are {found.dtype}, not int64")
+    require(
+        found.shape == shape,
+        statistic,
+        (f"take() must return changes of shape {shape}, but returns {found.shape}"),
+    )
+    require(
+        found.dtype == np.int64, statistic, (f"take() must return int64, but returns {found.dtype}")
+    )
     return found
 
 
@@ -827,5 +946,9 @@ def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
         return np.zeros(len(cells), np.int64)
     found = np.asarray(exact.counts(cells, step))
     most, largest = int(np.abs(found).max(initial=0)), exact.largest
-    require(most <= largest, statistic, f"largest is {largest}, but a cell has {most}")
+    require(
+        most <= largest,
+        statistic,
+        (f"largest is {largest}, but counts() returns {most} for a cell; return an upper bound"),
+    )
     return found

@@ -116,7 +116,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_largest_reads(strategy, steps)
         check_node_law(strategy, steps)
         if not isinstance(strategy, EndlessStrategy):
-            message = "without a horizon it must be an EndlessStrategy"
+            message = "horizon is None, so its class must derive from EndlessStrategy"
             require(strategy.horizon is not None, strategy, message)
             check_sensitivity(strategy)
             check_participation(strategy)
@@ -124,7 +124,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
             check_short_ways(strategy)
             check_released_variance(strategy)
         else:
-            message = "an EndlessStrategy has no horizon"
+            message = "its class derives from EndlessStrategy, so horizon must be None"
             require(strategy.horizon is None, strategy, message)
             check_endless_sensitivity(strategy, steps)
             check_endless_variance(strategy, steps)
@@ -150,7 +150,14 @@ def check_parameters(strategy: StreamStrategy) -> None:
     >>> check_parameters(Binary(12))
     """
     saved = json.loads(json.dumps(strategy.parameters))
-    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    require(
+        saved == strategy.parameters,
+        strategy,
+        (
+            "its parameters change when they are written as JSON and read again; use only texts, "
+            "numbers, lists, dicts, True, False and None"
+        ),
+    )
     description = json.loads(json.dumps(strategy.to_dict()))
     known = stream_strategy_named(strategy.saved_name) is type(strategy)
     try:
@@ -159,12 +166,25 @@ def check_parameters(strategy: StreamStrategy) -> None:
         )
         same = _alike(rebuilt, strategy)
     except InvalidInput as error:
-        raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
-    require(same, strategy, "to_dict does not rebuild it")
+        raise LawBroken(
+            f"{strategy}: it cannot be built again from the output of to_dict(): {error}"
+        ) from error
+    require(same, strategy, "building it again from the output of to_dict() gives another strategy")
     named = stream_strategy_named(strategy.saved_name)
-    require(named in (None, type(strategy)), strategy, f"its saved_name already belongs to {named}")
+    require(
+        named in (None, type(strategy)),
+        strategy,
+        (f"its saved_name is already the name of {named}; choose another"),
+    )
     unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    require(
+        not unknown,
+        strategy,
+        (
+            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+            "correct the names"
+        ),
+    )
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
@@ -236,12 +256,12 @@ def check_arguments(strategy: StreamStrategy) -> None:
         accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
         ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
     except InvalidInput as error:
-        raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
+        raise LawBroken(f"{strategy}: it refuses a step that it serves: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
     require(
         accepted,
         strategy,
-        "check_step, check_steps, check_window or check_ends changes a valid step",
+        "check_step, check_steps, check_window or check_ends must return valid steps unchanged",
     )
 
 
@@ -263,7 +283,11 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     unit = 2**strategy.facts.lattice_bits
     if strategy.facts.unit_columns:
         units = {abs(weight) for column in columns for weight in column.values()}
-        require(units <= {unit}, strategy, "C has entries other than 1 and -1")
+        require(
+            units <= {unit},
+            strategy,
+            ("facts say that all weights of columns are 1 or -1, but column() has others"),
+        )
     if is_integral(strategy):
         rows = rows_by_step(strategy, count)
         place = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
@@ -278,14 +302,21 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
                 require(
                     one.shape == other.shape and order,
                     strategy,
-                    "matrices() differs from its rows and columns",
+                    "matrices() returns other numbers than row() and column()",
                 )
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
         product = reads @ enters
         totals = np.tri(count, k=-strategy.facts.delay)
         one_by_one = np.eye(count, k=-strategy.facts.delay)
         expected = totals if strategy.facts.workload == "totals" else one_by_one
-        require(np.array_equal(product, expected), strategy, f"B C is not A over {count} steps")
+        require(
+            np.array_equal(product, expected),
+            strategy,
+            (
+                f"rows and columns do not fit together: B C must be A over {count} steps "
+                "(row(step) gives B, column(step) gives C, and A has the sums to release)"
+            ),
+        )
         return
     entering: dict[Address, list[tuple[int, int]]] = {}
     for item, column in enumerate(columns, start=1):
@@ -304,7 +335,12 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             counted = item <= last if strategy.facts.workload == "totals" else item == last
             expected_entry = scale * unit if counted else 0
             require(
-                entry == expected_entry, strategy, f"(B C)[{step}, {item}] is not the entry of A"
+                entry == expected_entry,
+                strategy,
+                (
+                    f"rows and columns do not fit together: release {step} contains item {item} "
+                    "with a wrong weight"
+                ),
             )
 
 
@@ -324,8 +360,11 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     for step, row in rows_by_step(strategy, count).items():
         for item in range(step + 1, count + 1):
             seen = row.keys() & columns[item - 1].keys()
-            message = f"it is not causal: release {step} reads node {min(seen, default=None)}"
-            require(not seen, strategy, f"{message}, which item {item} enters")
+            message = (
+                f"row({step}) reads node {min(seen, default=None)}, but the release may use only "
+                "nodes that no later item enters"
+            )
+            require(not seen, strategy, f"{message}; item {item} comes later and enters it")
     table = HashedNoise(spread=1000 * largest_entry(strategy, count))
     whole = strategy.noise(table, range(1, count + 1))
     for item in sorted({2, count // 2, count} & set(range(2, count + 1))):
@@ -335,7 +374,8 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
         require(
             same,
             strategy,
-            f"it is not causal: noise of nodes that item {item} enters changes earlier releases",
+            f"noise() changes earlier releases when only nodes that item {item} enters have other "
+            "noise; a release may use only nodes that no later item enters",
         )
 
 
@@ -362,26 +402,30 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
             (2, strategy.squared_sensitivity(), worst_squared),
         ):
             message = (
-                f"the largest norm D_{norm}^{norm} of a column is {worst}, but the stated bound is "
-                f"{bound}; it must be 1 to 1.25 times that norm"
+                f"the largest norm of a column (D_{norm}^{norm}) is {worst}, but the stated bound "
+                f"is {bound}; return 1 to 1.25 times the norm"
             )
             require(worst <= bound <= _SLACK * worst, strategy, message)
         return
     require(
         strategy.l1_sensitivity() == worst_l1,
         strategy,
-        f"the largest 1-norm D_1 of a column is {worst_l1}, but l1_sensitivity() returns "
-        f"{strategy.l1_sensitivity()}",
+        f"the largest 1-norm of a column is {worst_l1}, but l1_sensitivity() returns "
+        f"{strategy.l1_sensitivity()}; return the norm",
     )
     require(
         strategy.squared_sensitivity() == worst_squared,
         strategy,
-        f"the largest squared 2-norm D_2^2 of a column is {worst_squared}, but "
-        f"squared_sensitivity() returns {strategy.squared_sensitivity()}",
+        f"the largest squared 2-norm of a column is {worst_squared}, but squared_sensitivity() "
+        f"returns {strategy.squared_sensitivity()}; return the norm",
     )
     for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
         claimed = sensitivity(strategy, norm)  # type: ignore[arg-type]
-        require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
+        require(
+            claimed == exact,
+            strategy,
+            (f"sensitivity({norm}) returns {claimed}, but must return {exact}"),
+        )
 
 
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -424,10 +468,18 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                     Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
                 )
                 claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
-                message = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
+                message = (
+                    f"the columns of {len(chosen)} steps add up to {float(worst / unit)} or more "
+                    f"(D_{norm}^{norm})"
+                )
                 enough = claimed is None or worst / unit <= claimed
                 require(
-                    enough, strategy, f"{message}, but the bound is {claimed and float(claimed)}"
+                    enough,
+                    strategy,
+                    (
+                        f"{message}, but the stated bound is {claimed and float(claimed)}; return "
+                        "an upper bound"
+                    ),
                 )
 
 
@@ -503,24 +555,38 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
         message = (
-            f"a unit in {k} steps {b} apart moves the measurements by {l1} (1-norm) and {squared} "
-            f"(squared 2-norm), but sensitivities() returns {claimed}"
+            f"a unit in {k} steps, {b} apart, changes the measurements by {l1} (1-norm) and "
+            f"{squared} (squared 2-norm), but sensitivities() returns {claimed}; return at least "
+            "as much, and not far more"
         )
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, message)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
         require(
-            tight, strategy, f"sensitivities(steps={k}) is {claimed}, more than {k} times {one}"
+            tight,
+            strategy,
+            (
+                f"sensitivities(steps={k}) returns {claimed}, which is more than {k} times {one}, "
+                "the result for one step"
+            ),
         )
         require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, message)
         require(
             k > 1 or claimed == one,
             strategy,
-            f"sensitivities() is {one}, but {claimed} for steps=1",
+            f"sensitivities() returns {one}, but sensitivities(steps=1) returns {claimed}; they "
+            "must be equal",
         )
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
             norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
             below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.facts.lattice_bits))
-            require(k == 1 or not below, strategy, f"sensitivity({p}) is {norm}, below {claimed}")
+            require(
+                k == 1 or not below,
+                strategy,
+                (
+                    f"sensitivity({p}) returns {norm}, which is below {claimed}, the result of "
+                    "sensitivities()"
+                ),
+            )
     for b in range(1, separation + 1):
         for row in (None, *sizes):
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
@@ -528,8 +594,9 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
             claimed = sensitivities(strategy, every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart"
             message = (
-                f"a unit in {which} moves the measurements by {l1} (1-norm) and {squared} (squared "
-                f"2-norm), but sensitivities(every={b}) returns {claimed}"
+                f"a unit in {which} changes the measurements by {l1} (1-norm) and {squared} "
+                f"(squared 2-norm), but sensitivities(every={b}) returns {claimed}; return at "
+                "least as much, and not far more"
             )
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
             require(enough, strategy, message)
@@ -555,7 +622,7 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
             law = _law_or_none(strategy, base, level)
             message = (
                 f"check_law accepted the noise {base}, but node_law refuses it for nodes of level "
-                f"{level}; refuse it in _check_law too"
+                f"{level}; let _check_law refuse it too"
             )
             require(law is not None, strategy, message)
 
@@ -575,13 +642,14 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
         require(
             math.isclose(claimed[step - 1], exact, rel_tol=1e-11, abs_tol=1e-300),
             strategy,
-            f"variance at {step} is {claimed[step - 1]}, its row says {exact}",
+            f"variance([{step}]) returns {claimed[step - 1]}, but row({step}) gives {exact}",
         )
     some = np.arange(count, 0, -3)
     require(
         np.array_equal(strategy.variance(some), claimed[some - 1]),
         strategy,
-        "variance depends on how steps are given",
+        "variance() depends on the order in which steps are given; it must be a function of each "
+        "step",
     )
 
 
@@ -606,7 +674,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
         at = int(np.argmax(wrong))
         message = (
             f"facts.unit_rows is True, but the window from {starts[at]} to {stops[at]} reads a "
-            f"node with a weight other than 1 and -1"
+            "node with a weight other than 1 and -1; set it to False"
         )
         require(not wrong.any(), strategy, message)
     width = cache(partial(node_variance, strategy))
@@ -615,12 +683,13 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     claimed = strategy.variance(stops, since=starts)
     wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
     at = int(np.argmax(wrong))
-    message = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
-    require(not wrong.any(), strategy, f"{message}, its rows say {exact[at]}")
+    message = f"variance() of the window from {starts[at]} to {stops[at]} returns {claimed[at]}"
+    require(not wrong.any(), strategy, f"{message}, but its rows give {exact[at]}")
     require(
         np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
         strategy,
-        "the variance of a window changes if other windows are asked for in the same call",
+        "variance() of a window changes if other windows are given in the same call; it must be a "
+        "function of each window",
     )
 
 
@@ -641,9 +710,11 @@ def check_noise_is_rows(
     require(
         noise.shape == (count, *shape),
         strategy,
-        f"noise has shape {noise.shape}, not {(count, *shape)}",
+        f"noise() must return the shape {(count, *shape)}, but returns {noise.shape}",
     )
-    require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}, not int64")
+    require(
+        noise.dtype == np.int64, strategy, (f"noise() must return int64, but returns {noise.dtype}")
+    )
     unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
     reads = reads_of(strategy, count)
     z = noise_of(table, reads.nodes).astype(np.float64)
@@ -657,7 +728,7 @@ def check_noise_is_rows(
     wrong = off > window_rounding(strategy, reads.steps[first], at) * 1.00001
     worst = int(np.argmax(wrong))
     message = (
-        f"noise of step {at[worst] if len(at) else 0} differs from its row by "
+        f"noise() of step {at[worst] if len(at) else 0} differs from row() by "
         f"{off[worst] if len(at) else 0}"
     )
     require(not wrong.any(), strategy, message)
@@ -684,7 +755,7 @@ def check_windows(
         require(
             np.array_equal(strategy.noise(table, window), whole[window.start - 1 :][: len(window)]),
             strategy,
-            f"noise of the steps {window} differs from that in a longer window",
+            f"noise() of the steps {window} differs from noise() of a longer range of steps",
         )
 
 
@@ -712,9 +783,13 @@ def check_reader(
         for reader, noise in zip(readers, whole, strict=True):
             found = reader.noise(window)
             same = np.array_equal(found, noise[window.start - 1 :][: len(window)])
-            require(same, strategy, f"its reader's noise differs from noise({window})")
             require(
-                found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}, not int64"
+                same, strategy, (f"the noise of its reader (reader()) differs from noise({window})")
+            )
+            require(
+                found.dtype == np.int64,
+                strategy,
+                (f"the noise of its reader must be int64, but is {found.dtype}"),
             )
     nothing = np.empty((0, *shape), np.int64)
     for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
@@ -723,18 +798,18 @@ def check_reader(
             parts = [part.copy() for part in reader.parts(window)]
             found = np.concatenate([nothing, *parts])
             same = np.array_equal(found, whole[0][window.start - 1 :])
-            require(same, strategy, f"its reader's {where} differ on {window}")
+            require(same, strategy, f"the {where} of its reader (reader()) differ on {window}")
         local: Any = reader.local
         require(
             local is True or local is False,
             strategy,
-            f"its reader's local is {local!r}, not True or False",
+            f"its reader must have local as True or False, but has {local!r}",
         )
     for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
         window = range(start, min(start + 3, count + 1))
         found = reader_of(strategy, tables[0]).noise(window)
         same = np.array_equal(found, whole[0][start - 1 :][: len(window)])
-        require(same, strategy, f"a new reader's noise differs on {window}")
+        require(same, strategy, f"the noise of a new reader differs on {window} from noise()")
 
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -750,7 +825,14 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
         table = HashedNoise(shape)
         parts = [part.copy() for part in reader_of(strategy, table).parts(window)]
         same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
-        require(same, strategy, f"noise in {len(parts)} parts of {shape} differs on {window}")
+        require(
+            same,
+            strategy,
+            (
+                f"noise computed in {len(parts)} parts of {shape} differs on {window} from "
+                "noise() of all steps"
+            ),
+        )
 
 
 def check_shift(
@@ -790,7 +872,10 @@ def check_shift(
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
-            message = f"shifted noise does not make up for a change of {difference} in step {item}"
+            message = (
+                "noise() changes by a wrong amount when the noise of nodes changes by "
+                f"{difference} times the column of step {item}; it must hide exactly this change"
+            )
             require(not wrong.any(), strategy, message)
 
 
@@ -800,5 +885,5 @@ def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: 
     except InvalidInput:
         return
     raise LawBroken(
-        f"{strategy}: accepted {argument!r} as a step or window; it must raise InvalidInput for it"
+        f"{strategy}: accepted {argument!r} as a step or window; it must raise InvalidInput there"
     )

@@ -24,29 +24,40 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     largest = int(np.abs(matrix).max())
     for claimed in (strategy.l1_sensitivity(), strategy.largest_column(1)):
         require(
-            claimed == l1, strategy, f"the largest 1-norm of a column is {l1}, not what is stated"
+            claimed == l1,
+            strategy,
+            (
+                f"the largest 1-norm of a column is {l1}, but l1_sensitivity() or "
+                "largest_column(1) returns another number"
+            ),
         )
     for claimed in (strategy.squared_sensitivity(), strategy.largest_column(2)):
         require(
             claimed == squared,
             strategy,
-            f"the largest squared 2-norm of a column is {squared}, not what is stated",
+            f"the largest squared 2-norm of a column is {squared}, but squared_sensitivity() or "
+            "largest_column(2) returns another number",
         )
     require(
         strategy.largest_entry >= largest,
         strategy,
-        f"an entry of C has magnitude {largest}, above largest_entry",
+        f"an entry of the measurement matrix C has magnitude {largest}, but largest_entry is "
+        "less; it must be an upper bound",
     )
     if strategy.unit_columns:
-        require(largest == 1, strategy, "C has entries other than 1 and -1")
+        require(
+            largest == 1,
+            strategy,
+            ("unit_columns is True, but the measurement matrix C has entries other than 1 and -1"),
+        )
     one, moved = strategy.sensitivities(), strategy.sensitivities("move")
     require(
         (one.l1, one.l2_squared) == (l1, squared),
         strategy,
-        "sensitivities() is not the largest norm of a column",
+        "sensitivities() must return the largest norms of a column",
     )
     units = ((1, l1),) if strategy.unit_columns else None
-    require(one.entries == units, strategy, f"entries of the sensitivity are not {units}")
+    require(one.entries == units, strategy, f"sensitivities() must have the entries {units}")
     for column in range(matrix.shape[1]):
         moves = matrix - matrix[:, [column]]
         for norm, stated in zip(_NORMS, (moved.l1, moved.l2_squared), strict=True):
@@ -55,7 +66,9 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
             require(
                 enough,
                 strategy,
-                f"a moved unit changes C x by {true} in norm {norm}, more than is stated",
+                f"a unit that moves to another cell changes the measurements by {true} in norm "
+                f"{norm}, but sensitivities('move') or largest_move({norm}) returns less; return "
+                "an upper bound",
             )
 
 

@@ -43,7 +43,14 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    require(
+        not unknown,
+        strategy,
+        (
+            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+            "correct the names"
+        ),
+    )
     long: Any = copy.copy(strategy)
     long.steps = LARGEST_DENSE + 1
     try:
@@ -51,13 +58,16 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     except InvalidInput:
         pass
     else:
-        raise LawBroken(f"{strategy}: would write out matrices of {long.steps:,} steps")
+        raise LawBroken(
+            f"{strategy}: it would write out matrices of {long.steps:,} steps; check_small() must "
+            "refuse that"
+        )
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
     kept = kept and saved.get("strategy") == strategy.saved_name
     kept = kept and saved.get("steps") == strategy.steps
     kept = kept and saved.get("schedule") == list(strategy.schedule)
-    require(kept, strategy, "to_dict does not hold its name, parameters, steps and schedule")
+    require(kept, strategy, "to_dict() must contain its name, parameters, steps and schedule")
     rebuilt = built_from(type(strategy), saved)
     kept = rebuilt == strategy and json.loads(json.dumps(rebuilt.to_dict())) == saved
     kept = kept and all(
@@ -66,15 +76,20 @@ def check_training_description(strategy: TrainingStrategy) -> None:
         for step in range(1, strategy.steps + 1)
     )
     kept = kept and (rebuilt.decays, rebuilt.outputs) == (strategy.decays, strategy.outputs)
-    require(kept, strategy, "to_dict makes another strategy when it is rebuilt")
+    require(kept, strategy, "building it again from the output of to_dict() gives another strategy")
     same = copy.deepcopy(strategy)
     require(
         same == strategy and hash(same) == hash(strategy),
         strategy,
-        "a deep copy of it is not equal, or has another hash",
+        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
+        "__hash__ by its parameters",
     )
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
-    require(len(sizes) == 1, strategy, f"has {sorted(sizes)} buffers, decays and outputs")
+    require(
+        len(sizes) == 1,
+        strategy,
+        (f"it has {sorted(sizes)} buffers, decays and outputs; there must be equally many"),
+    )
     for call in (strategy.check_step, strategy.taps, strategy.divisor):
         for step in (0, strategy.steps + 1):
             try:
@@ -83,11 +98,11 @@ def check_training_description(strategy: TrainingStrategy) -> None:
                 continue
             raise LawBroken(
                 f"{strategy}: accepted step {step} of a run of {strategy.steps} steps; it must "
-                f"raise InvalidInput for it"
+                "raise InvalidInput there"
             )
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
-    message = f"takes {draws} normals per step on average, but its draws say {strategy.draws}"
+    message = f"taps() take {draws} normals per step on average, but draws is {strategy.draws}"
     require(math.isclose(strategy.draws, draws), strategy, message)
 
 
@@ -99,10 +114,14 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
     step that takes a normal.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
-    require(len(set(nodes)) == len(nodes), strategy, "increments() names a normal twice")
+    require(
+        len(set(nodes)) == len(nodes),
+        strategy,
+        ("increments() names a normal twice; name each once"),
+    )
     written, names = strategy.increments()
     same = names == nodes and np.allclose(written, increments, rtol=0, atol=_NEAR)
-    require(same, strategy, "increments() is not the matrix that its taps and buffers make")
+    require(same, strategy, "increments() returns another matrix than taps() and the buffers make")
     begun: dict[tuple[int, int], int] = {}
     for step in range(1, strategy.steps + 1):
         for tap in strategy.taps(step):
@@ -110,10 +129,19 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
     for node, step in begun.items():
         claimed = strategy.first_step(*node)
         require(
-            claimed == step, strategy, f"claims {claimed} for the first step of {node}, not {step}"
+            claimed == step,
+            strategy,
+            (f"the first step of {node} is stated as {claimed}, but it is {step}"),
         )
     error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
-    require(error < _NEAR, strategy, f"K C differs from the identity by {error:.3g}")
+    require(
+        error < _NEAR,
+        strategy,
+        (
+            "the noise does not undo the encoder: K C must be the identity, but differs by "
+            f"{error:.3g} (increments() gives K, encoder() gives C)"
+        ),
+    )
 
 
 def check_training_variance(strategy: TrainingStrategy) -> None:
@@ -123,9 +151,13 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
-    require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
+    require(
+        abs(claimed / true - 1) < _NEAR,
+        strategy,
+        (f"the mean variance is stated as {claimed}, but it is {true}"),
+    )
     root = math.sqrt(strategy.squared_sensitivity() * claimed)
-    message = f"rmse is {strategy.rmse}, not sensitivity times root mean variance, {root}"
+    message = f"rmse is {strategy.rmse}, but sensitivity times root mean variance is {root}"
     require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, message)
 
 
@@ -145,13 +177,15 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
     require(
         claimed_squared >= true_squared * (1 - 1e-12),
         strategy,
-        f"claims a squared sensitivity of {claimed_squared}; some steps add up to {true_squared}",
+        f"squared_sensitivity() returns {claimed_squared}, but some allowed steps of an example "
+        f"add up to {true_squared}; return an upper bound",
     )
     if strategy.schedule.fixed:
         require(
             claimed_squared <= true_squared * (1 + _NEAR),
             strategy,
-            f"claims a squared sensitivity of {claimed_squared}; the largest is {true_squared}",
+            f"squared_sensitivity() returns {claimed_squared}, but the largest sum of allowed "
+            f"steps is {true_squared}; return this",
         )
 
 
@@ -175,7 +209,11 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
                 f"with_schedule({schedule}) has {other.schedule}",
             )
             same = np.array_equal(other.encoder(), strategy.encoder())
-            require(same, strategy, f"with_schedule({schedule}) changes its noise")
+            require(
+                same,
+                strategy,
+                (f"with_schedule({schedule}) changes the noise; it may change only the schedule"),
+            )
             check_training_sensitivity(other)
 
 

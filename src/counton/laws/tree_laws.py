@@ -57,22 +57,53 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     # No two matrices may share one: changed weights of the total, or of any level, must change the
     # digest.
     saved = json.loads(json.dumps(strategy.parameters))
-    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    require(
+        saved == strategy.parameters,
+        strategy,
+        (
+            "its parameters change when they are written as JSON and read again; use only texts, "
+            "numbers, lists, dicts, True, False and None"
+        ),
+    )
     same = copy.deepcopy(strategy)
     require(
         same == strategy and hash(same) == hash(strategy),
         strategy,
-        "a deep copy of it is not equal, or has another hash",
+        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
+        "__hash__ by its parameters",
     )
-    require(strategy != object(), strategy, "equals an object of another type")
+    require(
+        strategy != object(),
+        strategy,
+        (
+            "it is equal to an object of another type; __eq__ must return False or NotImplemented "
+            "there"
+        ),
+    )
     unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    require(
+        not unknown,
+        strategy,
+        (
+            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+            "correct the names"
+        ),
+    )
     for other in _others(strategy):
         apart = other != strategy and other.digest != strategy.digest
-        require(apart, strategy, "equals a strategy with another weight, or shares its digest")
+        require(
+            apart,
+            strategy,
+            (
+                "it is equal to a strategy with another weight, or has its digest; both must "
+                "depend on all weights"
+            ),
+        )
     written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
     require(
-        written == strategy, strategy, "a strategy built from its own weights is not equal to it"
+        written == strategy,
+        strategy,
+        ("a strategy built from its own weights must be equal to it, but is not"),
     )
     # Another tree: below a new root.
     above = Tree.from_parents(
@@ -83,14 +114,20 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     except InvalidInput:
         pass
     else:
-        raise LawBroken(f"{strategy}: from_dict takes another tree")
+        raise LawBroken(f"{strategy}: from_dict() accepts another tree; it must refuse it")
     try:
         described = json.loads(json.dumps(strategy.to_dict()))
         rebuilt = type(strategy).from_dict(described, strategy.tree)
     except InvalidInput as error:
-        raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
+        raise LawBroken(
+            f"{strategy}: it cannot be built again from the output of to_dict(): {error}"
+        ) from error
     alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
-    require(rebuilt == strategy and alike, strategy, "the strategy rebuilt from to_dict differs")
+    require(
+        rebuilt == strategy and alike,
+        strategy,
+        ("building it again from the output of to_dict() gives another strategy"),
+    )
 
 
 def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
@@ -127,20 +164,26 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
     require(
         measuring.leaves == matrix.shape[1],
         strategy,
-        "Measuring.leaves is not the number of leaves of the tree",
+        "the measurement states another number of leaves than the tree has",
     )
     require(
         measuring.size == len(nodes),
         strategy,
-        "its number of cells is not that of its measurements",
+        "its number of cells must be the number of its measurements",
     )
     cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
     require(
-        np.array_equal(cells, matrix.T), strategy, "cells() does not return the measurements C x"
+        np.array_equal(cells, matrix.T),
+        strategy,
+        ("cells() must return the measurements C x, with the measurement matrix C"),
     )
     reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
     right = np.allclose(reads @ matrix, np.vstack(_membership(strategy.tree)), atol=1e-9)
-    require(right, strategy, "estimates from exact cells are not the exact node sums")
+    require(
+        right,
+        strategy,
+        ("estimates from exact cells must be the exact sums of nodes, but they differ"),
+    )
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
     levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
@@ -152,7 +195,7 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
         require(
             agree and bool(near),
             strategy,
-            "share_to_nodes is not near estimates(), or children do not add up to parents",
+            "share_to_nodes must be near estimates(), and children must add up to parents",
         )
 
 
@@ -177,7 +220,9 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
             require(
                 same,
                 strategy,
-                f"a count in leaf {leaf} changes the estimates although C x + z stays the same",
+                f"the estimates change with a count in leaf {leaf} although the noise hides this "
+                "count (C x + z stays the same), so they use private data beside the noisy "
+                "measurements",
             )
 
 
@@ -192,7 +237,7 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
     require(
         np.array_equal(silent, below @ counts << _BITS),
         strategy,
-        "estimates differ from the exact counts although there is no noise",
+        "without noise, the estimates must be the exact counts, but they differ",
     )
     noisy = _estimates(strategy, counts, HashedNoise(spread=_SPREAD))
     levels = np.split(noisy, np.cumsum(tree.sizes)[:-1])
@@ -204,7 +249,8 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
         require(
             agree,
             strategy,
-            f"estimates of children do not add up to their parents of level {tree.levels[level]}",
+            "the estimates of children do not add up to their parents of level "
+            f"{tree.levels[level]}",
         )
 
 
@@ -219,23 +265,31 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
     below = np.vstack(_membership(strategy.tree))
     unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
-    require(unbiased, strategy, "estimates are biased: B C is not the sums of the leaves")
+    require(
+        unbiased,
+        strategy,
+        ("the estimates are biased: without noise they are not the sums of the leaves"),
+    )
     joint = reads @ reads.T
     law = strategy.joint_law(1.0)
     scale = float(joint.diagonal().max())
     claimed = np.concatenate(law.variances)
     right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "claims variances that differ from those of its estimates")
+    require(right, strategy, "the stated variances are not those of its estimates")
     sizes = strategy.tree.sizes
     places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
     covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
     right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "claims covariances that differ from those of its estimates")
+    require(right, strategy, "the stated covariances are not those of its estimates")
     for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
         parts = np.split(weights, np.cumsum(sizes)[:-1])
         expected = float(weights @ joint @ weights)
         right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
-        require(right, strategy, f"claims another variance of a sum of nodes than {expected:.6g}")
+        require(
+            right,
+            strategy,
+            (f"the stated variance of a sum of nodes must be {expected:.6g}, but it differs"),
+        )
 
 
 def _reads(strategy: TreeStrategy) -> Floats:

@@ -101,7 +101,7 @@ class Key:
     @classmethod
     def _holding(cls, secret: object) -> Self:
         if not isinstance(secret, bytes) or len(secret) != 32:
-            raise WrongKey("a key is exactly 32 secret bytes: make one with Key.generate()")
+            raise WrongKey("a key must be 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
         key._secret, key._salt, key._file = secret, None, None
         return key
@@ -202,8 +202,8 @@ class Key:
         mode = stat.S_IMODE(found.st_mode)
         if found.st_nlink > 1:
             raise WrongKey(
-                f"key file {file} has {found.st_nlink} names (hard links), so that copies of a "
-                f"state could use it side by side: remove the other names"
+                f"key file {file} has {found.st_nlink} names (hard links), so copies of a state "
+                "could use it side by side: remove the other names"
             )
         if os.name == "posix" and mode & 0o077 and mode != 0o440:
             raise WrongKey(
@@ -254,7 +254,7 @@ class Key:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise WrongKey(
-            "keys are never pickled: save the key to a file of its own with Key.save(path)"
+            "keys cannot be pickled: save the key to a file of its own with Key.save(path)"
         )
 
 
@@ -279,7 +279,7 @@ def refuse_key_as_place(place: object) -> None:
     >>> refuse_key_as_place("secrets/counton-key")
     >>> refuse_key_as_place("counton-key-1:" + "0" * 64)
     Traceback (most recent call last):
-    counton.base.errors.WrongKey: key is the text of a key; it must name the place of one: ...
+    counton.base.errors.WrongKey: key is the text of a key, but it must be the place of a key: ...
     """
     given: Any = place
     text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
@@ -287,10 +287,10 @@ def refuse_key_as_place(place: object) -> None:
         return
     if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
         raise WrongKey(
-            f"{field('key')} is the text of a key; it must name the place of one: put the text "
-            f"into an environment variable and name it, as in env:NAME, or into a file; whoever "
-            f"saw the command, its log or a list of processes has the key, so draw a new one for "
-            f"a stream that has released nothing yet"
+            f"{field('key')} is the text of a key, but it must be the place of a key: put the text "
+            "into an environment variable and name it, as in env:NAME, or into a file. Whoever saw "
+            "the command, its log or a list of processes has the key: for a stream that has "
+            "released nothing yet, draw a new key"
         )
 
 
@@ -318,7 +318,7 @@ class InsecureSeededKey(Key):
     __slots__ = ()
 
     def __init__(self, seed: int) -> None:
-        _warn(f"the chosen seed {seed}")
+        _warn(f"the seed {seed}, which somebody chose")
         material = _length_prefixed((b"insecure seed", str(int(seed)).encode()))
         self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
             b"insecure"

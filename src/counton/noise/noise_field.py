@@ -64,8 +64,8 @@ class NoiseField:
         """
         if not self.shape or not 0 <= first < first + cells <= self._size:
             raise NoiseAddressError(
-                f"coordinates {first} to {first + cells - 1} are not all within a node of "
-                f"shape {self.shape}: choose smaller ones"
+                f"coordinates {first} to {first + cells - 1} are not all within a node of shape "
+                f"{self.shape}: give smaller numbers"
             )
         part = NoiseField.__new__(NoiseField)
         part._source, part._law, part._samplers = self._source, self._law, self._samplers
@@ -99,8 +99,8 @@ class NoiseField:
         limit = ROWS_LIMIT if self.shape else COLUMNS_LIMIT
         if nodes.step != 1 or nodes.start < 0 or nodes.stop > limit:
             raise NoiseAddressError(
-                f"nodes {nodes} of level {level} are not consecutive indices in 0..{limit}: "
-                f"use a strategy with a smaller horizon"
+                f"nodes {nodes} of level {level} must be consecutive numbers from 0 to {limit}: "
+                "use a strategy with fewer steps"
             )
         count = len(nodes)
         out = np.empty((count, *self.shape), np.int64)

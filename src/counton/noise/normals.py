@@ -108,8 +108,8 @@ class NormalField:
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(
-                f"coordinates {first} to {stop} are not all within the {self.size} of this "
-                f"parameter: choose smaller ones"
+                f"coordinates {first} to {stop} are not all within the {self.size} coordinates of "
+                "this parameter: give smaller numbers"
             )
         out = np.empty(stop - first, np.float32)
         for block in self.blocks(first, stop):
@@ -134,7 +134,8 @@ class NormalField:
         length = self.length(block)
         if not 0 <= index < ROWS_LIMIT or block < 0 or length <= 0:
             raise NoiseAddressError(
-                f"index {index} and block {block} of level {level} are outside the table of noise"
+                f"index {index} and block {block} of level {level} are outside the addresses of "
+                "noise: use fewer steps"
             )
         pairs = -(-length // 2)
         space = np.empty(2 * pairs, np.float32) if out is None else out[: 2 * pairs]

@@ -112,15 +112,15 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
     except OSError as error:
         if os.path.lexists(path):
             raise StateUnavailable(
-                f"the witness {path} of a key cannot be written ({error.strerror}), so the use of "
-                f"{name!r} would be forgotten: let it be written (its mode, the space left), or "
-                f"take another key"
+                f"the witness {path} of a key, which records the use of the key, cannot be written "
+                f"({error.strerror}), so the use of {name!r} would not be recorded: make it "
+                "writable (its mode, the space left), or use another key"
             ) from None
     except ValueError:
         raise StateError(
-            f"the witness {path} of a key cannot be read (it was altered, or written in part), so "
-            f"nobody can tell which noise the key has given: bring it back from a copy, or take "
-            f"another key"
+            f"the witness {path} of a key, which records the use of the key, cannot be read (it "
+            "was altered, or written only in part), so nobody can tell which noise the key has "
+            "given: restore it from a copy, or use another key"
         ) from None
     return before[0] if before else identity
 

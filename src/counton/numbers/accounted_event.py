@@ -65,23 +65,28 @@ def dp_event(design: Design[Any]) -> DpEvent:
             f"design is {quote(design)}; give the terms of a stream, as release.design"
         )
     if not design.whole or design.counters is not None:
-        why = "chooses the shown groups by a part of its budget" if design.whole else "is a part"
+        why = (
+            "spends a part of its budget on choosing which groups are shown"
+            if design.whole
+            else "is a part"
+        )
         raise InvalidInput(
-            f"design of {design.name!r} {why}, and no event of dp_accounting has its loss; "
-            f"enter its guarantee, {design.guarantee}, in a ledger"
+            f"design of {design.name!r} {why}, and no event of dp_accounting has this loss; enter "
+            f"its guarantee, {design.guarantee}, in a ledger instead"
         )
     if design.strategy.facts.totals or design.strategy.facts.least_squares:
         raise InvalidInput(
             f"design of {design.name!r} divides its guarantee between windows and totals, and no "
-            f"one event has the loss of both; enter its guarantee, {design.guarantee}, in a ledger"
+            "single event of dp_accounting has the loss of both; enter its guarantee, "
+            f"{design.guarantee}, in a ledger instead"
         )
     promised = design.guarantee
     if isinstance(promised, PureDP):
         return _coin(promised.epsilon)
     if not isinstance(promised, (ZCDP, ApproxDP)):
         raise InvalidInput(
-            f"guarantee of {design.name!r} is {promised}, which weakens as data ages, and events "
-            f"of dp_accounting have no age; see counton.privacy.expiration_loss"
+            f"guarantee of {design.name!r} is {promised}, which weakens as data ages, but events "
+            "of dp_accounting have no age; use counton.privacy.expiration_loss"
         )
     moved = sensitivity_of(design.strategy, design.contribution, design.shape)
     if isinstance(promised, ApproxDP) and isinstance(design.law, DiscreteLaplace):

@@ -134,10 +134,10 @@ def sum_formula(
     ``total(cell, step)`` returns the released total of a cell at a step.
     """
     if not parts:
-        raise InvalidInput("nothing is added up; give at least one group and its weight")
+        raise InvalidInput("no cell is named; give at least one group and its weight")
     for part in parts:
         if not math.isfinite(part.weight):
-            raise InvalidInput(f"a weight is {part.weight}; give finite numbers")
+            raise InvalidInput(f"the weight of a group is {part.weight}; give finite numbers")
     value = math.fsum(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )

@@ -43,7 +43,7 @@ class OneAtATime:
     ...         pass
     Traceback (most recent call last):
     ...
-    counton.base.errors.StreamConflict: stream 'visits' is releasing already, ...
+    counton.base.errors.StreamConflict: stream 'visits' is in the middle of a release, ...
     """
 
     def __init__(self, what: str, *, elsewhere: str) -> None:
@@ -57,16 +57,16 @@ class OneAtATime:
         """Wait for the lock, and hold it within the ``with`` block."""
         if os.getpid() != self._process:
             raise StreamConflict(
-                f"{self._what} was made by process {self._process} and is used by its fork "
-                f"{os.getpid()}, which would release the same noise over other data: let one "
-                f"process release, or {self._elsewhere}"
+                f"{self._what} was made by process {self._process}, and the forked process "
+                f"{os.getpid()} uses it too, which would release other data with equal noise: let "
+                f"one process release, or {self._elsewhere}"
             )
         # The lock is reentrant, since a signal handler in its own thread would wait for ever.
         with self._lock:
             if self._taken:
                 raise StreamConflict(
-                    f"{self._what} is releasing already, further up in this thread: release again "
-                    f"when that call has ended, not from a signal handler"
+                    f"{self._what} is in the middle of a release, further up in this thread: "
+                    "release again after that call has returned, not from a signal handler"
                 )
             try:
                 self._taken = True
@@ -137,13 +137,14 @@ class Counter:
         guarantee = promise_of(strategy, guarantee)
         if strategy.facts.reads_another:
             raise InvalidInput(
-                f"strategy {strategy!r} only describes the releases of another strategy's stream: "
-                f"begin the stream with that other strategy"
+                f"strategy {strategy!r} only describes how the releases of another strategy are "
+                "read: begin the stream with that other strategy"
             )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
-                f"cells that are created as needed have one axis and no delay; the shape is "
-                f"{shape} and the delay {strategy.facts.delay}: give a shape such as (1000,)"
+                "cells that are added later need a single axis and a strategy without delay; the "
+                f"shape is {shape} and the delay {strategy.facts.delay}: give a shape such as "
+                "(1000,)"
             )
         terms = design_for(
             strategy, guarantee, contribution, shape, counters=counters, name=name,
@@ -287,7 +288,7 @@ class Counter:
             if self.design.counters is None or not there <= cells <= most:
                 raise InvalidInput(
                     f"stream {self.design.name!r} cannot have {cells:,} cells: it has {there:,} "
-                    f"now, and at most {most:,}; give a number between these"
+                    f"now, and may have at most {most:,}; give a number from {there:,} to {most:,}"
                 )
             if cells == there:
                 return
@@ -448,15 +449,15 @@ class Counter:
         counter._begin(terms, key, state.progress(terms))
         if counter.key_fingerprint != state.key_fingerprint:
             raise WrongKey(
-                f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
-                f"{terms.name!r}: load the key that was saved with it"
+                f"stream {terms.name!r} was saved under the key {state.key_fingerprint}, but the "
+                f"given key is {counter.key_fingerprint}: load the key that was saved with it"
             )
         return counter
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput(
-            "counters are never copied or pickled, since a copy would release the same noise over "
-            "other data: use Counter.checkpoint() and Counter.resume(saved, key=key)"
+            "counters cannot be copied or pickled, because a copy would release other data with "
+            "equal noise: use Counter.checkpoint() and Counter.resume(saved, key=key)"
         )
 
     def describe(self) -> str:

@@ -188,14 +188,14 @@ def check_totals(
         got = totals.shape[1:] if one else totals.shape
         expected = shape if one else ("n", *shape)
         raise InvalidInput(
-            f"input has shape {got}; this stream takes {expected}: pass one total for each "
-            f"declared cell"
+            f"the input has shape {got}, but this stream takes {expected}: pass one total for each "
+            "cell"
         )
     horizon = last_served_step(terms.strategy)
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceeded(
-            f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
-            f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
+            f"step {done.step + len(totals):,} is after the last of the {horizon:,} steps "
+            f"({horizon - done.step:,} are left): start a new stream with more steps"
         )
     _refuse_impossible(terms, done, totals, smallest, largest)
     _refuse_overflow(terms, done, totals, max(-smallest, largest))
@@ -213,13 +213,17 @@ def _refuse_impossible(
         return
     if smallest < 0 and not unit.signed:
         remedy = (
-            "a negative count: counts are 0 or more; for signed sums declare "
+            "a negative count: counts are at least 0; for sums that may be negative use "
             "Contribution.values(lower, upper, resolution)"
         )
     elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
-        remedy = f"below 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+        remedy = (
+            f"below 0, but all values lie in [{unit.lower}, {unit.upper}]: clip them with to_grid"
+        )
     elif largest > 0 and unit.upper is not None and unit.upper <= 0:
-        remedy = f"above 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+        remedy = (
+            f"above 0, but all values lie in [{unit.lower}, {unit.upper}]: clip them with to_grid"
+        )
     else:
         return
     wrong = totals < 0 if smallest < 0 else totals > 0
@@ -245,8 +249,8 @@ def _refuse_overflow(
             largest,
             most,
             lambda: (
-                f"an input of {largest:,} grid cells is beyond {most:,}, the largest "
-                f"that is released exactly: coarsen the resolution or count in larger units"
+                f"an input is {largest:,} times the resolution, but at most {most:,} times can be "
+                "released exactly: give a larger resolution, or count in larger units"
             ),
         )
         return
@@ -261,9 +265,10 @@ def _refuse_overflow(
         float(running.max(initial=0.0)),
         most * (1 - 1e-9),
         lambda: (
-            f"running total {running[wrong][0]:.6g} at step "
-            f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is beyond {most:,} grid "
-            f"cells, the largest exact sum: coarsen the resolution or split the stream"
+            f"the running total {running[wrong][0]:.6g} at step "
+            f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is more than {most:,} times the "
+            "resolution, the largest sum that is exact: give a larger resolution, or split the "
+            "stream"
         ),
     )
 
@@ -303,8 +308,8 @@ class Checkpoint(NamedTuple):
             or not _within(self.waiting, 2 * most)
         ):
             raise StateError(
-                f"checkpoint of stream {terms.name!r} has step {self.step!r} or sums that the "
-                f"stream cannot have: it was altered; restore it from a copy"
+                f"the checkpoint of stream {terms.name!r} has step {self.step!r}, or sums that are "
+                "impossible in this stream: it was altered; restore it from a copy"
             )
         waiting = self.waiting.reshape(start.waiting.totals.shape)
         if terms.counters is not None:
@@ -341,16 +346,17 @@ def _body_of(saved: bytes, form: str, source: str) -> bytes:
         name, digest = head.decode().split(" ")
     except (UnicodeDecodeError, ValueError, TypeError):
         raise StateError(
-            f"these bytes are not a counton checkpoint: pass what {source} returned"
+            f"these bytes are not a checkpoint of counton: pass the bytes that {source} returned"
         ) from None
     if name != form:
         raise StateError(
-            f"checkpoint has format {name!r}; this version reads {form!r}, from {source}: resume "
-            f"it there, or with the version of counton that wrote it"
+            f"the checkpoint has format {name!r}, but here {form!r} is read, from {source}: resume "
+            "it with the function that belongs to it, or with the version of counton that wrote it"
         )
     if hashlib.sha256(body).hexdigest() != digest:
         raise StateError(
-            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+            "the checkpoint is truncated or altered, because its checksum does not fit: restore it "
+            "from a copy"
         )
     return body
 
@@ -362,7 +368,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
-        raise StateError("checkpoint does not hold a state: restore it from a copy")
+        raise StateError("the checkpoint does not contain a state: restore it from a copy")
     return fields
 
 
@@ -391,5 +397,5 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(
-            f"checkpoint does not hold a state ({error!r}): restore it from a copy"
+            f"the checkpoint does not contain a state ({error!r}): restore it from a copy"
         ) from error

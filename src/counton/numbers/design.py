@@ -190,12 +190,14 @@ class Design(Errors[S]):
         with understanding("a stream"):
             if saved["kind"] != "stream":
                 raise RequestMismatch(
-                    f"state describes {saved['kind']!r}, not a stream: give the state of a stream"
+                    f"the state describes a {saved['kind']!r}, not a stream: give the state of a "
+                    "stream"
                 )
             if strategy is not None and strategy.to_dict() != saved["strategy"]:
                 raise RequestMismatch(
-                    f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
-                    f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
+                    f"the strategy is {str(strategy.to_dict())[:300]}, but the state was written "
+                    f"with {str(saved['strategy'])[:300]}: pass the strategy of the state, or "
+                    "start a new stream"
                 )
             if strategy is None:
                 _refuse_unknown(saved)
@@ -205,10 +207,9 @@ class Design(Errors[S]):
         if saved["format"] != terms.format:
             raise StateError(
                 f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
-                f"{terms.guarantee} has format {terms.format}: its noise keeps the guarantee for a "
-                f"step fixed beforehand, and not for one that an attacker chooses from what was "
-                f"released; read it with the version of counton that wrote it, and start a new "
-                f"stream to go on"
+                f"{terms.guarantee} now has format {terms.format}, because the old noise does not "
+                "protect against readers who choose data after they have seen releases; read the "
+                "stream with the version of counton that wrote it, and start a new stream to go on"
             )
         return terms
 
@@ -360,8 +361,8 @@ def _refuse_unknown(saved: Mapping[str, Any]) -> None:
         return
     arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
     raise RequestMismatch(
-        f"stream {saved['name']!r} was made with the strategy {kind}, which is none of counton's "
-        f"own: pass it again, as in Stream.open(state, {saved['name']!r}, "
+        f"stream {saved['name']!r} was made with the strategy {kind}, which is not one of "
+        f"counton's own: pass the strategy again, as in Stream.open(state, {saved['name']!r}, "
         f"strategy={f'{kind}({arguments})'[:300]})"
     )
 
@@ -377,7 +378,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
     counters, statistic = saved.get("counters"), saved.get("statistic")
     noise_id = saved.get("noise_id")
     if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
-        raise InvalidInput("noise_id is not 32 hexadecimal digits: give it as the state has it")
+        raise InvalidInput("noise_id must be 32 hexadecimal digits: give it as the state has it")
     return Design(
         strategy=strategy,
         counters=None if counters is None else guarantee_from_dict(counters),
@@ -396,8 +397,8 @@ def check_format(saved: Any) -> None:
     if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(
-            f"state has format {written!r}; this version reads format {FORMAT} and {_SEEN}: "
-            f"open it with the version of counton that wrote it"
+            f"the state has format {written!r}, but this version reads format {FORMAT} and "
+            f"{_SEEN}: open it with the version of counton that wrote it"
         )
 
 
@@ -411,7 +412,7 @@ def understanding(what: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(
-            f"state does not describe {what} ({error!r}): restore it from a copy"
+            f"the state does not describe {what} ({error!r}): restore it from a copy"
         ) from error
 
 
@@ -421,13 +422,13 @@ def check_name(name: object) -> None:
     >>> check_name("visits")
     """
     if type(name) is not str or not name:
-        raise InvalidInput(f"name is {quote(name)}; it must be a non-empty text such as 'visits'")
+        raise InvalidInput(f"name is {quote(name)}; give a text such as 'visits', not empty")
     try:
         name.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"name is {name!r}, which has half of a character (a lone surrogate) at position "
-            f"{error.start}: leave it out"
+            f"name is {name!r}, which has half a character (a lone surrogate) at position "
+            f"{error.start}: remove it"
         ) from None
 
 
@@ -453,7 +454,7 @@ def check_shape(shape: Any) -> tuple[int, ...]:
     )
     if not whole or math.prod(shape) >= 2**32:
         raise InvalidInput(
-            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers with fewer "
-            f"than 2^32 cells, such as () or (16,)"
+            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers such as () "
+            "or (16,), for fewer than 2^32 cells in all"
         )
     return tuple(int(n) for n in shape)

@@ -111,8 +111,8 @@ class Declared:
             InvalidInput: always.
         """
         raise InvalidInput(
-            f"{terms.name!r} shows all of its declared groups, so none is hidden: ask for the "
-            f"number of one group"
+            f"{terms.name!r} shows all groups that were listed, so no group is hidden: ask for the "
+            "number of a group"
         )
 
 
@@ -160,8 +160,8 @@ class Discovery:
         """
         if law.variance == 0:
             raise InvalidInput(
-                f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; it "
-                f"must be above {1 / 700:.3g} to hide which group a unit is in: give less epsilon"
+                f"noise that finds groups has the scale {float(law.scale):.3g}; it must be above "
+                f"{1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
             )
         groups = contribution.most or contribution.cells
         once = contribution.once == "group" or contribution.most is None
@@ -279,8 +279,8 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
     if steps * versions > _LONGEST_STREAM:
         each = "" if versions == 1 else f", each with {versions:,} versions of a window,"
         raise InvalidInput(
-            f"{field('steps', steps)}{each} is beyond {_LONGEST_STREAM // versions:,}, the most "
-            f"for groups that nobody declared; give longer windows, or fewer"
+            f"{field('steps', steps)}{each} is too large; streams that find their groups have at "
+            f"most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
     alike = steps if versions > 1 else 1  # each release reads as many versions
     variance = read_variance(strategy, law, range(1, steps // alike + 1))
@@ -325,8 +325,9 @@ def counters_of(guarantee: Any) -> PureDP:
     """Return the guarantee of the noise alone if groups are found: epsilon of (epsilon, delta)."""
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
-            f"{field('unknown', 'discover')} shows groups with a probability of error, so it needs "
-            f"{field('epsilon')} and {field('delta')}; give both, such as {field('delta', '1e-9')}"
+            f"{field('unknown', 'discover')} may show a group wrongly with a small probability, so "
+            f"it needs {field('epsilon')} and {field('delta')}; give both, such as "
+            f"{field('delta', '1e-9')}"
         )
     return PureDP(guarantee.epsilon)
 

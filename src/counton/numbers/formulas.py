@@ -215,7 +215,7 @@ class Formula(Estimate):
 
     def __mul__(self, by: float) -> Formula:
         if not math.isfinite(by):
-            raise InvalidInput(f"a weight is {by}; give finite numbers")
+            raise InvalidInput(f"a number is multiplied by {by}; give a finite factor")
         ends = sorted((self.least * by, self.most * by)) if by else [0.0, 0.0]
         return Formula(
             self.constant * by,
@@ -669,7 +669,9 @@ class _Law:
             keys, grain = self._streams[place][1], grain + abs(weight) * each.grain
             for part in each.parts:
                 if not math.isfinite(part.weight):
-                    raise InvalidInput(f"a weight is {part.weight}; give finite numbers")
+                    raise InvalidInput(
+                        f"the weight of a cell is {part.weight}; give finite numbers"
+                    )
                 found[place][keys[part[1:]]] += weight * part.weight
         return found, grain
 
@@ -931,8 +933,8 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     """
     if not all(one.linear for one in formulas):
         raise InvalidInput(
-            "a formula with products or quotients is no sum of cells: give sums and differences "
-            "alone"
+            "a formula with products or quotients is not a sum of cells: use only sums and "
+            "differences"
         )
     streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
     grain = np.zeros(len(formulas))

@@ -86,7 +86,9 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
     # added to the tail.
     given: Any = law
     if not isinstance(given, DiscreteLaplace | DiscreteGaussian):
-        raise InvalidInput(f"law is {given!r}; give one such as DiscreteLaplace(5)")
+        raise InvalidInput(
+            f"the noise distribution is {given!r}; give a distribution such as DiscreteLaplace(5)"
+        )
     counts = ((law, check_integer("terms", terms, 0)),)
     return _of_sum(counts, check_level(level))
 
@@ -421,7 +423,10 @@ def largest_expiring_error(
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
     if guarantee.expiry is None:
-        raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
+        raise InvalidInput(
+            f"{guarantee!r} is not bound to a strategy, whose growth and delay decide its loss: "
+            "use bound_to(strategy)"
+        )
     if isinstance(guarantee, ExpiringZCDP):
         unit = largest_noise(guarantee.expiry, steps, probability, gaussian=True)
         return unit / math.sqrt(guarantee.rho)
@@ -497,7 +502,8 @@ def check_level(level: float) -> float:
         number = math.nan
     if not 0 < number <= 1 - SMALLEST_TAIL:
         raise InvalidInput(
-            f"level is {quote(level)}; it must be above 0 and at most 1 - 1e-9: try 0.95"
+            f"level is {quote(level)}; it is the probability of an interval, and must be above 0 "
+            "and at most 1 - 1e-9: try 0.95"
         )
     return number
 
@@ -732,7 +738,10 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
         return _inverted_tail(counts, std) or _gaussian_tail(float(total))
     scales = {law.scale: n for law, n in counts.items() if isinstance(law, DiscreteLaplace)}
     if len(scales) < len(counts):
-        raise InvalidInput("a sum of Laplace and Gaussian noise has no interval here: use one kind")
+        raise InvalidInput(
+            "the interval of a sum of Laplace and Gaussian noise is not known here: use one kind "
+            "of noise"
+        )
     if len(scales) == 1 and (many := max(scales.values())) <= _MIXED:
         return laplace_tail(DiscreteLaplace(next(iter(scales))), many)
     if std <= _TRANSFORMED and len(scales) > 1:
@@ -1050,8 +1059,8 @@ class Errors(Generic[S]):
         if isinstance(promised, ExpiringDP | ExpiringZCDP):
             return promised.loss(ages, analysis)
         raise InvalidInput(
-            f"{promised} is equal at every age; only guarantees that expire have losses by age: "
-            f"take the guarantee itself"
+            f"{promised} is equal at every age; losses by age exist only for guarantees that "
+            "expire: use the guarantee itself"
         )
 
     def std(self, steps: Any = None) -> Any:
@@ -1074,12 +1083,12 @@ class Errors(Generic[S]):
         if steps is None:
             if self.strategy.horizon is None:
                 raise InvalidInput(
-                    "steps is None, and the stream has no last step: name the steps, as in "
+                    "steps is None, but the stream has no last step: give the steps, as in "
                     "std(range(1, 101))"
                 )
             steps = range(1, self.strategy.horizon + 1)
         if isinstance(steps, str):
-            raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
+            raise InvalidInput(f"steps are {steps!r}; give a number, a range or a list of steps")
         served = check_steps(self.strategy, [steps] if one else steps)
         found = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.law, served)))
         return float(found[0]) if one else found

@@ -185,8 +185,8 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     levels = {one.level for one in answers}
     if len(levels) != 1 or any(one.asked is None for one in answers):
         raise InvalidInput(
-            f"{len(answers)} answers have the levels {sorted(levels)}: give answers of releases "
-            f"with one level"
+            f"{len(answers)} answers have different levels, {sorted(levels)}: give answers of "
+            "releases with one level"
         )
     total = sum(one.at_once for one in answers)
     missed = (1 - check_level(levels.pop())) / total

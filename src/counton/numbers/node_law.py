@@ -125,10 +125,10 @@ def calibration_of(
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
             raise InvalidInput(
-                f"{guarantee} bounds the loss of each event by its age, and a unit of "
-                f"{contribution} has several events: their losses add up (square roots of losses "
-                f"under zCDP), so no single curve holds for the unit: protect single events with "
-                f"steps=1, or use a strategy with a horizon"
+                f"{guarantee} bounds the loss of each event by its age, but a unit of "
+                f"{contribution} has several events, whose losses add up (square roots of losses "
+                "under zCDP), so the loss of the unit by age is not known: protect single events "
+                "with steps=1, or use a strategy with a horizon"
             )
         # The loss by age counts shifts of one unit; this is the number of units in one step's
         # change.
@@ -154,7 +154,7 @@ def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
     if isinstance(guarantee, ZCDP):
         return ZCDP(guarantee.rho * share)
     raise InvalidInput(
-        f"{guarantee} is not divided between windows and totals ({field('also_totals')}): give "
+        f"{guarantee} cannot be divided between windows and totals ({field('also_totals')}): give "
         f"{field('epsilon')} alone, or {field('rho')}"
     )
 
@@ -174,8 +174,8 @@ def arriving(contribution: Contribution) -> Contribution:
         if contribution.in_one_step:
             return contribution
     raise InvalidInput(
-        f"{field('also_totals')} protects single events, and users with at most so many events "
-        f"({field('most')}); here it is {contribution}: leave it out"
+        f"{field('also_totals')} protects single events, or users with a bound on their events "
+        f"({field('most')}), but here {contribution} is protected: leave {field('also_totals')} out"
     )
 
 
@@ -205,7 +205,7 @@ def _check_totals(
     )
     if law.family != needed.family or own < least:
         raise InvalidInput(
-            f"totals have the noise {law!r}, and a share {strategy.share} of {guarantee} needs "
+            f"totals have the noise {law!r}, but a share of {strategy.share} of {guarantee} needs "
             f"{needed!r}: the description was altered; restore it from a copy"
         )
 
@@ -223,8 +223,9 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
     last = max(node.index for step in steps for node in strategy.column(step))
     if last >= ROWS_LIMIT - _BESIDE:
         raise InvalidInput(
-            f"{strategy!r} would have {last + 1:,} nodes for each of {math.prod(shape):,} cells, "
-            f"and noise of several cells has addresses for {ROWS_LIMIT:,} nodes: plan fewer steps"
+            f"{strategy!r} would measure {last + 1:,} partial sums for each of "
+            f"{math.prod(shape):,} cells, but with several cells at most {ROWS_LIMIT:,} are "
+            "possible: plan fewer steps"
         )
 
 
@@ -232,8 +233,8 @@ def check_guarantee(guarantee: object) -> Guarantee:
     """Return the value if it is a `Guarantee`; raise `InvalidInput` for anything else."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-            f"ZCDP(rho)"
+            f"guarantee is {quote(guarantee)}; give a guarantee such as PureDP(epsilon), "
+            "ApproxDP(epsilon, delta) or ZCDP(rho)"
         )
     return guarantee
 
@@ -250,6 +251,6 @@ def check_contribution(contribution: Contribution) -> None:
 def _check_strategy(strategy: StreamStrategy) -> None:
     if not isinstance(strategy, StreamStrategy):
         raise InvalidInput(
-            f"strategy is {quote(strategy)}; pass an instance such as KAry.best(8760), or "
-            f"counton.plan(...).best.strategy"
+            f"strategy is {quote(strategy)}; pass a strategy such as KAry.best(8760), or "
+            "counton.plan(...).best.strategy"
         )

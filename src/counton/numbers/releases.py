@@ -176,7 +176,7 @@ class StepRelease(PublicNumbers):
         ):
             raise InvalidInput(
                 f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
-                f"reading of this stream, whose releases must be running totals"
+                "release of this stream, whose releases must be running totals"
             )
         std = float(terms.window_std(earlier.step, self.step))
         both = self, earlier
@@ -238,8 +238,8 @@ class Releases(PublicNumbers):
         if outside:
             first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
             raise InvalidInput(
-                f"step {quote(outside[0])} is not among the releases {first:,} to {last:,}: name "
-                f"some of these, or ask the counter"
+                f"step {quote(outside[0])} is not among the releases {first:,} to {last:,}: give a "
+                "step among these, or ask the counter"
             )
         return self._design.std(steps)
 
@@ -302,8 +302,8 @@ class Releases(PublicNumbers):
     def _read(self, first: int, stop: int) -> NDArray[Any]:
         if not (self.steps.start <= first and stop <= self.steps.stop):
             raise InvalidInput(
-                f"steps {first} to {stop - 1} are not all among the releases of steps "
-                f"{self.steps.start} to {self.steps.stop - 1}: ask for steps among them"
+                f"steps {first} to {stop - 1} are not all released here; the steps are "
+                f"{self.steps.start} to {self.steps.stop - 1}: ask only for these"
             )
         return self.values[first - self.steps.start : stop - self.steps.start]
 
@@ -352,8 +352,8 @@ class Window(PublicNumbers):
         """
         if level not in (None, self.level):
             raise InvalidInput(
-                f"level is {level}, but this window was asked for at {self.level}: ask for the "
-                f"window again with level={level}"
+                f"level is {level}, but this window was requested with level {self.level}: request "
+                f"the window again with level={level}"
             )
         about = {"start": self.start, "stop": self.stop, **_cells(np.shape(self.value))}
         return _columns(about, self.value, self.std, self.lower, self.upper)
@@ -389,7 +389,7 @@ def window_of(
         if len(factors) != added or not np.isfinite(factors).all() or not factors.any():
             raise InvalidInput(
                 f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one finite "
-                f"number for each, and one at least that is not 0"
+                "number for each cell, not all 0"
             )
         if not np.isin(factors, (1, -1)).all():
             from counton.numbers.contrasts import answer, sum_formula
@@ -417,8 +417,8 @@ def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"cells are {cells!r}, which is no index of an array of shape {terms.shape} ({error}): "
-            f"give a list of cells, a slice, a mask, or ... for all"
+            f"cells are {cells!r}, which does not select cells of an array of shape {terms.shape} "
+            f"({error}): give a list of cells, a slice, a mask, or ... for all"
         ) from None
     chosen = np.asarray(places, dtype=np.int64).ravel()
     if not len(chosen) or len(np.unique(chosen)) < len(chosen):

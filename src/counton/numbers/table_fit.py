@@ -167,7 +167,7 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
         if fit.nonnegative and (part < 0).any():
             raise InvalidInput(
                 f"a known total is {part[part < 0][0]:,.0f}, which is below 0: correct it, or do "
-                f"not ask for non-negative numbers"
+                "not ask for numbers of at least 0"
             )
     bounds, wrong = bounds_of(tree.parents, stated, nonnegative=fit.nonnegative)
     if wrong is not None:

@@ -34,13 +34,13 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
     # replaced unit leaves its cells and enters others; it may also only leave or only enter.
     if contribution.resolution is not None:
         raise InvalidInput(
-            "the contribution has clipped values; hierarchies and ranges hold counts: use "
-            "Contribution.add_remove or Contribution.replace"
+            "the contribution has values that are clipped, but hierarchies and ranges contain "
+            "counts: use Contribution.add_remove or Contribution.replace"
         )
     if not contribution.acts_once:
         raise InvalidInput(
-            f"the contribution is {contribution}, but a table has no steps: bound all cells of a "
-            f"unit by cells, or release a stream"
+            f"the contribution is {contribution}, but a table has no steps: bound by cells how "
+            "many cells a unit changes, or release a stream"
         )
     most = contribution.cells * contribution.per_cell
     one = strategy.sensitivities()
@@ -90,7 +90,7 @@ def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float
     [2, 3]
     """
     found: list[T] = []
-    reason = InvalidInput("nothing was tried: give at least one attempt")
+    reason = InvalidInput("the number of attempts is 0: give at least 1")
     for attempt in attempts:
         try:
             found.append(attempt())

@@ -76,8 +76,11 @@ def bounds_of(
                 added = np.bincount(above, weights=lowest[0], minlength=size)
             low = np.where(children > 0, added, low)
             for wrong, why in (
-                (stated & whole & (known[level] != low), "the sum of its parts, all known, is"),
-                (stated & (known[level] < low), "the least that its parts add up to is"),
+                (
+                    stated & whole & (known[level] != low),
+                    ("the sum of its parts, which are all known, is"),
+                ),
+                (stated & (known[level] < low), "its parts add up to at least"),
             ):
                 if wrong.any():
                     place = int(np.argmax(wrong))
@@ -107,9 +110,7 @@ def whole_numbers(
     [[10], [0, 4, 6]]
     """
     if max(float(np.abs(level).max(initial=0)) for level in estimates) >= _LARGEST:
-        raise SumOverflow(
-            "estimates reach beyond 2^53, where they are not exact: count in larger units"
-        )
+        raise SumOverflow("estimates are beyond 2^53, and not exact there: count in larger units")
     total = np.where(
         bounds.fixed[0], bounds.lowest[0], np.maximum(np.rint(estimates[0]), bounds.lowest[0])
     )

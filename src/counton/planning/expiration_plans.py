@@ -203,28 +203,32 @@ def plan_expiring(
     """
     if epsilon is not None and rho is not None:
         raise InvalidInput(
-            f"{field('epsilon')} and {field('rho')} are two different losses: give one of them"
+            f"{field('epsilon')} and {field('rho')} measure the privacy loss in two ways: give "
+            "only one of them"
         )
     targets = epsilon if rho is None else rho
     if least not in ("epsilon", "rho"):
-        raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
+        raise InvalidInput(f"{field('least', least)} is not known; give 'epsilon' or 'rho'")
     if targets is not None and least != "epsilon":
         raise InvalidInput(
-            f"{field('least', least)} needs {field('age')}: give an age, or leave it out"
+            f"{field('least', least)} needs {field('age')}, the age at which the loss is made "
+            f"small: give it, or leave {field('least')} out"
         )
     concentrated = rho is not None or least == "rho"
     wanted_rmse = None if rmse is None else _positive("rmse", rmse)
     wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
     if targets is not None and age is not None:
         raise InvalidInput(
-            f"age is {quote(age)} and losses are given too; with losses the plan minimises the "
-            f"error: leave age out, or give a largest error and no losses"
+            f"age is {quote(age)}, but losses are given too. With losses, the plan finds the least "
+            "error: leave age out. With age, it finds the least loss: give a largest error, and no "
+            "losses"
         )
     losses = {} if targets is None else _check_targets(targets)
     if targets is None and (age is None or (rmse is None and largest_error is None)):
         raise InvalidInput(
-            "nothing to plan for: give losses, such as epsilon={24: 1, 8760: 3} (the largest by "
-            "age in steps), or an error (rmse or largest_error) and the age for a small loss"
+            "losses and errors are both missing: give losses, such as epsilon={24: 1, 8760: 3} "
+            "(the largest loss by age in steps), or an error (rmse or largest_error) and the age "
+            "at which the loss is made small"
         )
     oldest = checked_age(age) if targets is None else max(losses)
     steps = max(oldest, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)
@@ -253,9 +257,9 @@ def plan_expiring(
             possible = least_largest_error(losses, steps)
             if wanted_largest <= possible:
                 raise InvalidInput(
-                    f"no mechanism at all can keep {steps:,} errors below {possible:g} with these "
-                    f"targets (Andersson et al., Theorem 5.1): allow larger losses or a larger "
-                    f"error than that"
+                    f"no mechanism at all can keep {steps:,} errors below {possible:g} with "
+                    "these losses (Andersson et al., Theorem 5.1): allow larger losses or a larger "
+                    "error"
                 )
         aims = limits or [Limit(TypicalError(steps), 1.0)]
         typical = wanted_largest is None or wanted_rmse is not None
@@ -325,7 +329,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
     best = plan.best
     if rmse is not None and best.rmse > rmse:
         raise InvalidInput(
-            f"an error of {figures(rmse)} cannot be reached with these targets: {least} is "
+            f"an error of {figures(rmse)} cannot be reached with these losses: {least} is "
             f"{figures(best.rmse)}, with {best.strategy!r}: allow larger losses"
         )
     if largest_error is not None and best.largest_error() > largest_error:
@@ -333,7 +337,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
         none = f"; no mechanism at all can stay below {bound:g}" if bound else ""
         raise InvalidInput(
             f"all {plan.steps:,} errors below {figures(largest_error)} cannot be promised with "
-            f"these targets: {least} is {figures(best.largest_error())}, with "
+            f"these losses: {least} is {figures(best.largest_error())}, with "
             f"{best.strategy!r}{none}: allow larger losses"
         )
 
@@ -350,8 +354,8 @@ def _positive(name: str, value: Number) -> float:
 def _check_targets(targets: object) -> dict[int, float]:
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(
-            f"losses are {quote(targets)}; give a largest one for at least one age in steps, such "
-            f"as {{24: 1, 8760: 3}}"
+            f"losses are {quote(targets)}; give the largest loss for at least one age in steps, "
+            "such as {24: 1, 8760: 3}"
         )
     ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}
     return dict(sorted(ages.items()))
@@ -366,8 +370,8 @@ def _checked_delays(delays: object) -> Sequence[int]:
     whole = isinstance(listed, range) or all(isinstance(one, int | np.integer) for one in listed)
     if not listed or not whole:
         raise InvalidInput(
-            f"delays are {quote(delays)}; give one or more in steps to choose from, such as "
-            f"[0, 24] or range(25)"
+            f"delays are {quote(delays)}; give a list of delays in steps to choose from, such as "
+            "[0, 24] or range(25)"
         )
     if isinstance(listed, range):
         listed = listed if listed.step > 0 else listed[::-1]

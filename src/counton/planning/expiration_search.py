@@ -224,7 +224,7 @@ class Space:
             allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
             if not allowed:
                 raise InvalidInput(
-                    f"delays are {self.delays}; at least one must lie between 0 and the largest "
+                    f"delays are {self.delays}; at least one of them must be from 0 to the largest "
                     f"age, {last:,}"
                 )
             return allowed
@@ -321,8 +321,8 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiri
     if needed == math.inf:
         measure, wanted = min(limits, key=lambda limit: limit.error)
         raise InvalidInput(
-            f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
-            f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
+            f"a delay of {expiry.delay:,} steps with {space.per_step:,.4g} items each uses up the "
+            f"whole {measure.name} of {wanted:,.4g}: allow a smaller delay, or a larger error"
         )
     return space.design(expiry, _five_digits(Fraction(needed), math.ceil))
 

@@ -122,8 +122,8 @@ def largest_errors(
     axes = choice.strategy.axes
     if len(axes) != 1:
         raise InvalidInput(
-            f"the choice is for a grid of {len(axes)} axes; largest errors are known for one line: "
-            f"plan each axis by itself"
+            f"the plan is for a grid of {len(axes)} axes, but largest errors are known only for a "
+            "single line: plan each axis by itself"
         )
     (strategy,) = axes
     queries = named_workload(workload, strategy.cells)

@@ -81,18 +81,20 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
         part = isinstance(one, str) and one.strip().endswith("%")
         if part and (size is None or name not in ("", "count")):
             remedy = (
-                "state the size, which must be public" if size is None else "give it as a number"
+                "give the size, which must be public" if size is None else "give it as a number"
             )
-            why = "no size is stated" if size is None else f"{name} is no such number"
+            why = "no size is stated" if size is None else f"{name} is not a number of rows"
             raise InvalidInput(
-                f"{field('within', one)} is a part of the number of rows, and {why}: {remedy}"
+                f"{field('within', one)} is a share of the number of rows, and {why}: {remedy}"
             )
         number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
         if number <= 0:
-            raise InvalidInput(f"{field('within', one)} is a half-width; it must be above 0")
+            raise InvalidInput(
+                f"{field('within', one)} is the half-width of an interval, and must be above 0"
+            )
         found[name] = float(number * (size or 1) / 100 if part else number)
     if not found:
-        raise InvalidInput("within names nothing: give at least one half-width, such as 20")
+        raise InvalidInput("within is empty: give at least one half-width, such as 20")
     return found
 
 
@@ -112,9 +114,9 @@ def compare_halfwidths(
         else:
             known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInput(
-                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, for which no "
-                f"half-width is planned: there is {known}; half-widths that depend on the number "
-                f"of rows need {field('size')}, which must be public"
+                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
+                f"cannot be planned; names are {known}; half-widths that depend on the number of "
+                f"rows need {field('size')}, which must be public"
             )
         wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
     return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
@@ -134,8 +136,8 @@ def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarant
     if least == "rho":
         if delta is not None:
             raise InvalidInput(
-                f"{field('delta', delta)} goes with the least epsilon, and the least rho is wanted;"
-                f" leave one of them out"
+                f"{field('delta', delta)} belongs to the least epsilon, but the least rho is asked "
+                "for; leave one of them out"
             )
         return ZCDP(loss)
     return PureDP(loss) if delta is None else ApproxDP(loss, delta)
@@ -152,8 +154,8 @@ def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
     if isinstance(guarantee, PureDP | ApproxDP):
         return "epsilon", guarantee.epsilon
     raise InvalidInput(
-        f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-        f"ZCDP(rho)"
+        f"guarantee is {quote(guarantee)}; give a guarantee such as PureDP(epsilon), "
+        "ApproxDP(epsilon, delta) or ZCDP(rho)"
     )
 
 
@@ -229,9 +231,9 @@ def least_guarantee(
         high = min(low + stride, highest)
     if error_at(high) > within:
         raise InvalidInput(
-            f"{field('within')} cannot be reached: with {least} = {text(_loss_at(highest))}, which "
-            f"protects nothing, a number is off by {figures(error_at(highest) / within)} times the "
-            f"wanted half-width; ask for less accuracy"
+            f"{field('within')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
+            f"which protects nothing, a number is off by {figures(error_at(highest) / within)} "
+            "times the given half-width; allow a larger error"
         )
     while high - low > 1:
         middle = _between(low, high, error_at, within)

@@ -181,9 +181,10 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 
 
 def least_noise_variance(guarantee: Guarantee) -> float:
-    """Return the least variance of any noise that hides a change by 1 as the guarantee says.
+    """Return a lower bound on the variance of noise that keeps a guarantee for a change by 1.
 
-    It makes a bound on factorisations a bound on any mechanism: the mean (or largest) squared error
+    The noise is added to one number, which neighbouring datasets change by 1. The bound makes a
+    bound on factorisations a bound on any mechanism: the mean (or largest) squared error
     of every mechanism is at least this number times `least_variance`. The argument is that of
     "Constant matters", Theorem 3, which states the bound up to a constant. Comments in the source
     have the proof.
@@ -231,8 +232,8 @@ def least_noise_variance(guarantee: Guarantee) -> float:
         return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
-            f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-            f"ZCDP(rho)"
+            f"guarantee is {guarantee!r}; give a guarantee such as PureDP(epsilon), "
+            "ApproxDP(epsilon, delta) or ZCDP(rho)"
         )
     return _least_approximate(float_above(guarantee.epsilon), float_above(guarantee.delta)) * _SAFE
 
@@ -334,18 +335,21 @@ def _price_and_bound(
 
 
 def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
-    """Return an error that no pure mechanism stays below on fair coin flips with probability 3/4.
+    """Return a lower bound on the largest error of running totals of fair coin flips.
 
-    The probability is over the stream of 0 and 1 and over the mechanism. Andersson, Pagh, Steiner
-    and Torkamani, "Count on Your Elders", Theorem 1.4. As printed, the proof needs 10 T^(-1/20) <=
-    1/12, so T >= 120^20 = 3.8e41 steps; here its argument is computed for T steps.
+    No mechanism with pure privacy keeps all T errors below it with probability 3/4 or more. The
+    probability is over the coin flips (a stream of 0 and 1) and over the mechanism's noise.
+
+    Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4. As printed,
+    the proof needs 10 T^(-1/20) <= 1/12, so T >= 120^20 = 3.8e41 steps. This function computes what
+    the argument of the proof gives for T steps.
 
     Args:
         horizon: number of steps T.
         epsilon: of `PureDP`.
 
     Returns:
-        The error that is ruled out; 0 if none is (vacuous).
+        The bound; 0 if the argument gives none for so few steps.
 
     Raises:
         InvalidInput: a horizon below 1, or epsilon not above 0.
@@ -379,10 +383,10 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Return two probabilities of the coin-flip bound, summed term by term.
+    """Return the sum of two probabilities of `least_error_on_coin_flips`, term by term.
 
-    X is binomial (size, 1/2) and k is ``changed``. The probabilities are that of the k likeliest
-    values of X together, and P(X > size - k).
+    X is binomial (size, 1/2) and k is ``changed``. The first is the probability that X is one of
+    its k likeliest values. The second is P(X > size - k).
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -415,9 +419,7 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the two probabilities of `_apart_by_terms` by integrals, which are quick for any
-    size.
-    """
+    """Return the sum of `_apart_by_terms` by integrals, which are quick for any size."""
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
@@ -443,18 +445,20 @@ def _last(holds: Any, most: int) -> int:
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """Return the largest privacy loss that targets allow at an age.
+    """Return the largest privacy loss that an event may have at an age.
 
-    It is the least target at this age or a later one, since losses only grow.
+    ``targets`` maps ages to largest losses. A loss never falls with age, so the smallest target for
+    this age and all later ones holds. Infinity: no target is that late.
     """
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """Return an error that every mechanism reaches in at least one of ``steps`` releases.
+    """Return a lower bound on the largest error of ``steps`` running totals whose losses expire.
 
-    No mechanism with these losses stays below it on all streams of 0 and 1 with probability 2/3.
-    The result is a multiple of 1/2; 0: no error is ruled out.
+    It holds for every mechanism with these losses: on some stream of 0 and 1, the mechanism keeps
+    all errors below the bound with probability less than 2/3. The result is a multiple of 1/2. It
+    is 0 if the theorem gives no bound.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1.
 
@@ -471,8 +475,9 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if the theorem allows errors below half of ``block``, with a margin for
-        rounding.
+        """Return True if the theorem does not rule out errors below half of ``block``.
+
+        A margin covers rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -490,11 +495,11 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
 
 
 def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """Return an error that no pure mechanism stays below in all cells at all steps.
+    """Return a lower bound on the largest error of running totals in several cells.
 
-    Every mechanism reaches it with probability 1/3 or more on some stream. A unit counts in any one
-    of the cells, in any step. "Constant matters", Theorem 6, states the order of growth for
-    letters.
+    It holds for every mechanism with pure privacy: on some stream, some error in some cell at some
+    step reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in
+    any step. "Constant matters", Theorem 6, states the order of growth for letters.
 
     Raises:
         InvalidInput: epsilon not above 0.
@@ -651,7 +656,7 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """True if the bound says nothing, since it does not apply, or is 0 for this size."""
+        """True if the bound says nothing: it does not apply, or is 0 for so few steps."""
         return self.at_least is None
 
     @property
@@ -799,7 +804,10 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """Return a bound that holds for all errors of a design together; None if none is known."""
+    """Return a bound below which all errors of a design lie at once, with this probability.
+
+    None: no such bound is known.
+    """
     found = design.largest_error(probability)
     return None if math.isinf(found) else found
 
@@ -837,10 +845,14 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
 def _bound_or_vacuous(
     design: Design, quantity: str, least: float, who: str, source: str
 ) -> LowerBound:
-    """Return the bound ``least``, which holds with probability 2/3; marked as vacuous if it is 0.
+    """Return a bound on all errors of a plan at once, beside the error that the plan achieves.
 
     Args:
-        who: the mechanisms for which it holds.
+        design: the plan's design.
+        quantity: the bounded quantity in words.
+        least: the bound, which holds with probability 2/3. 0: the result is marked as vacuous.
+        who: the mechanisms for which it holds, in words.
+        source: paper and statement.
     """
     if not least:
         return LowerBound(quantity, None, None, "the stream is too short for its loss", source)

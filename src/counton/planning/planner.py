@@ -347,7 +347,9 @@ class StreamPlan(Plan[Design]):
         found = self.halfwidths(step, level)
         if name not in found:
             known = ", ".join(filter(None, found)) or "one number, without a name"
-            raise InvalidInput(f"name is {name!r}, and there is {known}: give one of these")
+            raise InvalidInput(
+                f"there is no number {name!r}; the numbers are {known}: give one of these"
+            )
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
@@ -575,7 +577,7 @@ def ranked_designs(
     if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
         raise InvalidInput(
             f"{field('strategy', unknown[0])} is not known; give one of "
-            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto for all ranked kinds"
+            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto to compare all kinds"
         )
     check_metric(metric)
     check_release_form(release)
@@ -585,8 +587,8 @@ def ranked_designs(
         horizon = check_integer("horizon", horizon, 1)
         if around is not None:
             raise InvalidInput(
-                f"horizon is {horizon} and around {around}; a stream with a last step is planned "
-                f"up to its last step: leave around out, or give None as the horizon"
+                f"horizon is {horizon} and around is {around}; around is only for streams without "
+                "a last step: leave around out, or give None as the horizon"
             )
     check_guarantee(guarantee)
     contribution = Contribution.add_remove() if contribution is None else contribution
@@ -621,7 +623,9 @@ def ranked_designs(
     given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
         if not isinstance(one, StreamStrategy):
-            raise InvalidInput(f"a strategy is {one!r}; give instances, such as KAry.best(8760)")
+            raise InvalidInput(
+                f"a strategy is {one!r}; give strategy objects, such as KAry.best(8760)"
+            )
     found = (*found, *(_Contenders(one.saved_name, (one,), "", 0.0) for one in given))
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
@@ -665,7 +669,10 @@ def ranked_designs(
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
         reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
-        raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
+        raise InvalidInput(
+            f"no strategy can give {guarantee} {steps}: {reason}{several}; allow another "
+            "guarantee, or fewer steps"
+        )
     choices.sort(key=lambda pair: (pair[0].by(metric), pair[0].by(other)))
     return choices, notes
 
@@ -681,7 +688,7 @@ def _check_serves(
 ) -> None:
     fades = hasattr(strategy, "expiry")
     if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
-        raise InvalidInput("it has a last step, or protection that fades")
+        raise InvalidInput("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")
     if strategy.facts.workload == "windows" != release:
@@ -691,13 +698,13 @@ def _check_serves(
     held, drawn = strategy.facts.buffer_size, strategy.facts.drawn_ahead
     if held * cells > MOST_HELD:
         raise InvalidInput(
-            f"a running stream would hold {held * cells:,} numbers, more than {MOST_HELD:,}: name "
-            f"the strategy in strategies= to plan it anyway"
+            f"a run would keep {held * cells:,} numbers in memory, more than {MOST_HELD:,}: name "
+            "the strategy in strategies= to plan it nevertheless"
         )
     if drawn * cells > MOST_DRAWN:
         raise InvalidInput(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
-            f"{MOST_DRAWN:,}: name the strategy in strategies= to plan it anyway"
+            f"{MOST_DRAWN:,}: name the strategy in strategies= to plan it nevertheless"
         )
 
 
@@ -933,8 +940,8 @@ def _endless(
     """Return strategies, by kind, for streams without a last step; their protection never fades."""
     if release != "totals":
         raise InvalidInput(
-            f"release is {release!r}, but for a stream without a last step only totals are "
-            f"planned: give a horizon, as large as you need"
+            f"release is {release!r}, but a stream without a last step can only be planned for "
+            "totals: give a horizon, as large as you need"
         )
     found = []
     if 2 in norms:

@@ -163,7 +163,7 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     if not cells:
         raise InvalidInput(
             f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
-            f"every axis"
+            "each axis"
         )
     return tuple(int(count) for count in cells)
 
@@ -174,14 +174,14 @@ def _strategies_by_name(
     names = line if isinstance(line, tuple) else (line,) * len(cells)
     if len(names) != len(cells):
         raise InvalidInput(
-            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
+            f"{len(names)} strategies are given for {len(cells)} axes: give one for each axis"
         )
     for name in names:
         known = isinstance(name, str) and name in ("auto", *NAMES)
         if not known and not isinstance(name, LineStrategy):
             raise InvalidInput(
-                f"line is {quote(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
-                f"strategy, or a tuple with one of these an axis"
+                f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
+                "strategy, or a tuple with one of these for each axis"
             )
     return names
 
@@ -190,7 +190,7 @@ def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tu
     kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
     if len(kinds) != len(cells):
         raise InvalidInput(
-            f"{len(kinds)} workloads were given for {len(cells)} axes: give one for each axis"
+            f"{len(kinds)} workloads are given for {len(cells)} axes: give one for each axis"
         )
     return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
 

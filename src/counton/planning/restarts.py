@@ -55,7 +55,9 @@ class RestartedCounter:
         check_integer("window", self.window, 1, 2**22)
         for name, value in (("current", self.current), ("past", self.past)):
             if not 0 < value < math.inf:
-                raise InvalidInput(f"{name} is {value!r}; a budget must be a number above 0")
+                raise InvalidInput(
+                    f"{name} is {value!r}; a privacy budget must be a number above 0"
+                )
 
     @property
     def height(self) -> int:

@@ -228,15 +228,17 @@ def last_halfwidth(
 
 def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by: str) -> None:
     if not costs or not all(isinstance(cost, Cost) for cost in costs):
-        raise InvalidInput(f"costs are {quote(costs)}; give a Cost for each part of the report")
+        raise InvalidInput(
+            f"costs are {quote(costs)}; give a list with a Cost for each part of the report"
+        )
     loss_of(guarantee)
     if by not in ("shares", "errors"):
         raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
     bounded = [cost for cost in costs if cost.within is not None]
     if noise is None and (bounded or by == "errors"):
         raise InvalidInput(
-            "noise is missing: the error of a cell decides the cost of a bound on errors; give "
-            "noise=last_halfwidth(steps)"
+            "noise is missing, the error of a cell, on which the cost of a bound on errors "
+            "depends; give noise=last_halfwidth(steps)"
         )
 
 
@@ -301,7 +303,7 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
         if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
             return found._replace(errors=errors)
         unit = here
-    raise _BeyondReach("bounds cannot be kept")
+    raise _BeyondReach("the given bounds on errors cannot be kept together")
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
@@ -367,8 +369,8 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
     )
     rest = "" if most == 1.0 else ", which leaves a hundredth to all others"
     return InvalidInput(
-        f"{field(name, text(loss))} is too little for {wanted}; give {field(name, text(least))} or "
-        f"more{rest}, or ask for less accuracy"
+        f"{field(name, text(loss))} is not enough for {wanted}; give {field(name, text(least))} or "
+        f"more{rest}, or allow larger errors"
     )
 
 
@@ -444,7 +446,7 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
             return found
     raise InvalidInput(
         f"one unit would change all parts together by {found.l1:,}, more than 2^40, the most that "
-        f"noise can hide: measure one of them on a coarser grid"
+        "noise can hide: give a coarser resolution for one of them"
     )
 
 

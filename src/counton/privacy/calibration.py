@@ -48,7 +48,7 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
     except InvalidInput as error:
         return Candidate(family, None, f"{method}: {error}")
     except (ArithmeticError, ValueError):  # budgets near 0 or near infinity
-        why = "its noise is beyond the numbers that can be computed with; choose another budget"
+        why = "its noise would be too large to compute with; give another privacy budget"
         return Candidate(family, None, f"{method}: {why}")
 
 
@@ -276,16 +276,17 @@ def calibrate(
         ways = approximate(guarantee, sensitivity)
     else:
         raise InvalidInput(
-            f"{guarantee!r} cannot be calibrated to one law for all nodes; it must be PureDP, "
-            f"ApproxDP or ZCDP: other guarantees have their own strategies"
+            f"{guarantee!r} cannot be kept by noise that is equal at every age; give PureDP, "
+            "ApproxDP or ZCDP, or use a strategy made for this guarantee"
         )
     ranked = tuple(sorted(ways, key=lambda way: way.variance))
     allowed = [way for way in ranked if family in (None, way.family)]
     best = allowed[0]
     if best.law is None:
         raise InvalidInput(
-            f"no {family + ' ' if family else ''}noise is known to give {guarantee}: "
-            f"{'; '.join(way.method for way in allowed)}. Give another guarantee or kind of noise"
+            f"no {family + ' ' if family else ''}noise is known to give {guarantee} (tried: "
+            f"{'; '.join(way.method for way in allowed)}). Give another guarantee or kind of "
+            "noise"
         )
     if family is not None:
         reason = f"{best.method}: {family} noise was asked for"

@@ -59,7 +59,7 @@ _MOST = 2**40  # noise for a larger change could not be summed in int64
 def check_relation(name: str, relation: object) -> None:
     """Raise `InvalidInput` unless a neighbouring relation is "add_remove" or "replace"."""
     if relation not in ("add_remove", "replace"):
-        raise InvalidInput(f"{name} is {quote(relation)}; it must be 'add_remove' or 'replace'")
+        raise InvalidInput(f"{name} is {quote(relation)}; give 'add_remove' or 'replace'")
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
@@ -76,8 +76,8 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     word = " ".join(part for part in given.split(" ") if part)
     if not word or not (word + clock).isprintable():
         raise InvalidInput(
-            f"{what} is {quote(unit)}; it must be a word such as 'visitor', without control "
-            f"characters: what one protected unit is called"
+            f"{what} is {quote(unit)}; it is the name of the protected unit: give a word such as "
+            "'visitor', without control characters"
         )
     if len(word) > _LONGEST_UNIT:
         raise InvalidInput(
@@ -195,7 +195,7 @@ def unit_without_period(unit: str, per: str | None) -> str:
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
         raise InvalidInput(
             f"{field('unit', unit)} names another period than {field('per', per)}; give "
-            f"{field('unit', whole)}, since per states the period"
+            f"{field('unit', whole)}, because per decides the period"
         )
     return whole
 
@@ -324,8 +324,9 @@ class Contribution:
             self._check_most_a_step()
         elif self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
             raise InvalidInput(
-                f"most is {self.most}, which bounds events and not cells or steps: leave cells and "
-                f"steps out, and count units as added or removed"
+                f"most is {self.most}, which bounds the events of a unit, so cells and steps "
+                "cannot be bounded too: leave cells and steps out, and count units as added or "
+                "removed"
             )
         if self.pattern is not None and (
             (self.cells, self.per_cell, self.steps, self.most) != (1, 1, 1, None)
@@ -333,23 +334,25 @@ class Contribution:
             or not self.words
         ):
             raise InvalidInput(
-                f"pattern is {self.pattern!r}, which states the whole change by a unit: leave "
-                f"cells, steps and bounds out, and describe the pattern in words"
+                f"pattern is {self.pattern!r}, which already states the whole change by a unit: "
+                "leave cells, steps and bounds out, and describe the pattern in words"
             )
         if self.once is not None and (self.most is None or self.once not in _ONCE):
             raise InvalidInput(
-                f"once is {self.once!r}; it must be {' or '.join(map(repr, _ONCE))}, with most, or "
-                f"None"
+                f"once is {self.once!r}; give {' or '.join(map(repr, _ONCE))}, together with most, "
+                "or None"
             )
         if self.every is not None and self.separation != 1:
             raise InvalidInput(
-                f"separation is {self.separation} and every is {self.every}; a fixed schedule has "
-                f"its own distance between steps: leave separation out"
+                f"separation is {self.separation} and every is {self.every}, but with every a unit "
+                "follows a fixed schedule, which already states the distance of its steps: leave "
+                "separation out"
             )
         if self.every is not None and self.steps == 1:
             raise InvalidInput(
-                f"every is {self.every} and steps is 1; a schedule needs 2 steps or more: give the "
-                f"number of consecutive steps of the schedule, or leave steps out for no limit"
+                f"every is {self.every} and steps is 1, but a schedule needs at least 2 steps: "
+                "give the number of consecutive steps of the schedule, or leave steps out for no "
+                "limit"
             )
         if self.steps == 1:  # one step has no distance
             object.__setattr__(self, "separation", 1)
@@ -358,9 +361,9 @@ class Contribution:
     def _check_most_a_step(self) -> None:
         if self.most is None or self.most_a_step is None or self.most < self.most_a_step:
             raise InvalidInput(
-                f"most_a_step is {self.most_a_step} and most is {self.most}; a unit cannot have "
-                f"more events in one step than in all steps: give most, at least as large as "
-                f"most_a_step"
+                f"most_a_step is {self.most_a_step} and most is {self.most}, but a unit cannot "
+                "have more events in one step than in all steps: give most, at least as large as "
+                "most_a_step"
             )
         steps = -(-self.most // self.most_a_step)
         if (
@@ -369,9 +372,9 @@ class Contribution:
             or ((self.separation, self.every, self.once) != (1, None, None))
         ):
             raise InvalidInput(
-                f"most_a_step is {self.most_a_step} and most is {self.most}, which already states "
-                f"that a unit counts in {steps} steps: leave steps, cells, separation, every and "
-                f"once out, and count units as added or removed"
+                f"most_a_step is {self.most_a_step} and most is {self.most}, which already bounds "
+                f"a unit to {steps} steps: leave steps, cells, separation, every and once out, and "
+                "count units as added or removed"
             )
         object.__setattr__(self, "steps", steps)
 
@@ -447,15 +450,16 @@ class Contribution:
         step = check_positive("resolution", resolution, "state the finest difference that matters")
         if low >= high:
             raise InvalidInput(
-                f"lower is {_short(low)}, which is not below upper, {_short(high)}: swap the "
-                f"bounds or widen them"
+                f"lower is {_short(low)} and upper is {_short(high)}, but lower must be below "
+                "upper: swap the bounds or widen them"
             )
         for name, bound in (("lower", low), ("upper", high)):
             if (bound / step).denominator != 1:
                 below = (bound // step) * step
                 raise InvalidInput(
-                    f"{name} is {_short(bound)}, not a multiple of the resolution {_short(step)}; "
-                    f"the nearest ones are {_short(below)} and {_short(below + step)}"
+                    f"{name} is {_short(bound)}, which is not a multiple of the resolution "
+                    f"{_short(step)}; give {_short(below)} or {_short(below + step)}, the nearest "
+                    "multiples"
                 )
         most = max(abs(low), abs(high))
         change = max(most, high - low) if neighbours == "replace" else most
@@ -464,9 +468,9 @@ class Contribution:
             while change / least > _MOST:
                 least *= 1000
             raise InvalidInput(
-                f"resolution is {_short(step)}, which makes {_short(cells)} grid cells "
-                f"of one unit's change; at most 2^40 are allowed: use {_short(least)} or coarser, "
-                f"or narrower bounds"
+                f"resolution is {_short(step)}, so one unit may change a sum by {_short(cells)} "
+                "times the resolution; at most 2^40 times are allowed: give a resolution of at "
+                f"least {_short(least)}, or narrower bounds"
             )
         size = int(change / step)
         return cls(neighbours, 1, size, low, high, step, steps, separation, every, unit)
@@ -674,13 +678,13 @@ class Contribution:
         # d_s. Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared
         # 2-norm.
         if cells < 1:
-            raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
+            raise InvalidInput(f"the vector of a step has {cells} cells; it must have at least 1")
         if isinstance(self.pattern, BoundedChange) and self.pattern.once:
             return Sensitivity(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
             raise InvalidInput(
-                f"contribution is {self}, a pattern over the steps of a stream, and a table has no "
-                f"steps: release a stream"
+                f"the contribution is {self}, a pattern over the steps of a stream, but a table "
+                "has no steps: release a stream"
             )
         l1, l2_squared, changes = self._change(cells)
         if self.most is not None and self.once is None:
@@ -844,7 +848,7 @@ class Contribution:
             )
         except (KeyError, TypeError) as error:
             raise InvalidInput(
-                f"saved contribution {saved} does not fit ({error}): restore it from a copy"
+                f"the saved contribution {saved} cannot be read ({error}): restore it from a copy"
             ) from error
 
 

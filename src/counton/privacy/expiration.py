@@ -50,13 +50,13 @@ class ExpiringGuarantee(Guarantee):
         expiry = getattr(strategy, "expiry", None)
         if not isinstance(expiry, Expiry):
             raise InvalidInput(
-                f"{strategy!r} cannot give {self}: its noise does not depend on age; use "
-                f"counton.strategies.Expiring, or PureDP, ApproxDP or ZCDP"
+                f"{strategy!r} cannot give {self}, because its noise does not depend on age; use "
+                "the strategy counton.strategies.Expiring, or a guarantee PureDP, ApproxDP or ZCDP"
             )
         if self.expiry not in (None, expiry):
             raise InvalidInput(
-                f"{self!r} was made for another growth or delay than {strategy!r} has: use a "
-                f"guarantee without them, they are taken from the strategy"
+                f"{self!r} was made for another growth or delay than {strategy!r} has: give a "
+                "guarantee without them, and they are taken from the strategy"
             )
         return replace(self, expiry=expiry)  # type: ignore[type-var]
 
@@ -95,8 +95,8 @@ def _expiry(value: object) -> Expiry | None:
         return Expiry.from_dict(value)
     if value is not None and not isinstance(value, Expiry):
         raise InvalidInput(
-            f"expiry is {value!r}; it must be the expiry of a strategy, or left out: it is then "
-            f"taken from the counter's strategy"
+            f"expiry is {value!r}; give the expiry of a strategy, or leave it out: it is then "
+            "taken from the counter's strategy"
         )
     return value
 
@@ -247,10 +247,13 @@ def calibrate_expiring(
         law = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
     if family not in (None, needed):
         raise InvalidInput(
-            f"{guarantee} needs {needed} noise, not {family}: leave the family out, or use "
+            f"{guarantee} needs {needed} noise, not {family} noise: leave family out, or use "
             f"{'ExpiringZCDP' if needed == 'laplace' else 'ExpiringDP'}"
         )
     if guarantee.expiry is None:
-        raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
+        raise InvalidInput(
+            f"{guarantee!r} is not bound to a strategy, whose growth and delay decide its loss: "
+            "use bound_to(strategy)"
+        )
     guarantee.expiry.law(law, LEVELS - 1)  # refuses too much noise now, not at a late step
     return Calibration(law, (Candidate(needed, law, method),), method)

@@ -122,8 +122,8 @@ class Filter:
         if not isinstance(limit, ApproxDP):
             if approximate_delta is not None:
                 raise InvalidInput(
-                    f"approximate_delta is {approximate_delta}, and the limit is {limit}, which "
-                    f"has no delta to share out: leave it out"
+                    f"approximate_delta is {approximate_delta}, but the limit is {limit}, which "
+                    "has no delta to divide: leave approximate_delta out"
                 )
             return cls(limit)
         from counton.privacy.concentrated import best_order
@@ -264,7 +264,7 @@ class Filter:
             pairs = [(Fraction(one["order"]), Fraction(one["delta"])) for one in saved["orders"]]
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise InvalidInput(
-                f"saved shares of a limit do not fit ({error!r}): restore them from a copy"
+                f"saved shares of a limit cannot be read ({error!r}): restore them from a copy"
             ) from error
         shares = [kept, *(delta for _, delta in pairs)]
         whole = all(order > 1 == order.denominator and delta > 0 for order, delta in pairs)

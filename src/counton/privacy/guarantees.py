@@ -111,12 +111,13 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     kind = saved.get("guarantee")
     if kind not in Guarantee._kinds:
         known = ", ".join(sorted(Guarantee._kinds))
-        raise InvalidInput(f"guarantee of kind {kind!r} is unknown; it must be one of {known}")
+        raise InvalidInput(f"there is no guarantee of kind {kind!r}; give one of {known}")
     try:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
         raise InvalidInput(
-            f"parameters of a {kind} guarantee do not fit ({error}): give what to_dict wrote"
+            f"the parameters of a {kind} guarantee cannot be read ({error}): give what to_dict "
+            "wrote"
         ) from error
 
 
@@ -187,8 +188,8 @@ class ApproxDP(Guarantee):
         number = exact(delta, "delta")
         if not 0 < number < 1:
             raise InvalidInput(
-                f"delta is {text(number)}; it must be above 0 and below 1: try 1e-9, or PureDP if "
-                f"you want none"
+                f"delta is {text(number)}; it must be above 0 and below 1: try 1e-9, or give "
+                "PureDP for no delta"
             )
         object.__setattr__(self, "delta", number)
 
@@ -334,8 +335,9 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
     delta = _delta_factor(guarantee.epsilon) * guarantee.delta
     if delta >= 1:
         raise InvalidInput(
-            f"{guarantee} for a unit added or removed promises nothing to one that is replaced: "
-            f"its delta of {text(guarantee.delta)} becomes 1 and more; lower delta or epsilon"
+            f"{guarantee} for a unit that is added or removed promises nothing to a unit that is "
+            f"replaced, because its delta of {text(guarantee.delta)} grows to 1 or more; give a "
+            "smaller delta or epsilon"
         )
     return ApproxDP(_CHANGES * guarantee.epsilon, delta)
 
@@ -400,14 +402,14 @@ def check_delta(delta: Number | None) -> None:
     >>> check_delta("1e-6")
     >>> check_delta("0.5")
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: delta is 0.5, and with this probability the ...
+    counton.base.errors.InvalidInput: delta is 0.5, the probability with which the ...
     """
     if delta is None:
         return
     if LARGEST_DELTA < exact(delta, "delta") < 1:
         raise InvalidInput(
-            f"{field('delta')} is {delta}, and with this probability the guarantee may fail "
-            f"altogether: even publishing each row with this probability would keep it; give at "
+            f"{field('delta')} is {delta}, the probability with which the guarantee may fail "
+            "altogether, and publishing each row with this probability would be allowed; give at "
             f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
             f"as in {field('delta', '1e-9')}"
         )
@@ -426,14 +428,13 @@ def guarantee_from(
         if epsilon is not None or delta is not None:
             other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
             raise InvalidInput(
-                f"{field('rho', rho)} and {other} are two different guarantees; give one of them"
+                f"{field('rho', rho)} and {other} state the privacy loss in two ways; give only "
+                "one of them"
             )
         return ZCDP(rho)
     if epsilon is None:
         if delta is not None:
-            raise InvalidInput(
-                f"{field('delta', delta)} stands alone; it needs {field('epsilon')}: give both"
-            )
+            raise InvalidInput(f"{field('delta', delta)} needs {field('epsilon')} too: give both")
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
@@ -458,7 +459,7 @@ def one_guarantee(
     for name, value in given.items():
         if value is not None:
             raise InvalidInput(
-                f"guarantee is {guarantee!r}, and {field(name, value)} states one too: leave one "
-                f"of them out"
+                f"guarantee is {guarantee!r}, and {field(name, value)} states the privacy loss "
+                "too: leave one of them out"
             )
     return guarantee

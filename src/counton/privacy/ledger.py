@@ -124,7 +124,7 @@ class Spend(_Entry):
             follows, party = values.pop("follows", None), values.pop("party", None)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
-                f"saved entry of a ledger does not fit ({error!r}): restore it from a copy"
+                f"a saved entry of a ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         return cls(name, guarantee_from_dict(values), unit, relation, follows, party)
 
@@ -150,10 +150,12 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
     known = list(before)
     found = [other for other in known if other.name == entry.follows]
     if len(found) != 1:
-        return f"there is {'no' if not found else 'more than one'} entry {entry.follows!r}"
+        return f"there is {'no' if not found else 'more than one'} entry named {entry.follows!r}"
     (first,) = found
     if known_unit(entry.unit, [first.unit]) != first.unit:
-        return f"{entry.follows!r} protects one {first.unit}, and this one protects {entry.unit}"
+        return (
+            f"{entry.follows!r} protects one {first.unit}, but this release protects {entry.unit}"
+        )
     if "replace" in (entry.relation, first.relation):
         return "a unit that is replaced may leave one stream and enter the other"
     if type(entry.guarantee) is not type(first.guarantee):
@@ -296,9 +298,7 @@ class Ledger:
         quotas: Mapping[str, Limit] | None = None,
     ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
-            raise InvalidInput(
-                f"limit of a ledger is {limit!r}; it must be PureDP, ApproxDP or ZCDP"
-            )
+            raise InvalidInput(f"limit of a ledger is {limit!r}; give PureDP, ApproxDP or ZCDP")
         if relation is not None:
             check_relation("relation", relation)
         Filter.start(limit, (), approximate_delta)
@@ -308,8 +308,8 @@ class Ledger:
         self.unit = None if unit is None else checked_unit(unit, "unit of the ledger")
         if self.unit == ANY_UNIT:
             raise InvalidInput(
-                f"unit of the ledger is {self.unit!r}, which names no kind of unit: give the unit "
-                f"that the limit protects, such as 'reader'"
+                f"unit of the ledger is {self.unit!r}, which is not the name of a unit: give the "
+                "unit that the limit protects, such as 'reader'"
             )
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
@@ -430,9 +430,9 @@ class Ledger:
         if self.quotas and entry.party not in self.quotas:
             whose = "states no party" if party is None else f"is of {entry.party!r}"
             raise InvalidInput(
-                f"release {name!r} {whose}, and the limit is shared out among "
-                f"{', '.join(map(repr, self.quotas))}: give {field('party')} one of them, or set a "
-                f"quota for another party first"
+                f"release {name!r} {whose}, but the limit is divided among "
+                f"{', '.join(map(repr, self.quotas))}: give {field('party')} as one of them, or "
+                "set a quota for another party first"
             )
         self._enter(entry)
 
@@ -624,7 +624,7 @@ class Ledger:
             of_parties = {party: dict(one["units"]) for party, one in shared_out.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(
-                f"saved ledger does not fit ({error!r}): restore it from a copy"
+                f"the saved ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         terms = {"age": age, "relation": relation, "approximate_delta": share, "unit": about}
         ledger = cls(limit, **terms, quotas=quotas)
@@ -662,8 +662,8 @@ class Ledger:
             return Ledger.from_dict({**saved, "quotas": quotas})
         except BudgetExceeded as error:
             raise BudgetExceeded(
-                f"the quota of {party!r} was not set to {quota}: it has spent more already, which "
-                f"cannot be taken back: set a larger quota"
+                f"the quota {quota} of {party!r} was not set, because the party has spent more "
+                "already, which cannot be taken back: set a larger quota"
             ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
@@ -710,7 +710,7 @@ class Ledger:
             less = "a period by another clock, of which one meets several of the other"
             remedy = f"count by that time zone and column, protect one {whole_of(self.unit)}"
         raise InvalidInput(
-            f"release {entry.name!r} protects one {entry.unit}, and the limit of this ledger is "
+            f"release {entry.name!r} protects one {entry.unit}, but the limit of this ledger is "
             f"about one {self.unit}: that is {less}, so this limit cannot count the release; "
             f"{remedy}, or use another ledger"
         )
@@ -758,8 +758,8 @@ class Ledger:
         accounts = self._accounts if party is None else self._of_parties[party]
         if unit is None and len(accounts) > 1:
             raise InvalidInput(
-                f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; "
-                f"name one: {field('unit')}={next(iter(accounts))!r}"
+                f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
+                f"one with {field('unit')}={next(iter(accounts))!r}"
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
@@ -769,8 +769,8 @@ class Ledger:
             alike = [one for one in short if short[one] == known_unit(unit, short.values())]
             if len(alike) > 1:
                 raise InvalidInput(
-                    f"this ledger has separate totals for {' and '.join(map(repr, alike))}, by one "
-                    f"clock each; name one: {field('unit', alike[0])}"
+                    f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
+                    f"by its own clock; choose one with {field('unit', alike[0])}"
                 )
             found = next(iter(alike), found)
         return accounts.get(found)
@@ -782,15 +782,16 @@ class Ledger:
             return None
         if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(
-                f"release {entry.name!r} asks for {guarantee}, which no ledger adds up: give "
-                f"PureDP, ApproxDP or ZCDP"
+                f"release {entry.name!r} asks for {guarantee}, which a ledger cannot add up: give "
+                "PureDP, ApproxDP or ZCDP"
             )
         countable = isinstance(self.limit, ApproxDP) or isinstance(guarantee, PureDP)
         if not countable and not isinstance(guarantee, type(self.limit)):
             raise InvalidInput(
-                f"release {entry.name!r} asks for {guarantee}, which no amount of {self.limit} "
-                f"covers: spend {'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, "
-                f"or give the ledger a limit of ApproxDP"
+                f"release {entry.name!r} asks for {guarantee}, which a limit of {self.limit} never "
+                "covers, however large: give "
+                f"{'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, or give the "
+                "ledger a limit of ApproxDP"
             )
         if entry.relation == relation and not self._is_of_whole(entry, relation):
             return guarantee
@@ -814,9 +815,9 @@ class Ledger:
             return guarantee
         if self.age is None:
             raise InvalidInput(
-                f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
-                f"cannot be added to other guarantees as it is: state the age to count it at, "
-                f"{field('age')} of the limit"
+                f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and can "
+                f"be added to other guarantees only at a fixed age: give {field('age')} of the "
+                "limit"
             )
         return guarantee.at_age(self.age)
 
@@ -854,11 +855,11 @@ class Ledger:
         shared = isinstance(self.limit, ApproxDP)
         if left is None and shared and not shares.orders and shares.remaining() is not None:
             return (
-                f"its delta is set apart for ApproxDP guarantees; spend PureDP or ApproxDP, or set "
+                "its delta is reserved for ApproxDP guarantees; ask for PureDP or ApproxDP, or set "
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
         if entry.follows in account.largest:
-            return f"give at most what {entry.follows!r} has, which costs nothing more"
+            return f"give at most the guarantee of {entry.follows!r}, which costs nothing more"
         if left is None:
             return f"raise {what}"
         fits = self._fitting(entry, account, left)
@@ -958,7 +959,8 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
     for unit, one in fixed.items():
         if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
             raise InvalidInput(
-                f"saved ledger does not fit ({one!r} of unit {unit!r}): restore it from a copy"
+                f"the saved ledger cannot be read ({one!r} of unit {unit!r}): restore it from a "
+                "copy"
             )
         found[unit] = _Account(one["relation"], Filter.from_dict(limit, dict(one)))
     return found
@@ -984,8 +986,8 @@ def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
     """Return a party's quota, if it is of the limit's kind and no number of it is larger."""
     if type(quota) is not type(limit) or _larger(quota, limit) != limit:
         raise InvalidInput(
-            f"the quota of {party!r} is {quota}, and the limit is {limit}: give a quota of the "
-            f"same kind in which no number is larger"
+            f"the quota of {party!r} is {quota}, but the limit is {limit}: give a quota of the "
+            "same kind, with no number larger than in the limit"
         )
     return quota
 
@@ -1011,7 +1013,7 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 #: The caution that stands below several totals.
-APART: Final = "units are counted apart: no total says anything about another unit"
+APART: Final = "units are counted apart, and the total of one unit says nothing about another unit"
 
 
 def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
@@ -1064,9 +1066,9 @@ def _when_counted(entry: Spend, relation: Relation) -> Limit:
 
 def _presence(unit: str, what: str) -> str:
     return (
-        f"{what} protects one {unit} that is replaced, which promises nothing about whether it is "
-        f"there, and the ledger counts each {unit} as added or removed: give a contribution of "
-        f"add_remove, or a ledger with {field('relation', 'replace')} from the beginning"
+        f"{what} protects one {unit} that is replaced, which does not hide whether it is there, "
+        f"but the ledger counts each {unit} as added or removed: give a contribution of "
+        f"add_remove, or begin a ledger with {field('relation', 'replace')}"
     )
 
 

@@ -137,20 +137,18 @@ def expiration_loss(
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
         raise InvalidInput(
-            f"{strategy!r} gives a guarantee that does not expire: its loss is the same at every "
-            f"age; use counton.strategies.Expiring"
+            f"{strategy!r} gives a guarantee that does not expire, so its loss is equal at every "
+            "age; use counton.strategies.Expiring"
         )
     if analysis not in get_args(Analysis):
-        raise InvalidInput(
-            f"analysis is {analysis!r}; it must be one of {', '.join(get_args(Analysis))}"
-        )
+        raise InvalidInput(f"analysis is {analysis!r}; give one of {', '.join(get_args(Analysis))}")
     checked = checked_ages(ages)
     if position is None:
         return np.array([loss_at(expiry, age, analysis) for age in checked], np.float64)
     if analysis not in ("exact", "concentrated") or checked_age(position) < 1:
         raise InvalidInput(
-            f"position is {position!r} and analysis {analysis!r}; a position counts from 1, and "
-            f"only 'exact' and 'concentrated' look at single positions"
+            f"position is {position!r} and analysis is {analysis!r}; a position is at least 1, and "
+            "only the analyses 'exact' and 'concentrated' look at single positions"
         )
     kind, highest = _kind(expiry.growth, analysis), _highest(expiry)
     lengths = [max(age - expiry.delay + 1, 0) for age in checked]

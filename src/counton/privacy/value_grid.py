@@ -40,7 +40,9 @@ def finite(values: Numbers) -> NDArray[np.float64]:
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
     numbers = numbers.astype(np.float64)
-    _refuse(~np.isfinite(numbers), numbers, "value", "it must be finite: drop or repair it first")
+    _refuse(
+        ~np.isfinite(numbers), numbers, "value", ("it must be finite: remove or correct it first")
+    )
     return numbers
 
 
@@ -54,7 +56,9 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
     """Convert values of single units to int64; refuse magnitudes above ``per_cell``."""
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
-    _refuse(beyond, numbers, "value", f"one unit may count for at most {per_cell}: raise per_cell")
+    _refuse(
+        beyond, numbers, "value", (f"one unit may add at most {per_cell} to a cell: raise per_cell")
+    )
     return numbers
 
 
@@ -71,7 +75,7 @@ def totals_and_extremes(
                 (numbers > _MOST) | (numbers < -_MOST),
                 numbers,
                 "total",
-                "sums are exact up to 2^62: coarsen the resolution or split the stream",
+                "sums are exact only up to 2^62: give a larger resolution, or split the stream",
                 SumOverflow,
             )
         return numbers.astype(np.int64, copy=False), smallest, largest
@@ -128,7 +132,7 @@ def number_array(
         numbers = np.asarray(held)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
-            f"{what} of type {type(values).__name__} do not form an array ({error}): {remedy}"
+            f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
@@ -146,11 +150,11 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
         )
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise InvalidInput(f"{value} is not finite: drop or repair it first")
+            raise InvalidInput(f"{value} is not finite: remove or correct it first")
         if value and abs(value.adjusted()) > _DIGITS:  # the digits would fill the memory
             raise InvalidInput(
-                f"it has more than {_DIGITS} digits before or behind the point: round it, or use "
-                f"a larger unit"
+                f"it has more than {_DIGITS} digits before or after the point: round it, or use a "
+                "larger unit"
             )
     number = (
         Fraction(value)
@@ -165,19 +169,22 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
         )
     if abs(cells) > _MOST:
         raise SumOverflow(
-            f"{text(number)} is beyond 2^62 grid cells of {text(step)}: coarsen the resolution"
+            f"{text(number)} is more than 2^62 times the resolution {text(step)}: give a larger "
+            "resolution"
         )
     return int(cells)
 
 
 def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> NDArray[np.int64]:
-    _refuse(~np.isfinite(numbers), numbers, "total", "it must be finite: drop or repair it first")
+    _refuse(
+        ~np.isfinite(numbers), numbers, "total", ("it must be finite: remove or correct it first")
+    )
     if resolution is None:
         _refuse(
             np.ones(numbers.shape, dtype=bool),
             numbers,
             "total",
-            "a float, and counts are integers: pass integers, or state bounds and a resolution "
+            "a float, but counts are integers: pass integers, or give bounds and a resolution "
             "with Contribution.values",
         )
         return numbers.astype(np.int64)  # only empty arrays reach this line
@@ -186,16 +193,16 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
         ~(np.abs(cells) <= _FLOAT_CELLS),
         numbers,
         "total",
-        f"a float of more than 2^46 grid cells of {text(resolution)} is not exact enough: pass a "
-        f"Decimal or Fraction, or coarsen the resolution",
+        f"a float of more than 2^46 times the resolution {text(resolution)} is not exact enough: "
+        "pass a Decimal or Fraction, or give a larger resolution",
     )
     nearest = np.rint(cells)
     _refuse(
         np.abs(cells - nearest) > _TOLERANCE,
         numbers,
         "total",
-        f"it must lie within {_TOLERANCE} of a grid cell of a multiple of the resolution "
-        f"{text(resolution)}: put each unit's value on the grid with to_grid first",
+        f"it must be a multiple of the resolution {text(resolution)}, up to {_TOLERANCE} of it: "
+        "round each unit's value with to_grid first",
     )
     return nearest.astype(np.int64)
 

@@ -63,13 +63,17 @@ class Chart:
     def __post_init__(self) -> None:
         if not _LEAST <= self.rate <= _LARGEST:
             raise InvalidInput(
-                f"{field('rate')} is {self.rate:g} false alarms in one window; give {_LEAST:g} to "
-                f"{_LARGEST:g}, as 1/365 for one a year of days"
+                f"{field('rate')} is {self.rate:g} false alarms in one window; give a number from "
+                f"{_LEAST:g} to {_LARGEST:g}, such as 1/365 for one false alarm a year if windows "
+                "are days"
             )
         if self.over is not None and not 1 <= self.over <= 366:
             raise InvalidInput(f"{field('over')} is {self.over}; give 1 to 366 windows")
         if not 0.1 <= self.shift <= 5:
-            raise InvalidInput(f"{field('shift')} is {self.shift:g}; give 0.1 to 5 deviations")
+            raise InvalidInput(
+                f"{field('shift')} is {self.shift:g}; it is the size of a change in standard "
+                "deviations: give 0.1 to 5"
+            )
 
     @property
     def threshold(self) -> float:
@@ -196,8 +200,8 @@ def find_changes(
     least = least_windows(season, trend=trend)
     if len(numbers) <= least:
         raise InvalidInput(
-            f"alarms learn the level from {least:,} windows, and {len(numbers):,} are released; "
-            f"wait for more"
+            f"alarms need {least:,} windows to learn the usual level from, and only "
+            f"{len(numbers):,} are released; wait for more"
         )
     residuals, std = _residuals(np.asarray(numbers, float), noise, season, trend, least)
     values, alarms = chart.statistic(residuals)
@@ -250,11 +254,13 @@ def mean_delay(
     # is the mean of each residual, with which the chart is simulated. Where noise has a covariance,
     # the variance of the counts is learnt too, and the change adds to it.
     if not size > 0:
-        raise InvalidInput(f"{field('change', size)} is no size of a change; give one above 0")
+        raise InvalidInput(
+            f"{field('change', size)} is not the size of a change; give a number above 0"
+        )
     if after < (least := least_windows(season, trend=trend)):
         raise InvalidInput(
-            f"alarms learn the level from {least:,} windows, and {after:,} precede the change: "
-            f"place it later"
+            f"alarms need {least:,} windows to learn the usual level from, and only {after:,} come "
+            "before the change: choose a later time for it"
         )
     changed = np.where(np.arange(len(noise)) < after, 0.0, size)
     design = _levels(len(noise), season, trend=trend)

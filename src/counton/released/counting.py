@@ -151,14 +151,14 @@ class Ordered(Counting):
 
     @override
     def check_any_order(self, what: str, remedy: str) -> None:
-        raise InvalidInput(f"{what} takes rows in their order, one after the other, {remedy}")
+        raise InvalidInput(f"{what} needs its rows in their order, {remedy}")
 
     @override
     def check_forgets(self, name: str, statistic: object) -> None:
         raise InvalidInput(
-            f"stream {name!r} is of {statistic!r}, which keeps exactly what was counted (users, "
-            f"edges, letters), and cannot forget one of them: end it, and delete the state when "
-            f"nothing in it is needed any more"
+            f"stream {name!r} is a {statistic!r}, which keeps exact sets (users, edges or "
+            "letters), and cannot forget a single one: end the stream, and delete the state when "
+            "nothing in it is needed any more"
         )
 
 
@@ -293,7 +293,7 @@ class Bounded(Counting):
         """
         if row.relation == "replace":
             raise InvalidInput(
-                f"{field('user')} hides whether a user is in the data, and "
+                f"{field('user')} hides whether a user is in the data, but "
                 f"{field('replace', True)} hides only the values of rows; leave one of them out"
             )
         once: Literal["group"] | None = None if self.each is None else "group"
@@ -304,8 +304,8 @@ class Bounded(Counting):
             )
         if self.most_a_window is not None:
             raise InvalidInput(
-                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and here "
-                f"each row changes several cells; leave it out"
+                f"{field('most_a_window', self.most_a_window)} is only for counts and sums, and "
+                "here each row changes several numbers; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
         rows_together = replace(row.pattern.scaled_by(self.most), once=False)

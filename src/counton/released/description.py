@@ -398,7 +398,8 @@ class Description:
             said = public[name]
             if not (said in words if words else said is None or isinstance(said, str)):
                 raise InvalidInput(
-                    f"{name} of the description is {quote(said)}: give the file as it was written"
+                    f"{name} in the description of the table is {quote(said)}, which counton does "
+                    "not write: give the file as counton wrote it"
                 )
         windows, groups = public["windows"], public["groups"]
         statistic = statistic_kept(terms, public["what"])

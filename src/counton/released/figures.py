@@ -68,12 +68,13 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
     """
     if isinstance(released.said, Releases):
         raise InvalidInput(
-            f"stream {released.design.name!r} was not made from events, so that its steps have no "
-            f"times and there is nothing for a chart: write a table"
+            f"stream {released.design.name!r} was not made from events, so its steps have no "
+            "times, and no chart can be drawn: write a table"
         )
     if panels and not released._by_group:
         raise InvalidInput(
-            f"{field('panels', True)} is for the groups of counts and sums: leave it out"
+            f"{field('panels', True)} draws the groups of counts and sums, and this release has "
+            "none: leave it out"
         )
     released._check_released()
     with speaking(locale_named(look.locale)):
@@ -272,8 +273,8 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
 
     if released.rows_there is not None:
         raise InvalidInput(
-            f"rows of {released.design.name!r} are missing from the file, and a chart of a table "
-            f"needs all of them: use its table, which has the other rows, or give the complete file"
+            f"rows of {released.design.name!r} are missing from the file, and a chart needs all "
+            "rows: give the complete file, or use its table instead of a chart"
         )
     definition = released.definition
     promise = (

@@ -50,7 +50,8 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
     for name, value in (("above", above), ("surely_above", surely_above)):
         if value is not None and not math.isfinite(value):
             raise InvalidInput(
-                f"{field(name, value)} is no finite number: give the one above which rows are shown"
+                f"{field(name, value)} is not a finite number: give the number above which rows "
+                "are shown"
             )
 
 
@@ -76,13 +77,13 @@ def only_above(
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
     if not released.statistic.card.additive or released.definition.domain is None:
         raise InvalidInput(
-            f"{name} chooses among groups by their counts or sums, and {released.design.name!r} "
-            f"has none: leave it out"
+            f"{name} chooses groups by their counts or sums, and {released.design.name!r} has no "
+            "such groups: leave it out"
         )
     if released.since is not None:
         raise InvalidInput(
-            f"{name} does not go with groups that nobody declared, which are shown by a threshold "
-            f"of their own: leave it out"
+            f"{name} does not go with groups that were found in the data, because they are shown "
+            "by a threshold already: leave it out"
         )
     late = isinstance(released._cells.values, LateValues)
     held = released.shown_steps if late else released.steps

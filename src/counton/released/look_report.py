@@ -184,11 +184,11 @@ class Inspection:
         numbers = self.released.numbers
         if not isinstance(numbers.statistic, Quantiles) or numbers.definition.cut.goes_on:
             raise InvalidInput(
-                f"{numbers.design.name!r} is not the release of a private look; give the "
-                f"result of inspect"
+                f"{numbers.design.name!r} is not a private look at events; give the result of "
+                "inspect"
             )
         if not self.shares:
-            raise InvalidInput(f"{field('share')} names no share; give one, such as 0.95")
+            raise InvalidInput(f"{field('share')} is empty; give at least one share, such as 0.95")
         for share in self.shares:
             check_share(share)
 
@@ -306,8 +306,8 @@ class Inspection:
         """
         if self.of_values:
             raise InvalidInput(
-                "a sweep is over bounds on the events of a user, and this is a look at values: "
-                "inspect the events of users"
+                "a sweep compares bounds on the events of a user, but this is a look at values of "
+                "a column: inspect the events of users instead"
             )
         bounds = self._candidates() if most is None else [check_integer("most", m, 1) for m in most]
         planned = planned_halfwidths(
@@ -498,7 +498,7 @@ def planned_halfwidths(
     """
     if (steps is None and options.get("around") is None) != (guarantee is None):
         raise InvalidInput(
-            f"the error of the noise needs {field('steps')} and a guarantee, such as "
+            f"the error of the noise depends on {field('steps')} and a privacy loss, such as "
             f"{field('epsilon', 1)}; give both, or neither"
         )
     if guarantee is None:
@@ -506,8 +506,8 @@ def planned_halfwidths(
     statistic: Any = Count() if of is None else of
     if not isinstance(statistic, TallyStatistic) or statistic.card.declares is not None:
         raise InvalidInput(
-            f"{statistic!r} bounds what a user does by its own parameters; plan a statistic that "
-            f"adds up rows, such as count, sum or average"
+            f"{statistic!r} bounds the rows of a user by its own options; give a plan for a "
+            "statistic that adds up rows, such as count, sum or average"
         )
     from counton.planning.planner import plan_stream
 

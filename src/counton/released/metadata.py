@@ -184,8 +184,8 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
     there = {prefix: _MEASURES[prefix] for prefix in _MEASURES if f"{prefix}estimate" in table}
     if not there or "window_start" not in table.columns:
         raise InvalidInput(
-            f"{field('metadata', 'sdmx')} is of counts and sums over time, and "
-            f"{released.design.name!r} is none; leave it out, or give csvw or dcat"
+            f"{field('metadata', 'sdmx')} is only for counts and sums over time, and "
+            f"{released.design.name!r} is another statistic; leave it out, or give csvw or dcat"
         )
     labels = [name for name in table.columns if name not in _WORDS]
     periods = [_period(*row) for row in table.select("window_start", "window_end").rows()]

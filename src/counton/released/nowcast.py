@@ -148,15 +148,15 @@ class _Triangle:
         needed = nights_needed(self.last)
         if self.nights < needed:
             raise InvalidInput(
-                f"{field('nowcast')} learns delays from final windows, and {self.nights:,} windows "
-                f"are released; it needs {needed:,} where rows may be {self.last:,} windows late: "
-                f"wait for more"
+                f"{field('nowcast')} learns from final windows how late rows come, and only "
+                f"{self.nights:,} windows are released; it needs {needed:,}, because rows may be "
+                f"{self.last:,} windows late: wait for more"
             )
         known = np.add.outer(np.arange(self.nights), np.arange(self.last + 1)) < self.nights
         if not np.array_equal(known, np.isfinite(versions)):
             raise InvalidInput(
-                f"{field('nowcast')} needs all versions of each window, from lag 0 to the newest; "
-                f"read the whole release"
+                f"{field('nowcast')} needs all versions of each window, from the first to the "
+                "newest, and this table has only some; read the whole release from its state"
             )
 
     @cached_property

@@ -127,20 +127,20 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     found = _versions_of(numbers)
     if not isinstance(numbers.said, CellValues):
         raise InvalidInput(
-            f"nowcasts are of counts and sums, and {numbers.design.name!r} releases "
+            f"nowcasts are only for counts and sums, but {numbers.design.name!r} releases "
             f"{numbers.definition.what}; ask for a count or a sum"
         )
     if (lower := numbers.definition.contribution.lower or 0) < 0:
         raise InvalidInput(
-            f"nowcasts are of numbers that grow while rows come in, and {numbers.design.name!r} "
-            f"adds up values down to {lower}; ask for a count, or for a sum of values of at least "
-            f"0 (a new stream with {field('lower', 0)})"
+            "nowcasts are only for numbers that never fall when late rows come in, but "
+            f"{numbers.design.name!r} adds up values that may be as low as {lower}; ask for a "
+            f"count, or begin a new stream with {field('lower', 0)}"
         )
     known = list(found.names(numbers.definition.groups))
     named = list(numbers.groups) if groups is None else groups_named(groups, known)
     if unknown := [group for group in named if group not in known]:
         raise InvalidInput(
-            f"{field('groups')}: {quote(unknown[0])} is no group of {numbers.design.name!r}; "
+            f"{field('groups')}: {quote(unknown[0])} is not a group of {numbers.design.name!r}; "
             f"choose from {some_of(known)}"
         )
     if not named:

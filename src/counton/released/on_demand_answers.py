@@ -119,9 +119,9 @@ class Answers:
 
     def _not_asked(self) -> InvalidInput:
         return InvalidInput(
-            f"the rows of {self.design.name!r} answer what was asked when they were written, and "
-            f"this was not, or its row was left out: ask for it where the key is, by the stream's "
-            f"own command"
+            f"the file of {self.design.name!r} has only the answers that were asked for when it "
+            "was written, and this one is missing or was left out: run the stream's own command, "
+            "where the key is, and ask for it there"
         )
 
 

@@ -101,8 +101,9 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     if len(wrong):
         inside, window = (windows.at(int(us[wrong[0]])) for us in (inner, windows_begin))
         raise InvalidInput(
-            f"{field('sums', every)} has a period that begins at {inside}, inside the window of "
-            f"{windows.every} from {window}; choose periods that are made of whole windows"
+            f"{field('sums', every)} cannot be used, because one of its periods begins at "
+            f"{inside}, inside the window of {windows.every} that begins at {window}; choose "
+            "periods that consist of whole windows"
         )
     whole = np.ones(len(inner) + 1, dtype=np.bool_)
     whole[0] = first in begins
@@ -148,9 +149,9 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
     asked = [name.strip() for name in by.split(",")] if isinstance(by, str) else [*by]
     for name in asked:
         if name not in PATTERNS:
-            raise InvalidInput(f"{field('by', name)} is not known; use {' or '.join(PATTERNS)}")
+            raise InvalidInput(f"{field('by', name)} is not known; give {' or '.join(PATTERNS)}")
     if not asked:
-        raise InvalidInput(f"{field('by')} is empty; use {' or '.join(PATTERNS)}")
+        raise InvalidInput(f"{field('by')} is empty; give {' or '.join(PATTERNS)}")
     return WEEK if {*asked} == {*WEEK} else (asked[0],)
 
 
@@ -184,8 +185,8 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
     if len(wrong := np.flatnonzero(first // length != last // length)):
         since = windows.at(int(starts[wrong[0]]))
         raise InvalidInput(
-            f"{field('by', by)} needs windows that lie within {'an hour' if hourly else 'a day'},"
-            f" and the window of {windows.every} from {since} does not"
+            f"{field('by', by)} needs windows that lie within {'an hour' if hourly else 'a day'}, "
+            f"but the window of {windows.every} from {since} is longer or crosses its end"
             + (f": use {PATTERNS[1]}" if hourly else "")
         )
     which = starts - first % length if hourly else first // length  # an hour may occur twice
@@ -195,7 +196,7 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
     if not whole.any():
         raise InvalidInput(
             f"{field('by', by)} needs a whole {'hour' if hourly else 'day'} among the steps, and "
-            f"they have none: ask for more of them"
+            "there is none: ask for more steps"
         )
     begin, end = begin[whole], end[whole]
     count = first[begin] // length
@@ -218,8 +219,8 @@ def parsed_period(every: str) -> tuple[int, str]:
     match = _PERIOD.fullmatch(every)
     if match is None:
         raise InvalidInput(
-            f"{field('sums')} names {every!r}, which is no length of a period; write 1d, 1w, 1mo "
-            f"or 3mo, and commas between several"
+            f"{field('sums')} has {every!r}, which is not the length of a period; give 1d, 1w, 1mo "
+            "or 3mo, with commas between several"
         )
     return int(match[1]), match[2]
 
@@ -233,11 +234,13 @@ def check_sums(definition: Description, every: str) -> None:
     statistic = inner_of(definition.statistic)
     what = ""
     if not definition.cut.goes_on:
-        what = f"a {definition.what} that is released once"
+        what = f"a {definition.what} that is released only once"
     elif statistic.card.on_demand:
-        what = f"{type(statistic).__name__}, which computes cells when they are asked for"
+        what = f"{type(statistic).__name__}, which computes numbers only when they are asked for"
     elif not definition.cells.named_beforehand:
-        what = "groups that nobody declared, which are shown from different windows on"
+        what = (
+            "groups that were found in the data, because they are shown from different windows on"
+        )
     if what:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
 
@@ -268,8 +271,8 @@ def check_delay(request: str, delay: int) -> None:
     """
     if delay:
         raise InvalidInput(
-            f"{request} does not go with {field('delay', delay)}, since a release then counts up "
-            f"to an earlier window; leave it out"
+            f"{request} does not go with {field('delay', delay)}, because a delayed release counts "
+            "up to an earlier window; leave it out"
         )
 
 
@@ -413,13 +416,13 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     if wrong:
         dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
         raise InvalidInput(
-            f"{field('steps', given)} names no steps; write 25:48 for the steps 25 to 48, both "
-            f"included, 25: or :48, or 25 for one step{dates}"
+            f"{field('steps', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"(both included), 25: or :48, or 25 for a single step{dates}"
         )
     if not 1 <= first <= end <= last:
         raise InvalidInput(
-            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; ask "
-            f"for some of them, the first before the last"
+            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; give "
+            "steps among these, the first before the last"
         )
     return range(first, end + 1)
 
@@ -456,7 +459,7 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     text = text.strip()
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
         if "T" not in text and " " not in text:
-            raise InvalidInput(f"{text!r} is no day and no time; write 2024-03-18")
+            raise InvalidInput(f"{text!r} is neither a day nor a time; write it as 2024-03-18")
         return microseconds(parse_time(text, timezone))
     parse_time(text, timezone)  # an existing day
     day = date.fromisoformat(text) + timedelta(days=end)
@@ -487,7 +490,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     found = list(given)
     if not found or not all(isinstance(group, str) for group in found):
         raise InvalidInput(
-            f"{field('groups')} is {found!r}, which names no group; give a list of texts, or A,B,C"
+            f"{field('groups')} is {found!r}, which is not a group; give a list of texts, or A,B,C"
         )
     return found
 
@@ -516,7 +519,8 @@ def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> ra
     if not len(found):
         first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
         raise InvalidInput(
-            f"no released window lies between {request}; released windows reach from "
-            f"{windows.at(int(first))} to {windows.at(int(last))}: give times between these"
+            f"no released window lies between {request}; give times between "
+            f"{windows.at(int(first))} and {windows.at(int(last))}, when the released windows "
+            "begin and end"
         )
     return range(steps[int(found[0])], steps[int(found[-1])] + 1)

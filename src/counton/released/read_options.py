@@ -107,7 +107,8 @@ def check_look(options: Any) -> None:
     for given in LOOK:
         if getattr(options, given) is not None and not drawn[given != "width"]:
             raise InvalidInput(
-                f"{field(given, getattr(options, given))} is for a chart; give {field('plot')} too"
+                f"{field(given, getattr(options, given))} is for a chart, and no chart is drawn; "
+                f"give {field('plot')} too, or leave it out"
             )
     if options.width is not None:
         from counton.charts.style import check_width
@@ -185,7 +186,7 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
     if checked is None:
         raise InvalidInput(
             f"{field('integers')}, {field('nonnegative')} and {field('known')} are for hierarchies "
-            f"and contingency tables, and this is {statistic!r}: leave them out"
+            f"and contingency tables, but this is a {statistic!r}: leave them out"
         )
     checked(fit)
 
@@ -198,7 +199,8 @@ def check_over(over: int, statistic: Statistic) -> int:
     """
     if statistic.card.on_demand:
         raise InvalidInput(
-            f"{field('over', over)} subtracts an earlier reading of all cells, but "
-            f"{type(statistic).__name__} computes cells on demand; leave it out"
+            f"{field('over', over)} subtracts an earlier release from a later one, but "
+            f"{type(statistic).__name__} computes numbers only when they are asked for; leave it "
+            "out"
         )
     return check_integer("over", over, 1)

@@ -181,8 +181,9 @@ class Release:
         held = self.numbers
         if not members_of(inner_of(held.statistic)):
             raise InvalidInput(
-                f"{field('part', name)} names a statistic of a report, and {held.design.name!r} is "
-                f"of {held.definition.what}; leave it out"
+                f"{field('part', name)} names a statistic inside a report, but "
+                f"{held.design.name!r} is not a report, it releases {held.definition.what}; leave "
+                "it out"
             )
         report: Report = cast("Report", inner_of(held.statistic))
         groups = held.definition.domain
@@ -330,9 +331,9 @@ class Release:
         second = first if beside is None else beside.numbers
         if beside is not None and second.design.may_share_noise(first.design):
             raise InvalidInput(
-                f"{field('beside')} is stream {second.design.name!r} with the same terms, so its "
-                f"noise may be the same: leave {field('beside')} out to compare a stream, or a "
-                f"report, with itself"
+                f"{field('beside')} is stream {second.design.name!r} with the same options, so its "
+                "noise may be the same too, and differences would be wrong: leave "
+                f"{field('beside')} out to compare a stream, or a report, with itself"
             )
         named = None if second.statistic.card.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
@@ -489,7 +490,7 @@ class Release:
 
         if form not in FORMS:
             known = " or ".join(FORMS)
-            raise InvalidInput(f"{field('form', form)} is not known; use {known}")
+            raise InvalidInput(f"{field('form', form)} is not known; give one of {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
         if isinstance(numbers.said, CellValues):
@@ -535,14 +536,15 @@ class Release:
         nights = [last if when is None else night_of(when, cut, last) for when in ends]
         if min(nights) < step:
             raise InvalidInput(
-                f"window {step:,} ended after window {min(nights):,}, so it had no version then: "
-                f"give a later time"
+                f"window {step:,} ended after window {min(nights):,}, so at that time it had not "
+                "been published yet: give a later time"
             )
         names = list(found.names(self.numbers.definition.groups))
         name = names[0] if group is None and len(names) == 1 else group
         if name not in names:
             raise InvalidInput(
-                f"{field('group', group)} is none of the groups; choose from {some_of(names)}"
+                f"{field('group', group)} is not a group of this release; choose from "
+                f"{some_of(names)}"
             )
         if min(nights) < (first := found.first_night(name)):
             raise InvalidInput(
@@ -630,7 +632,8 @@ class Release:
         missed = (1 - level) / check_integer("groups", groups, 1)
         if missed >= 0.5:
             raise InvalidInput(
-                f"{field('level', level)} is a probability that a bound holds; it must be above 0.5"
+                f"{field('level', level)} is the probability with which a bound holds, and must be "
+                "above 0.5"
             )
         hidden = int(thresholds[0]) - 1
         half = terms.halfwidths(last, check_level(1 - 2 * missed))
@@ -681,8 +684,8 @@ class Release:
             held._cannot("simulations")
         elif not held.design.whole:
             raise InvalidInput(
-                f"{held.definition.what} is read from the cells of report {held.design.name!r}: "
-                f"simulate the report, and take this part of each simulation"
+                f"{held.definition.what} is part of report {held.design.name!r}: simulate the "
+                "report, and take this part of each simulation"
             )
         else:
             assert held.readings.releases is not None
@@ -731,8 +734,8 @@ class Release:
             times = len(places)
             if times > _MOST_TIMES:
                 raise InvalidInput(
-                    f"{field('by', ','.join(named))} finds {times:,} days, and at most "
-                    f"{_MOST_TIMES:,} are taken together: choose fewer {field('steps')}"
+                    f"{field('by', ','.join(named))} would average over {times:,} days, and at "
+                    f"most {_MOST_TIMES:,} are possible: choose fewer {field('steps')}"
                 )
             # Groups have independent noise of one law, so one group's noise gives the errors of
             # all.

@@ -62,7 +62,7 @@ def unpack(
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
     values = flat if packed["type"] == "i8" else flat.view("<f8")
     if not np.isfinite(values).all():
-        raise ValueError("a cell is no number")
+        raise ValueError("the number of a cell cannot be read")
     return np.asarray(values.reshape(len(values), *shape))
 
 
@@ -117,12 +117,18 @@ class CsvStyle(NamedTuple):
         """
         between = "\t" if separator == "tab" else separator
         if between not in _SEPARATORS:
-            raise InvalidInput(f"{field('separator')} is {separator!r}; use one of , ; | or tab")
+            raise InvalidInput(
+                f"{field('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
+                "give one of them"
+            )
         if decimal not in (".", ","):
-            raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
+            raise InvalidInput(f"{field('decimal')} is {decimal!r}; give . or ,")
         if between == decimal:
             other = field("separator", ";")
-            raise InvalidInput(f"{field('decimal', decimal)} needs another separator: give {other}")
+            raise InvalidInput(
+                f"{field('decimal', decimal)} and the separator of columns are the same character: "
+                f"give another separator, {other}"
+            )
         return cls(formulas, between, decimal)
 
     @classmethod

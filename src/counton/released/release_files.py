@@ -251,8 +251,7 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
     ) as error:
         why = str(error).split("\n")[0][:300] or "it was changed"
         raise InvalidInput(
-            f"{label!r} cannot be read as a table of what was released ({why}): give it as it was "
-            f"written"
+            f"{label!r} cannot be read as a released table ({why}): give it as counton wrote it"
         ) from error
 
 
@@ -262,7 +261,8 @@ def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: De
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
         raise InvalidInput(
-            f"it has a row of step {last:,}, and the stream ends with step {horizon:,}: correct it"
+            f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
+            "the row"
         )
     if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
         raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
@@ -289,7 +289,7 @@ def _read_one(
             return _with_names(_fetch(place, token), name)
     if is_database(place):
         if databases is None:
-            raise InvalidInput(f"{place!r} is a database; read it with counton.read")
+            raise InvalidInput(f"{place!r} is a database, not a file; read it with counton.read")
         with _naming(without_secrets(place), hidden=True):
             kept = databases(place, name)
         with _naming(kept.place):
@@ -302,7 +302,9 @@ def _with_names(file: _File, name: str | None) -> _File:
     """Return a file if it holds the requested stream; otherwise refuse it."""
     own = file.described["terms"]["name"]
     if name is not None and name != own:
-        raise InvalidInput(f"{file.label!r} is of stream {own!r}: correct {field('name', name)}")
+        raise InvalidInput(
+            f"{file.label!r} belongs to stream {own!r}: correct {field('name', name)}"
+        )
     return file
 
 
@@ -330,8 +332,8 @@ def _from_database(kept: FromDatabase) -> _File:
             described["cells"] = {"parts": _join_parts(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
-            f"{kept.place} does not hold what was published ({error}): take the "
-            f"stream out of it by counton publish, and publish it anew"
+            f"{kept.place} has been changed since it was published ({error}): remove the stream "
+            f"from it (counton publish, {field('remove', True)}), and publish it again"
         ) from error
     return _file(kept.place, rows, facts)._replace(whole=True)
 
@@ -363,11 +365,15 @@ def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]
     found, before = [], 0
     for first, last, cells in parts:
         if first != before + 1 or int(cells["steps"]) != last - before:
-            raise ValueError(f"cells of step {before + 1:,} are missing")
+            raise ValueError(
+                f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
+            )
         found.append(cells)
         before = last
     if before < newest:
-        raise ValueError(f"cells of step {before + 1:,} are missing")
+        raise ValueError(
+            f"the cells of step {before + 1:,} are missing: give the file as counton wrote it"
+        )
     return found
 
 
@@ -377,7 +383,8 @@ def _places(source: Any) -> list[str]:
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise InvalidInput(
-                f"{quote(one)} is no file: give the path of a table that a run or an export wrote"
+                f"{quote(one)} is not a file: give the path of a table that a run or an export "
+                "wrote"
             )
         name = os.fspath(one)
         if name.startswith((*ADDRESSES, *_DATABASE_URLS)):
@@ -390,10 +397,12 @@ def _places(source: Any) -> list[str]:
             paths = sorted(glob.glob(name, recursive=True))
             paths = [path for path in paths if not path.endswith(".json") or path in given]
         if not paths or not all(os.path.isfile(path) for path in paths):
-            raise InvalidInput(f"{name!r} is no file: give a table that a run or an export wrote")
+            raise InvalidInput(
+                f"{name!r} is not a file: give a table that a run or an export wrote"
+            )
         found += paths
     if not found:
-        raise InvalidInput("no file is named: give a table that a run or an export wrote")
+        raise InvalidInput("the file is missing: give a table that a run or an export wrote")
     return found
 
 
@@ -401,7 +410,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     kind = TABLES.get(path.suffix.lower())
     if kind is None:
         raise InvalidInput(
-            f"{str(path)!r} is no table that can be read back; give {', '.join(TABLES)}"
+            f"{str(path)!r} is not a kind of table that can be read back; give {', '.join(TABLES)}"
         )
     facts = None if kind == "xlsx" else _facts(path, kind)
     if kind == "xlsx":
@@ -418,15 +427,16 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
             return _file(str(path), rows, carried)._replace(like=like.label)
         if facts:
             raise InvalidInput(
-                f"{str(path)!r} has the guarantee of {quote(facts.get('name'))}, but no "
-                f"description, because its stream was not made from events: give its state instead"
+                f"{str(path)!r} states a guarantee ({quote(facts.get('name'))}), but has no "
+                "description of its stream, because the stream was not made from events: give the "
+                "state instead"
             )
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
         raise InvalidInput(
-            f"{str(path)!r} carries no description of its stream in {where}, so it is no released "
-            f"table. If another tool made it from one, name that with {field('like')}; or export "
-            f"it again from its state"
+            f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
+            "table. If another tool made it from a released table, give that table with "
+            f"{field('like')}; or export it again from the state"
         )
     return _file(str(path), rows, facts)
 
@@ -478,15 +488,20 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     if described.get("once") and "step" not in rows.columns:
         rows = rows.with_columns(step=pl.lit(1, pl.Int64))
     if "step" not in rows.columns:
-        raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
+        raise InvalidInput(f"{label!r} has no column 'step' any more: give the file with it")
     check_shape(rows.height, rows.width)
     rows = rows.with_columns(pl.col("step").cast(pl.Int64))
     least: Any = rows["step"].min()
     if rows["step"].null_count() or (least is not None and least < 1):
-        raise InvalidInput(f"{label!r} has a row without a step; steps count from 1: correct it")
+        raise InvalidInput(
+            f"{label!r} has a row without a step (steps count from 1): correct the row"
+        )
     notes = facts.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise InvalidInput(f"{label!r} has notes that are no list of sentences: correct it")
+        raise InvalidInput(
+            f"{label!r} has notes that are not a list of sentences: give the file as counton wrote "
+            "it"
+        )
     return _File(label, rows, described, tuple(notes))
 
 
@@ -507,8 +522,8 @@ def _fetch(address: str, token: str | None) -> _File:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, pl.exceptions.PolarsError):
         raise InvalidInput(
-            f"{address!r} answers with no release: give the address of a stream of a service of "
-            f"counton"
+            f"{address!r} does not answer with a release: give the address of a stream of a "
+            "counton service"
         ) from None
     return _file(address, rows if rows.width else _no_rows(), facts)
 
@@ -552,8 +567,8 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
     if (other := both.filter(pl.col("_there").is_null())).height:
         said = ", ".join(str(value) for value in other.select(names).row(0))
         raise InvalidInput(
-            f"it has a row ({said}) that {there} does not have: name the table from which it was "
-            f"made"
+            f"it has a row ({said}) that {there} does not have: give the table from which it was "
+            "made"
         )
     for name in numbers:
         given, known = (both[each].to_numpy() for each in (name, name + _OWN))
@@ -561,8 +576,8 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
         if len(wrong):
             row = int(wrong[0])
             raise InvalidInput(
-                f"its step {both['step'][row]:,} has the {name} {given[row]:g}, and {there} has "
-                f"{known[row]:g} there: name the table from which it was made"
+                f"its step {both['step'][row]:,} has the {name} {given[row]:g}, but {there} has "
+                f"{known[row]:g} there: give the table from which it was made"
             )
 
 
@@ -583,8 +598,8 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
         _refuse_others(there, _File("what is written", nothing, described))
         if there.described["level"] != described["level"]:
             raise InvalidInput(
-                f"its intervals have level {there.described['level']:g}, and not "
-                f"{described['level']:g}: state that level, or name another folder"
+                f"its intervals hold with probability {there.described['level']:g}, not "
+                f"{described['level']:g}: give that level, or another folder"
             )
 
 
@@ -600,8 +615,8 @@ def _refuse_others(one: _File, newest: _File) -> None:
             of, others = ({**terms, "noise_id": None} for terms in (of, others))
         if of != others:
             raise InvalidInput(
-                f"{one.label!r} and {newest.label!r} are not of one stream: their {name} differ; "
-                f"read them one by one"
+                f"{one.label!r} and {newest.label!r} belong to different streams, because their "
+                f"{name} differ; read them one by one"
             )
 
 
@@ -641,7 +656,10 @@ def _cells(
         if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both
             rows = rows.drop("estimate").rename({"window_estimate": "estimate"})
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
-            raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
+            raise InvalidInput(
+                f"{one.label!r} has no columns 'group' or {name!r} any more: give the file with "
+                "them"
+            )
         needed = {name, "window_estimate" if both else name} & set(rows.columns)
         rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
         named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
@@ -649,24 +667,24 @@ def _cells(
         if other:
             raise InvalidInput(
                 f"{one.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
-                f"does not name: give the file as it was written"
+                "does not list: give the file as counton wrote it"
             )
         at = rows["step"].to_numpy() - 1
         of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
         number = rows[name].cast(pl.Float64).to_numpy()
         if not np.isfinite(number).all():
-            raise InvalidInput(f"{one.label!r} has an {name} that is no number: correct it")
+            raise InvalidInput(f"{one.label!r} has an {name} that is not a number: correct it")
         if carried is None and not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
             raise InvalidInput(
-                f"{one.label!r} has an {name} that is no multiple of {unit:g}, as all "
-                f"released ones are: give the file as it was written"
+                f"{one.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
+                "numbers are: give the file as counton wrote it"
             )
         given = rows[name].cast(pl.Int64).to_numpy() if whole else number
         again = there[at, of]
         if (values[at, of][again] != given[again]).any():
             raise InvalidInput(
                 f"{one.label!r} and an earlier file have different numbers for one step: give "
-                f"files of one stream, as they were written"
+                "files of a single stream, as counton wrote them"
             )
         values[at, of], there[at, of] = given, True
         if own is not None and "window_estimate" in rows.columns:
@@ -715,8 +733,9 @@ def _parts(
     """
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
-            f"{files[0].label!r} has only readings of {terms.name!r}, because a description does "
-            f"not hold its more than {MOST_CELLS:,} cells: read its rows as a plain table"
+            f"{files[0].label!r} shows only results of {terms.name!r}, and the more than "
+            f"{MOST_CELLS:,} numbers behind them are not in the file: read its rows as a plain "
+            "table"
         )
     found: list[NDArray[np.int64] | NDArray[np.float64]] = []
     left = MOST_CELLS
@@ -763,8 +782,8 @@ def _rows_there(
         rows = one.rows
         if lost := [name for name in names if name not in rows.columns]:
             raise InvalidInput(
-                f"{one.label!r} has lost its column {lost[0]!r}, which tells its rows apart: keep "
-                f"it"
+                f"{one.label!r} has no column {lost[0]!r} any more, which tells its rows apart: "
+                "give the file with it"
             )
         rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
         parts.append(rows)
@@ -812,14 +831,19 @@ def _readings(
             first += len(part)
         found = ReleasedNumbers.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
-        raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
+        raise InvalidInput(
+            f"{field('source', files[0].label)} has no rows, because nothing was released: read it "
+            "after the first release"
+        )
     elif statistic.card.on_demand:
         from counton.released.on_demand_answers import Answers
 
         needed = ["step", Answers.named_by(statistic, shown), "estimate"]
         for one in files:
             if lost := [name for name in needed if name not in one.rows.columns]:
-                raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
+                raise InvalidInput(
+                    f"{one.label!r} has no column {lost[0]!r} any more: give the file with it"
+                )
         rows = [one.rows.select(needed) for one in files]
         readings = Answers(terms, statistic, shown, rows).readings(statistic)
         found = ReleasedNumbers(definition, terms, readings.steps, readings, level, shown=shown)

@@ -328,8 +328,8 @@ class ReleasedNumbers:
             return self if groups == self.groups else self._of_cells(groups)
         if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
             raise InvalidInput(
-                f"{field('groups', ','.join(groups))} names groups, and {self.design.name!r} has "
-                f"none; leave it out"
+                f"{field('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
+                "no groups; leave it out"
             )
         for group in groups:
             self.statistic.group(group)
@@ -342,7 +342,7 @@ class ReleasedNumbers:
         again[np.unique(of, return_index=True)[1]] = False
         if (wrong := again | (of < 0)).any():
             number = int(np.argmax(wrong))
-            why = "twice" if of[number] >= 0 else "which is not among the groups"
+            why = "twice" if of[number] >= 0 else "which is not a group of this release"
             raise InvalidInput(
                 f"{field('groups')} names {groups[number]!r}, {why}; choose from "
                 f"{some_of(self.groups)}, each once"
@@ -507,8 +507,8 @@ class ReleasedNumbers:
             if len(gone):
                 row, column = gone[0].tolist()
                 raise InvalidInput(
-                    f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not among "
-                    f"the rows that were read: give a file that has it{self._unshown}"
+                    f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
+                    f"file; give a file that has it{self._unshown}"
                 )
         found = self._totals[np.maximum(steps - 1, 0)]
         found[steps == 0] = 0 if self.carried is None else self.carried.estimates
@@ -525,8 +525,8 @@ class ReleasedNumbers:
         """Refuse a question if nobody declared the groups."""
         if self.since is not None:
             raise InvalidInput(
-                "groups that nobody declared are shown from some window on, so that only the rows "
-                "of their table are published; take the table, or declare the groups"
+                "groups that were found in the data are shown only from some window on, so only "
+                "the rows of their table are published; use the table, or list the groups"
             )
 
     @property
@@ -546,8 +546,8 @@ class ReleasedNumbers:
         why = self.definition.above or ("the largest were chosen" if self.by_size else None)
         if why is not None:
             raise InvalidInput(
-                f"{what} holds for groups that were not chosen by their size, and here {why}: take "
-                f"a table of all groups, or of some by name"
+                f"{what} holds only if groups were not chosen by their size, but here {why}: give "
+                "a table of all groups, or of groups chosen by name"
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
@@ -569,7 +569,7 @@ class ReleasedNumbers:
         if isinstance(self.said, CellValues):
             return self._sum_of_cells(weights, steps, of)
         if not weights:
-            raise InvalidInput(f"{field('groups')} names no group; give at least one")
+            raise InvalidInput(f"{field('groups')} is empty; give at least one group")
         found = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
         if isinstance(one, str):
             return found[0][0]
@@ -577,8 +577,8 @@ class ReleasedNumbers:
         for number, weight in found:
             if (formula := number.formula) is None:
                 raise InvalidInput(
-                    f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
-                    f"not the sum of their numbers; name one group"
+                    f"{of or 'what is read of ' + repr(self.definition.what)} of several groups "
+                    "together is not the sum of their numbers; ask for a single group"
                 )
             parts.append(formula * float(weight))
         return Formula.total(parts)
@@ -587,8 +587,8 @@ class ReleasedNumbers:
         """Return a weighted sum over groups, for counts or sums, with its noise."""
         if of is not None:
             raise InvalidInput(
-                f"{field('of', of)} names one of several numbers of a statistic, and "
-                f"{self.design.name!r} holds the {self.definition.subject}: leave it out"
+                f"{field('of', of)} chooses among the numbers of a statistic, but "
+                f"{self.design.name!r} has only the {self.definition.subject}: leave it out"
             )
         self._refuse_found()
         names = list(weights)
@@ -596,14 +596,14 @@ class ReleasedNumbers:
         if -1 in cells or not names:
             wrong = names[cells.index(-1)] if names else None
             raise InvalidInput(
-                f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
-                f"{some_of(self.definition.groups)}{self._unshown}"
+                f"{field('groups')} names {wrong!r}, which is not a group of this release; choose "
+                f"from {some_of(self.definition.groups)}{self._unshown}"
             )
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():
             raise InvalidInput(
-                f"{field('groups')} leaves out {names[int(np.argmin(places))]!r}, which the "
-                f"question is about; take all groups"
+                f"{field('groups')} lacks {names[int(np.argmin(places))]!r}, which the question is "
+                f"about; leave {field('groups')} out, or add it"
             )
         start, stop = self.ends(steps)
         totals = {
@@ -632,7 +632,7 @@ class ReleasedNumbers:
             return reading.of(name).number_of(of)
         if of is not None and name != "all":
             raise InvalidInput(
-                f"{field('of', of)} names a number of each group, and {self.design.name!r} has no "
+                f"{field('of', of)} names a number of each group, but {self.design.name!r} has no "
                 f"groups: give {of!r} in place of {name!r}"
             )
         called = of if name == "all" else name
@@ -652,9 +652,10 @@ class ReleasedNumbers:
             if self.design.strategy.facts.workload == "windows":
                 if start != stop - 1:
                     raise InvalidInput(
-                        f"{self.design.name!r} holds the numbers of single windows, which do not "
-                        f"add up to those of several: ask for one window ({field('steps', stop)}), "
-                        f"or begin a stream with {field('release', 'totals')}"
+                        f"{self.design.name!r} holds the numbers of single windows, and those of "
+                        "several windows do not add up: ask for one window "
+                        f"({field('steps', stop)}), or begin a stream with "
+                        f"{field('release', 'totals')}"
                     )
                 return found
             return found.since(self.readings[start - 1]) if start else found
@@ -672,7 +673,9 @@ class ReleasedNumbers:
             name: the requested cells.
         """
         if name is None:
-            raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
+            raise InvalidInput(
+                f"{self.definition.what} has several numbers for each group; name one of them"
+            )
         from counton.released.on_demand_answers import Answers
 
         _, cells = cast("NamedCells", self.statistic).asked_cells(name)
@@ -945,8 +948,8 @@ class ReleasedNumbers:
         if not self._by_group:
             if of is not None:
                 raise InvalidInput(
-                    f"{field('of', of)} is for counts and sums, and {self.design.name!r} is of "
-                    f"{self.definition.what}; leave it out"
+                    f"{field('of', of)} is only for statistics with several numbers, but "
+                    f"{self.design.name!r} is a {self.definition.what}; leave it out"
                 )
             return self.table()
         published = self.definition.release
@@ -978,8 +981,8 @@ class ReleasedNumbers:
         self._refuse_chosen("a band")
         if self.since is not None:
             raise InvalidInput(
-                "a band holds for groups chosen beforehand, and undeclared groups are shown "
-                "because they are large; use the table, or declare the groups"
+                "a band holds only for groups that were chosen beforehand, but here groups were "
+                "found in the data because they are large; use the table, or list the groups"
             )
         if not isinstance(self.said, CellValues):
             table = self.plain_table()
@@ -1166,8 +1169,8 @@ class ReleasedNumbers:
         """
         if not self.steps:
             raise InvalidInput(
-                f"nothing is released yet: no window has ended by the newest event; give events "
-                f"beyond the first window, or {field('until')}"
+                "nothing is released yet, because no window has ended by the newest event; give "
+                f"events beyond the first window, or {field('until')}"
             )
 
     def facts(self) -> dict[str, Any]:
@@ -1197,6 +1200,6 @@ class ReleasedNumbers:
 
     def _cannot(self, what: str) -> NoReturn:
         raise InvalidInput(
-            f"{self.design.name!r} holds readings of {self.definition.what}; {what} are answered "
-            f"for counts and sums"
+            f"{self.design.name!r} holds results of {self.definition.what}, and {what} can be "
+            "asked only of counts and sums; leave it out"
         )

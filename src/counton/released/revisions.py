@@ -165,8 +165,8 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
     """
     if revisions is None:
         raise InvalidInput(
-            f"{name!r} has no versions at hand: its windows are released once, or it was read from "
-            f"a file of the newest ones; read the state"
+            f"{name!r} has no versions to choose from: its windows are released only once, or the "
+            "file has only the newest ones; read the state"
         )
     return revisions
 
@@ -198,7 +198,7 @@ def night_of(when: When, cut: Windows, last: int) -> int:
         try:
             moment = parse_time(text, cut.timezone)
         except InvalidInput as error:
-            raise InvalidInput(f"{field('as_of', quote(when))} is no time: {error}") from None
+            raise InvalidInput(f"{field('as_of', quote(when))} is not a time: {error}") from None
         us = microseconds(moment)
         if day:
             one_day = Windows(moment, "1d", 1, cut.timezone)
@@ -207,8 +207,8 @@ def night_of(when: When, cut: Windows, last: int) -> int:
     if night < 1 or last < 1:
         first = cut.at(int(cut.ends(range(1, 2))[0]))
         raise InvalidInput(
-            f"{field('as_of', when)} is before anything was published: the first window ended at "
-            f"{first}; give a later time"
+            f"{field('as_of', when)} is before anything was published; the first window ended at "
+            f"{first}: give a later time"
         )
     return min(night, last)
 

@@ -56,9 +56,8 @@ class Series:
         if self.there is not None and not self.there.all():
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
             raise InvalidInput(
-                f"{steps_in_words(gone)} not among the rows that were read, at least not for all "
-                f"groups: use the table, which has the other rows, or name complete steps and "
-                f"groups, or give a complete file"
+                f"{steps_in_words(gone)} not in the file, at least not for all groups: give a "
+                "complete file, or ask for steps and groups that are complete, or use the table"
             )
         return self.values
 
@@ -170,7 +169,10 @@ class LateValues:
             first = np.min(key)
             key = key - before
         if first < before:
-            raise IndexError(f"step {first + 1:,} has no values: they begin at step {self.start:,}")
+            raise IndexError(
+                f"step {first + 1:,} has no values; they begin at step {self.start:,}: ask for "
+                "later steps"
+            )
         return self.values[key]
 
 

@@ -33,8 +33,8 @@ def check_stream_address(address: str) -> str:
     web = parts.scheme in ("http", "https") and bool(parts.netloc)
     if not web or parts.query or parts.fragment or "/v1/streams/" not in parts.path:
         raise InvalidInput(
-            f"{address!r} is no stream of a service; give an address that ends with "
-            f"/v1/streams/NAME"
+            f"{address!r} is not the address of a stream; give an address of a service that ends "
+            "with /v1/streams/NAME"
         )
     return address.rstrip("/")
 
@@ -62,7 +62,8 @@ def held_token(given: str | None) -> str | None:
             )
     if held is not None and not (held.isascii() and held.isprintable()):
         raise InvalidInput(
-            f"{field('token')} holds characters that no token has: give it as it was made"
+            f"{field('token')} has characters that are not allowed in a token: give it as the "
+            "service printed it"
         )
     return held
 
@@ -112,25 +113,27 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
             raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
         if time.monotonic() > end:
             raise InvalidInput(
-                f"it has not ended its answer after {_LONGEST} seconds: try again when it answers "
-                f"faster, or read a file of the stream"
+                f"it took longer than {_LONGEST} seconds to answer: try again later, or read a "
+                "file of the stream"
             )
     return bytes(found)
 
 
 def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
     remedies = {
-        401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
-        f"COUNTON_TOKEN",
-        403: "takes this token for something else: give one for reading",
-        404: "is no stream of that service: its address ends with /v1/streams/NAME",
+        401: (
+            f"needs a token for reading, or does not know the given one: give {field('token')}, or "
+            "set COUNTON_TOKEN"
+        ),
+        403: "refuses this token, which is for another purpose: give a token for reading",
+        404: "is not a stream of that service: give an address that ends with /v1/streams/NAME",
     }
     if error.code in remedies:
         return InvalidInput(f"{address!r} {remedies[error.code]}")
     if 300 <= error.code < 400:
         return InvalidInput(
-            f"{address!r} redirects to another address, which would see the token: give that "
-            f"address if you trust it"
+            f"{address!r} sends us on to another address, which would then see the token: give "
+            "that address yourself if you trust it"
         )
     if error.code == 503:
         return StateUnavailable(

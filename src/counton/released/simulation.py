@@ -53,8 +53,8 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArra
         found = found[:, None]
     if found.shape[1:] != shape or not len(found) or not np.isfinite(found).all():
         raise InvalidInput(
-            f"{field('numbers')} have shape {found.shape}; give finite numbers for each step, of "
-            f"shape (steps, {', '.join(map(str, shape))})"
+            f"{field('numbers')} have shape {found.shape}; give finite numbers of shape (steps, "
+            f"{', '.join(map(str, shape))}), a row for each step"
         )
     check_steps(terms.strategy, range(1, len(found) + 1))
     return found

@@ -42,8 +42,8 @@ def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
 def too_large(what: str, most: str) -> InvalidInput:
     """Return the error for a file that is larger than allowed."""
     return InvalidInput(
-        f"it has {what}, and at most {most} are read: give parts of it, by groups or steps "
-        f"(counton export)"
+        f"it has {what}, and at most {most} can be read: export fewer groups or steps (counton "
+        "export), and read that file"
     )
 
 
@@ -64,8 +64,8 @@ def check_shape(rows: int, columns: int, size: int | None = None) -> None:
         raise too_large(f"{columns:,} columns", f"{MOST_COLUMNS:,}")
     if size is not None and rows * columns > max(size, _FEW):
         raise InvalidInput(
-            f"it has {rows:,} rows of {columns:,} columns in {size:,} bytes, so that most of them "
-            f"are empty: give it as it was written"
+            f"it has {rows:,} rows of {columns:,} columns in only {size:,} bytes, so most of them "
+            "are empty: give the file as counton wrote it"
         )
 
 

@@ -49,9 +49,9 @@ def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     carried = [one.metadata[_METADATA] for one in frame.schema if _METADATA in one.metadata]
     if not carried:
         raise InvalidInput(
-            "the Spark frame carries no description of its stream in the metadata of a column: "
-            "give one that to_spark made, or a table that keeps the metadata of its columns, or "
-            "read a file that the run wrote"
+            "the Spark frame has lost the description of its stream, which was in the metadata of "
+            "a column: give a frame that to_spark made, or a table that keeps the metadata of "
+            "columns, or read a file that the run wrote"
         )
     require("pyarrow")
     rows = pl.from_arrow(frame.toArrow())

@@ -96,8 +96,8 @@ def _versions_of(released: Release) -> Versions:
     definition = numbers.definition
     if "estimate" not in table.columns or "name" in table.columns:
         raise InvalidInput(
-            f"a chart of versions is of counts and sums, and {numbers.design.name!r} releases "
-            f"{definition.what}; write a table"
+            f"a chart of versions is only for counts and sums, but {numbers.design.name!r} "
+            f"releases {definition.what}; write a table"
         )
     if not table.height:
         raise InvalidInput(

@@ -156,8 +156,8 @@ def watch(
     place = {group: number for number, group in enumerate(held.groups)}
     if unknown := [group for group in named if group not in place]:
         raise InvalidInput(
-            f"{field('groups', unknown[0])} is no group of {held.design.name!r}; choose "
-            f"from {some_of(held.groups)}"
+            f"{field('groups', unknown[0])} is not a group of {held.design.name!r}; choose from "
+            f"{some_of(held.groups)}"
         )
     find = partial(
         find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend
@@ -291,8 +291,8 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
     """
     if over is not None and not LENGTH.fullmatch(over):
         raise InvalidInput(
-            f"{field('over', over)} is not a whole number above 0 and a unit; write how long the "
-            f"changes are that are looked for, as in 7d"
+            f"{field('over', over)} is not a length of time; it is the length of the changes to "
+            "look for: give a whole number above 0 and a unit, as in 7d"
         )
     length = days_in(every)
     return Chart(
@@ -307,7 +307,7 @@ def _numbers_of_windows(
     """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
     if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
         raise InvalidInput(
-            f"alarms are of counts and sums by window, and {released.design.name!r} releases "
+            f"alarms are only for counts and sums by window, but {released.design.name!r} releases "
             f"{released.definition.what}; watch a count or a sum"
         )
     if released.since is not None:
@@ -318,8 +318,8 @@ def _numbers_of_windows(
     last, first = last_watched(released), released.steps.start
     if last < first:
         raise InvalidInput(
-            f"alarms are of final windows, and no window of {released.design.name!r} is final yet; "
-            f"wait for more"
+            f"alarms look at final windows, and no window of {released.design.name!r} is final "
+            "yet; wait until one is"
         )
     stops = np.arange(max(first, last + 1 - _MOST), last + 1)
     if (series := released.windows) is None:

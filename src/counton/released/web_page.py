@@ -98,8 +98,8 @@ def web_page(
     """
     if len(csv) > _MOST_BYTES:
         raise InvalidInput(
-            f"a page holds all numbers to download, and these are {len(csv):,} bytes of CSV, more "
-            f"than {_MOST_BYTES:,}: choose fewer steps or groups, or write a table"
+            f"a page contains all numbers for download, and these are {len(csv):,} bytes of CSV, "
+            f"more than {_MOST_BYTES:,}: choose fewer steps or groups, or write a table"
         )
     with speaking(locale_named(locale)):
         return _page(released, csv, title, {"panels": panels, "locale": locale, **look})

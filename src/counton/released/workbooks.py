@@ -81,7 +81,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
     longest: int = max((length or 0 for row in lengths for length in row), default=0)
     if longest > _TEXT:
         raise OSError(
-            f"a text of {longest} characters does not fit in a cell of a workbook, which holds "
+            f"a text of {longest} characters is too long for a cell of a workbook, which holds "
             f"{_TEXT}; write .csv or .parquet instead"
         )
     with TemporaryDirectory() as scratch:
@@ -125,11 +125,11 @@ def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dic
         with zipfile.ZipFile(path) as archive:
             sheets = _sheets(archive)
     except _NO_WORKBOOK as error:
-        raise ValueError(f"it is no workbook of counton ({error})") from error
+        raise ValueError(f"it is not a workbook that counton wrote ({error})") from error
     carried = "".join(str(cell or "") for cell in sheets.get(_CARRIED, {}).get(0, []))
     found = parse_json(carried) if carried else {}
     if not isinstance(found, dict):
-        raise ValueError(f"its sheet {_CARRIED!r} is no JSON object")
+        raise ValueError(f"its sheet {_CARRIED!r} is damaged (not a JSON object)")
     columns: dict[str, list[Any]] = {}
     for sheet, cells in sheets.items():
         if not re.fullmatch(r"table( \d+)?", sheet):
@@ -181,7 +181,7 @@ class _Part:
 
     def doctype(self, *_: Any) -> None:
         """Refuse XML that declares entities: no ordinary workbook does."""
-        raise ValueError("it declares entities, which no workbook has")
+        raise ValueError("it has entity declarations, which are refused as unsafe")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Handle the start of a tag."""

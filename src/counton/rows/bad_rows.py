@@ -69,8 +69,9 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
             raise _explain(source, reading)
         if len(kept) + rows.height > policies.most:
             raise InvalidInput(
-                f"more than {policies.most:,} rows of {source.name} cannot be counted, which is as "
-                f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
+                f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
+                f"{policies.most:,} may be set aside; look at these rows, or raise "
+                f"{field('bad_rows_most')}"
             )
         if rows.height:
             number = row_number_name(columns)
@@ -153,7 +154,7 @@ def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
 def change_error(part: Rows) -> InvalidInput:
     """Build the error for rows that changed while they were read."""
     return InvalidInput(
-        f"{part.name} changed while it was read, so it cannot be told what was counted; "
+        f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
         f"{part.still}"
     )
 
@@ -198,7 +199,7 @@ def _explain(
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
-        remedy = f"if its comma is a decimal one, say so ({field('decimal', ',')}); else {remedy}"
+        remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
     return InvalidInput(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{many}; {remedy}"
     )
@@ -271,8 +272,9 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
     where = f" of {part.name}" if len(source.parts) > 1 else ""
     first_in = f" (first in row {row:,}{where})" if part.numbered else ""
     return InvalidInput(
-        f"{source.name} has {what} that are not declared: {shown}{first_in}; "
-        f"correct the data or {field('domain')}, or drop such rows ({field('unknown', 'drop')})"
+        f"{source.name} has {what} that are not listed: {shown}{first_in}; "
+        f"correct the data or {field('domain')}, or leave such rows out "
+        f"({field('unknown', 'drop')})"
     )
 
 

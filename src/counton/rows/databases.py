@@ -77,7 +77,7 @@ class EventDatabase(ABC):
     def _refusal(self, error: BaseException) -> InvalidInput:
         reason = str(error).strip().partition("\n")[0]
         return InvalidInput(
-            f"{self.name} does not answer ({reason}); correct {field('events')} or "
+            f"{self.name} cannot be answered ({reason}); correct {field('events')} or "
             f"{field('query', 'select ...')}"
         )
 
@@ -236,7 +236,7 @@ class DuckFile(DuckRelation):
             query = _in_style(query, "$*")
             asked = connection.extract_statements(query)
             if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
-                raise ValueError("it is not one SELECT, and no other statement is run")
+                raise ValueError("it is not a single SELECT, and no other statement is run")
             super().__init__(connection.sql(query, params=dict(moments) or None))
         except (duckdb.Error, ValueError) as error:
             raise self._refusal(error) from error
@@ -268,7 +268,7 @@ class PostgreSQL(SqlDatabase):
             self._take_no_power()
         except (psycopg.Error, UnicodeError) as error:  # a name that no server can have
             raise InvalidInput(
-                f"{self.name} has no answer ({type(error).__name__}): its server cannot be "
+                f"{self.name} got no answer ({type(error).__name__}): the server cannot be "
                 f"reached, or refuses the user; correct {field('events')}"
             ) from None  # the words may hold the password
 
@@ -412,8 +412,8 @@ class SqliteFile(EventDatabase):
             raise self._refusal(error) from error
         if version != self._version:
             raise InvalidInput(
-                f"{self.name} changed while it was read, so it cannot be told what was counted; "
-                f"{QuestionRows.still}"
+                f"{self.name} returned other rows when it was read again, so nobody can tell which "
+                f"rows were counted; {QuestionRows.still}"
             )
         found = pl.concat(inexact)
         self.inexact = {name: found[name] for name in names if found[name].any()}
@@ -515,10 +515,10 @@ class UnorderedRows(EventFrame):
 
     kind = "a query of a database"
     numbered = False
-    still = "ask for rows that stay as they are"
+    still = "select rows that do not change during the run"
     again = (
-        f"select the new rows alone, or drop {field('append', True)} if the query is about "
-        f"everything since the first window"
+        f"select only the new rows, or leave {field('append', True)} out if the query returns "
+        "everything since the first window"
     )
 
 
@@ -546,8 +546,9 @@ class QuestionRows(UnorderedRows):
         for name in columns:
             if name in self.database.unread:
                 raise InvalidInput(
-                    f"column {name!r} of {self.name} holds {self.database.unread[name]}, which is "
-                    f"neither text, number nor time; convert it in the query, or leave it out"
+                    f"column {name!r} of {self.name} holds {self.database.unread[name]}, and only "
+                    "text, numbers and times can be read; convert the column in the query, or "
+                    "leave it out"
                 )
 
     @override
@@ -730,7 +731,7 @@ def open_table(events: Any) -> Rows:
         return QuestionRows(IcebergTable(events.scan() if kind == "Table" else events))
     raise InvalidInput(
         f"{field('events')} is a {kind} of {library}, which has no rows with named columns; give a "
-        f"table"
+        "table of that library"
     )
 
 
@@ -837,15 +838,15 @@ def open_question(
     if isinstance(events, list | tuple):
         if len(events) > 1:
             raise InvalidInput(
-                f"{field('events')} are {len(events)}, but the rows of a database cannot be joined "
-                f"with others; count the others in a run of their own ({field('append', True)}), "
-                f"or select all rows in one query"
+                f"{field('events')} names {len(events)} sources, and one of them is a database, "
+                "whose rows cannot be joined with others; count the others in a run of their own "
+                f"({field('append', True)}), or select all rows in one query"
             )
         events = events[0]
     if not isinstance(events, str):
         if query is not None:
             raise InvalidInput(
-                f"{field('events')} are a table, which needs no query; leave "
+                f"{field('events')} is a table already, so no query is needed; leave "
                 f"{field('query', query[:40])} out"
             )
         of_duckdb = type(events).__module__.lstrip("_").startswith("duckdb")
@@ -853,7 +854,7 @@ def open_question(
         return Question((found,), found.name)
     if query is None or not query.strip().rstrip(";").strip():
         raise InvalidInput(
-            f"{field('events')} is a database, and no query selects its rows; "
+            f"{field('events')} is a database, and the query that selects its rows is missing; "
             f"give {field('query', 'select ...')}"
         )
     question = query.strip().rstrip(";").strip()

@@ -75,9 +75,10 @@ def read_domain(
         source = os.fspath(source)
         if re.fullmatch(r"\s*-?[\d.]+\s*:\s*-?[\d.]+\s*", source) and not is_file(source):
             raise InvalidInput(
-                f"{field('domain', source)} would be one group of this name; list groups, A,B,C, "
-                f"or give a file with one a line (seq 0 99 > cells.txt); cells between two numbers "
-                f"have quantiles, by {field('lower')}, {field('upper')} and {field('cells')}"
+                f"{field('domain', source)} would be a single group of this name; list groups, "
+                "A,B,C, or give a file with one group a line (seq 0 99 > cells.txt); quantiles "
+                f"need numbered cells instead: give {field('lower')}, {field('upper')} and "
+                f"{field('cells')}"
             )
         names = _parse_domain(source, column)
     else:
@@ -88,12 +89,12 @@ def read_domain(
         raise _no_text(hidden[0])
     if not names or (groups == "").any():
         raise InvalidInput(
-            f"domain {quote(source)} holds no group or an empty one; name each group"
+            f"domain {quote(source)} has no group, or an empty name; give each group a name"
         )
     if groups.n_unique() < len(names):
         twice = groups.filter(groups.is_duplicated())
         raise InvalidInput(
-            f"domain {quote(source)} names the group {twice[0]!r} twice; name it once"
+            f"domain {quote(source)} names the group {twice[0]!r} twice; name each group once"
         )
     return names
 
@@ -136,7 +137,7 @@ def read_losses(source: object, column: str, losses: str) -> list[str]:
 
 def _no_text(group: str) -> InvalidInput:
     return InvalidInput(
-        f"the group {group[:80]!r} of {field('domain')} is no text in UTF-8 (a byte of another "
+        f"the group {group[:80]!r} of {field('domain')} is not valid UTF-8 (a byte of another "
         f"encoding, or NUL); write it in UTF-8"
     )
 
@@ -151,8 +152,8 @@ def _names(groups: Sequence[str]) -> GroupNames:
 def _refuse_too_many(number: int) -> None:
     if number >= _MOST_GROUPS:
         raise InvalidInput(
-            f"{field('domain')} declares {number:,} groups, and a state keeps the sums of fewer "
-            f"than {_MOST_GROUPS:,}: declare fewer, such as those of a coarser column"
+            f"{field('domain')} lists {number:,} groups, and a state keeps the sums of fewer than "
+            f"{_MOST_GROUPS:,}: list fewer, such as the groups of a coarser column"
         )
 
 
@@ -166,8 +167,8 @@ def refuse_long_terms(names: GroupNames) -> None:
     if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
         raise InvalidInput(
             f"the names of the {len(names):,} groups of {field('domain')} take more than "
-            f"{_MOST_BYTES:,} bytes, and this statistic keeps them among its terms: declare fewer, "
-            f"such as those of a coarser column, or shorten their names"
+            f"{_MOST_BYTES:,} bytes, and this statistic stores all of them with its options: list "
+            "fewer groups, such as those of a coarser column, or shorten their names"
         )
 
 
@@ -195,8 +196,8 @@ def _group_names(groups: object, column: str) -> GroupNames:
 def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
     if set(groups) != set(parts):
         raise InvalidInput(
-            f"{field('domain')} declares {', '.join(map(str, groups))}, and {field('by')} names "
-            f"{', '.join(parts)}: declare the values of each of these"
+            f"{field('domain')} lists {', '.join(map(str, groups))}, and {field('by')} names "
+            f"{', '.join(parts)}: list the values of each of these columns"
         )
     _refuse_too_many(math.prod(len(list(groups[name])) for name in parts))
     return [_label(group, parts) for group in product(*(list(groups[name]) for name in parts))]
@@ -207,15 +208,15 @@ def _label(group: object, parts: list[str]) -> str:
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
-                f"{field('domain')} holds a tuple of {len(group)}, and {field('by')} names "
-                f"{len(parts)} column{'s' * (len(parts) > 1)}: give one value for each"
+                f"{field('domain')} contains a tuple of {len(group)} values, and {field('by')} "
+                f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
             )
         each = [_label(part, parts[:1]) for part in group]
         for part in each:
             if BETWEEN in part:
                 raise InvalidInput(
-                    f"{field('domain')} holds {part!r}, and {BETWEEN!r} stands between the values "
-                    f"of several columns; rename it"
+                    f"{field('domain')} contains {part!r}, but counton writes {BETWEEN!r} between "
+                    "the values of several columns, so a value may not contain it; rename the value"
                 )
         return BETWEEN.join(each)
     if isinstance(group, bool):
@@ -251,15 +252,15 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
         return GroupNames(())
     if ending(str(path)) in _OTHER_TABLES:
         raise InvalidInput(
-            f"domain {str(path)!r} is a table of a kind that is not read; write it as .csv, "
-            f".parquet or .jsonl, or one group per line as .txt"
+            f"domain {str(path)!r} is a kind of table that cannot be read; write it as .csv, "
+            ".parquet or .jsonl, or as .txt with one group a line"
         )
     refuse_sqlite(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
             parts = [pl.Series(lines, dtype=pl.String) for lines in _some_lines(file)]
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"domain {str(path)!r} is not UTF-8 text; convert it") from error
+        raise InvalidInput(f"domain {str(path)!r} is not valid UTF-8; convert the file") from error
     return GroupNames(pl.concat(parts) if parts else ())
 
 
@@ -325,17 +326,17 @@ def refuse_events_as_domain(
     if same or (path is not None and source.has_bytes_of(path)):
         how = f"is the {'table' if path is None else 'file'} of the events"
     elif time is not None and time in present:
-        how = f"has the events' column of times, {time!r}, so it looks like events"
+        how = f"has {time!r}, the events' column of times, so it seems to hold events"
     elif of_people:
-        how = f"has the events' column {of_people[0]!r}, so it looks like events"
+        how = f"has {of_people[0]!r}, a column of the events, so it seems to hold events"
     elif once and {*source.columns()} <= {*named}:
         return
     elif time is None and 1 < len(source.columns()) == len({*source.columns()} & {*present}):
-        how = "has all columns of the events, so it looks like events"
+        how = "has all columns of the events, so it seems to hold events"
     elif once or path is None:
         return
     elif _are_rows(text_lines(path), source, time, time_format):
-        how = "has lines that are rows of events"
+        how = "has lines that are rows of the events"
     if how is not None:
         raise InvalidInput(
             f"{field('domain', path)} {how}: the groups must be public knowledge, "

@@ -60,9 +60,9 @@ def refuse_sqlite(path: str) -> None:
     with suppress(OSError):
         if sqlite_header(Path(path)) is not None:
             raise InvalidInput(
-                f"{path!r} is a SQLite database; ask it in a job, with "
+                f"{path!r} is a SQLite database, not a table; name it in a job file, with "
                 f"{field('events', 'sqlite:///FILE')} and {field('query', 'select ...')}, or write "
-                f"its rows into a file"
+                "its rows into a file"
             )
 
 
@@ -109,9 +109,13 @@ class EventFile(Rows):
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
-            needs = "the header of its columns" if self.kind == "csv" else "Parquet's own frame"
+            needs = (
+                "the first line, which names the columns"
+                if self.kind == "csv"
+                else "Parquet's own frame"
+            )
             raise InvalidInput(
-                f"{self.name} is empty (0 bytes); even without events a {self.kind} file needs "
+                f"{self.name} is empty (0 bytes); even a {self.kind} file without events needs "
                 f"{needs}: write it again"
             )
 
@@ -279,11 +283,11 @@ class EventFile(Rows):
         return self._wrong(*wrong)
 
     def _wrong(self, row: int, what: str) -> UnreadableRow:
-        remedy = "repair it or state its format"
+        remedy = "correct the file, or state its format"
         if what == _NO_UTF8:
             remedy = (
-                f"repair it, or convert the file, as from Latin-1 by "
-                f"iconv -f LATIN1 -t UTF-8 {self.name} > utf8.{self.kind}"
+                "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
+                f"{self.name} > utf8.{self.kind}"
             )
         return UnreadableRow(
             f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); {remedy}"
@@ -326,8 +330,8 @@ class EventFile(Rows):
         header = first.split(b"\n")[0] if self.kind == "csv" else b""
         if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in header:
             raise InvalidInput(
-                f"{self.name} is UTF-16 or no text at all, and {self.kind} is text in UTF-8; "
-                f"convert it, or state its format ({field('file_format')})"
+                f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
+                f"UTF-8; convert it, or state its format ({field('file_format')})"
             )
 
 
@@ -403,7 +407,7 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
     except RecursionError:
         return row, "is nested too deeply"
     except _BeyondFloats:
-        return row, "has a number beyond 1.8e308, which no column of numbers holds"
+        return row, "has a number beyond 1.8e308, the largest number that can be read"
     except ValueError:
         return row, "is no JSON object"
     except csv.Error as error:
@@ -447,8 +451,8 @@ def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) 
         return Source((frame,), frame.name)
     if is_database(events):
         raise InvalidInput(
-            f"{field('events')} are the address of a database, which only jobs ask; write its rows "
-            f"into a file, or give them as a frame"
+            f"{field('events')} are the address of a database, which only job files can name; "
+            "write its rows into a file, or pass them as a data frame"
         )
     if stated is not None:
         format_of("", stated)

@@ -159,7 +159,7 @@ def letters_of(
         text = b"".join(kept).translate(None, ends).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"{name!r} is no text in UTF-8 ({error}); convert it, or name a column of letters if "
-            f"it is a table"
+            f"{name!r} is not valid UTF-8 ({error}); convert it, or name the column of letters if "
+            "the file is a table"
         ) from error
     return Private(OrderedEvents(list(text), np.arange(1, len(text) + 1)))

@@ -70,16 +70,16 @@ class CsvForm(NamedTuple):
         between = "\t" if separator == "tab" else separator
         if between not in SEPARATORS:
             raise InvalidInput(
-                f"{field('separator')} is {separator!r}; use one of , ; | or tab, or write the "
-                f"file with one of them"
+                f"{field('separator')} is {separator!r}; columns may be separated by , ; | or tab: "
+                "give one of them, or write the file with one of them"
             )
         if decimal not in (".", ","):
             raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
         signs = set(punctuation) - {'"', between}
         if comment is not None and not (0 < len(comment) <= _SIGNS and set(comment) <= signs):
             raise InvalidInput(
-                f"{field('comment')} is {comment!r}; give 1 to {_SIGNS} signs that no row begins "
-                f"with, such as #, but no quotation mark and not the separator of fields"
+                f"{field('comment')} is {comment!r}; give the 1 to {_SIGNS} characters with which "
+                "comment lines begin, such as #; quotation marks and the separator are not allowed"
             )
         return cls(between, decimal, comment)
 
@@ -134,8 +134,8 @@ def moments_named(query: str) -> frozenset[str]:
     for before, name, after in MOMENT.findall(query):
         if before or after:
             raise InvalidInput(
-                f"{field('query')} has {{{name}}} in quotes, and its value is bound, not pasted: "
-                f"leave the quotes out"
+                f"{field('query')} has {{{name}}} in quotes, but a value is put in by the "
+                "database, which needs no quotes: remove the quotes"
             )
         found.add(name)
     return frozenset(found)
@@ -171,7 +171,9 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     for path in paths:
         place = os.path.realpath(path) if path != "-" else path
         if place in seen:
-            raise InvalidInput(f"{path!r} is given twice, and would be counted twice; give it once")
+            raise InvalidInput(
+                f"{path!r} is given twice, and its rows would be counted twice; give it once"
+            )
         seen.add(place)
     return paths
 
@@ -218,13 +220,13 @@ def _find_files(given: object, stated: str | None) -> list[str]:
     """Return the files of one path: itself, those in a folder, or those of a pattern."""
     if not isinstance(given, str | os.PathLike):
         raise InvalidInput(
-            f"{field('events')} holds a value of type {type(given).__name__}, which is not the "
-            f"path of a file; give paths, or one data frame alone"
+            f"{field('events')} contains a value of type {type(given).__name__}, which is not the "
+            "path of a file; give paths, or a single data frame"
         )
     path = os.fspath(given)
     if not is_text(path):
         raise InvalidInput(
-            f"{field('events')} is {path[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"{field('events')} is {path[:80]!r}, which is not valid UTF-8 (a byte of another "
             f"encoding, or NUL); rename the file"
         )
     if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
@@ -232,16 +234,16 @@ def _find_files(given: object, stated: str | None) -> list[str]:
     if os.path.isdir(path):
         if os.path.isdir(os.path.join(path, "_delta_log")):
             raise InvalidInput(
-                f"{path!r} is the folder of a Delta table, which keeps files of deleted rows too; "
-                f"give deltalake.DeltaTable of it in Python, or have DuckDB read it "
+                f"{path!r} is the folder of a Delta table, which also contains files of deleted "
+                "rows; give deltalake.DeltaTable of it in Python, or let DuckDB read it "
                 f"({field('query', 'from delta_scan(...)')})"
             )
         inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
         if not inside:
             raise NoFiles(
-                f"the folder {path!r} holds no event files ({', '.join(SUFFIXES)}, also .gz and "
-                f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}; "
-                f"for a night without rows add a file that has only its header"
+                f"the folder {path!r} has no event files ({', '.join(SUFFIXES)}, also .gz and "
+                f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}; if "
+                "a night has no rows, add a file that has only the line of column names"
             )
         return inside
     if not glob.has_magic(path):

@@ -58,14 +58,14 @@ _WORDS = {
     Problem.NONE: "no problem",
     Problem.NO_TIME: "no time",
     Problem.UNREADABLE_TIME: "a time that cannot be read",
-    Problem.CLOCK_CHANGE: "a local time that the clocks skip or pass twice",
+    Problem.CLOCK_CHANGE: ("a local time that a clock change skips or repeats"),
     Problem.NO_GROUP: "no group",
     Problem.NO_VALUE: "no value",
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
     Problem.NO_FLAG: "neither true nor false",
-    Problem.NO_COUNT: "no whole number from 0 to 2^32",
+    Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^32",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
     Problem.NO_SIGN: "neither 1 nor -1",
 }
@@ -81,8 +81,8 @@ _REMEDIES = {
         f"({field('time_format')})"
     ),
     Problem.CLOCK_CHANGE: (
-        "write times with a UTC offset; of a time that comes twice in TIMEZONE you may also "
-        f"choose one ({field('clock_change')})"
+        "write times with a UTC offset; for a time that comes twice in TIMEZONE you may also "
+        f"choose the earlier or the later ({field('clock_change')})"
     ),
     Problem.NO_GROUP: (
         f"give the row a group, remove such rows, or leave them out ({field('missing', 'skip')})"
@@ -94,7 +94,8 @@ _REMEDIES = {
         f"write a finite number, or nothing and leave such rows out ({field('missing', 'skip')})"
     ),
     Problem.NO_USER: (
-        f"say whose event it is, remove such rows, or leave them out ({field('missing', 'skip')})"
+        "name the user of each event, remove such rows, or leave them out "
+        f"({field('missing', 'skip')})"
     ),
     Problem.NO_ID: (
         f"give each row an id of its own, remove those without, or leave them out "
@@ -103,7 +104,7 @@ _REMEDIES = {
     Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
     Problem.NO_COUNT: "write how often the row counts, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
-    Problem.NO_SIGN: "write 1, or -1 where a row is taken back",
+    Problem.NO_SIGN: "write 1 for a row that is added, and -1 for a row that is taken back",
 }
 
 
@@ -146,10 +147,13 @@ class Policies:
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(
-                f"{field('bad_rows')} is {bad_rows!r}; use {_REFUSE}, or {_QUARANTINE}FILE"
+                f"{field('bad_rows')} is {bad_rows!r}; give {_REFUSE}, or {_QUARANTINE}FILE"
             )
         if most < 0:
-            raise InvalidInput(f"{field('bad_rows_most', most)} is below 0; give how many rows")
+            raise InvalidInput(
+                f"{field('bad_rows_most', most)} is below 0; give the largest number of bad rows, "
+                "at least 0"
+            )
         for known in MISSING:
             if missing == known:
                 return cls(Path(file) if file != bad_rows else None, most, known)
@@ -203,7 +207,7 @@ def add_aside(
         with os.fdopen(open_plain(file, flags), "rb+", buffering=0) as stream:
             found = os.fstat(stream.fileno())
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-                raise _not_written(file, "it belongs to somebody else")
+                raise _not_written(file, "it belongs to another user of this machine")
             if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
                 os.fchmod(stream.fileno(), 0o600)
             rest = memoryview(_missing_end(stream, header, lines, again=again))
@@ -276,11 +280,11 @@ def _refuse_no_file(file: Path) -> None:
     if file.is_symlink():
         raise _not_written(file, "it is a symbolic link")
     if file.exists() and not file.is_file():
-        raise _not_written(file, "it is no plain file")
+        raise _not_written(file, "it is not a plain file")
 
 
 def _not_written(file: Path, why: str | None) -> InvalidInput:
     return InvalidInput(
-        f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({why}); name a file of "
-        f"your own in a folder that exists"
+        f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({why}); give a file that "
+        "belongs to you, in a folder that exists"
     )

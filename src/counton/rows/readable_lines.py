@@ -320,7 +320,7 @@ def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:
 
 def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
     if frame.height != rows:
-        raise pl.exceptions.ComputeError("records that are not a row each")
+        raise pl.exceptions.ComputeError("it has records that are not rows")
     return frame
 
 

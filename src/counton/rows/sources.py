@@ -55,10 +55,10 @@ class Rows(ABC):
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     settled: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
-    still: str = "try again when it is whole"
+    still: str = "try again when nothing writes to it"
     again: str = (
-        f"leave it out, or drop {field('append', True)} if the file holds everything since the "
-        f"first window"
+        f"leave it out, or leave {field('append', True)} out if the file holds everything since "
+        "the first window"
     )
 
     def place_of(self, row: int) -> str:
@@ -111,16 +111,16 @@ class Rows(ABC):
                 raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
             if f"{name}_duplicated_0" in present:  # as polars calls the second one
                 raise InvalidInput(
-                    f"{self.name} has two columns {name!r}, so it cannot be told which is meant; "
-                    f"rename or remove one of them"
+                    f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
+                    "rename or remove one of them"
                 )
         found = self.frame(list(asked))
         types = found.collect_schema()
         for name in asked:
             if types[name].is_nested() or types[name] == pl.Object:
                 raise InvalidInput(
-                    f"column {name!r} of {self.name} holds {types[name]}, which is neither text, "
-                    f"number nor time; convert it"
+                    f"column {name!r} of {self.name} holds {types[name]}, and only text, numbers "
+                    "and times can be read; convert the column"
                 )
         for name in names:
             for part in self.together.get(name, (name,)):
@@ -170,7 +170,8 @@ class Rows(ABC):
             remedy = "check its permissions" if refused else "it may be truncated: write it again"
             return InvalidInput(f"{self.name} cannot be read ({reason}); {remedy}")
         return InvalidInput(
-            f"{self.name} cannot be read as {self.kind} ({reason}); repair it or state its format"
+            f"{self.name} cannot be read as {self.kind} ({reason}); correct the file, or state its "
+            "format"
         )
 
 
@@ -182,9 +183,9 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
     """
     if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
         raise InvalidInput(
-            f"column {column!r} of {rows.name} holds {dtype}, which has several texts for one "
-            f"number, so that its names could not be told from each other (and a single missing "
-            f"value can have made it so); cast it to whole numbers or text"
+            f"column {column!r} of {rows.name} holds {dtype}, and one such number can be written "
+            "as several texts (1 and 1.0), so names could not be told apart; convert the column to "
+            "whole numbers or text (a single missing value may have changed its type)"
         )
 
 
@@ -194,7 +195,10 @@ def _listing(columns: Sequence[str]) -> str:
     other = next((sign for sign in SEPARATORS if len(columns) == 1 and sign in columns[0]), None)
     if other is not None:
         said = field("separator", "tab" if other == "\t" else f"'{other}'")
-        return f"its only one is {columns[0][:_SHOWN]!r}: say what stands between them, {said}"
+        return (
+            f"its only column is {columns[0][:_SHOWN]!r}: say which character separates columns, "
+            f"{said}"
+        )
     names = [name if name.isprintable() else repr(name) for name in columns[:_COLUMNS_SHOWN]]
     shown = ", ".join(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..." for name in names)
     more = len(columns) - len(names)
@@ -354,8 +358,8 @@ class EventFrame(Rows):
         for name, dtype in found.collect_schema().items():
             if dtype == pl.Binary:
                 raise InvalidInput(
-                    f"column {name!r} of {self.name} holds {dtype}, which is neither text, number "
-                    f"nor time; convert it"
+                    f"column {name!r} of {self.name} holds {dtype}, and only text, numbers and "
+                    "times can be read; convert the column"
                 )
         return found
 
@@ -376,7 +380,7 @@ class EventFrame(Rows):
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
         reason = str(error).strip().split("\n")[0]
-        return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
+        return InvalidInput(f"{self.name} cannot be read ({reason}); correct the file")
 
 
 class _HashFile:
@@ -426,5 +430,5 @@ def _in_polars(frame: Any) -> pl.LazyFrame:
     except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise InvalidInput(
             f"{field('events')} is a {type(frame).__name__} that cannot be read as a data frame "
-            f"({str(error).splitlines()[0]}); give its columns plain types, or a path"
+            f"({str(error).splitlines()[0]}); give its columns plain types, or give a path"
         ) from error

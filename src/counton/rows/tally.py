@@ -521,7 +521,7 @@ def _check_sums(known: pl.DataFrame, counted: NDArray[np.bool_]) -> None:
         float(largest),
         _LARGEST_CELL - 1,
         lambda: (
-            f"the values of one window and group add up to {largest:.3g} times the resolution; the "
-            f"bound is 2^61: use a coarser resolution or narrower bounds"
+            f"the values of one window and group add up to {largest:.3g} times the resolution; at "
+            "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
         ),
     )

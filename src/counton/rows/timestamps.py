@@ -81,8 +81,8 @@ def moments(
     missing = pl.when(column.is_null()).then(NO_TIME)
     if time_format == "epoch_ns" and dtype.is_float():
         raise InvalidInput(
-            f"column {name!r} holds {dtype}, which cannot tell nanoseconds since 1970 from each "
-            f"other (a single missing value can have made it so); cast it to whole numbers"
+            f"column {name!r} holds {dtype}, which is too coarse for nanoseconds since 1970; "
+            "convert the column to whole numbers (a single missing value may have changed its type)"
         )
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
         # In integers: polars ends the process when it computes with a time that has no date.
@@ -98,7 +98,7 @@ def moments(
         )
     if dtype != pl.String:
         raise InvalidInput(
-            f"column {name!r} holds {dtype}, not times; if these are numbers since 1970, state the "
+            f"column {name!r} holds {dtype}, not times; if it holds numbers since 1970, state the "
             f"time format ({', '.join(EPOCH_FORMATS)})"
         )
 

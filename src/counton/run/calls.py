@@ -109,8 +109,8 @@ def release(
             from difflib import get_close_matches
 
             near = get_close_matches(name, [*known, *all_options()], 1)
-            meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all there are"
-            raise InvalidInput(f"release takes no argument {name!r}: {meant}")
+            meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all arguments"
+            raise InvalidInput(f"release has no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
     unnamed = False
     if state is None:
@@ -130,16 +130,16 @@ def release(
             if unnamed and outcome.for_operator().gone:
                 where = "database" if isinstance(events, str) else "frame"
                 warnings.warn(
-                    f"rows that {state} has counted are not in this {where}: is it another one? "
-                    f"Then give it a {field('state')} or a {field('name')} of its own",
+                    f"rows that {state} has counted are missing from this {where}: does it hold "
+                    f"other data? Then give it a {field('state')} or a {field('name')} of its own",
                     stacklevel=2,
                 )
             if outcome.for_operator().shut and outcome.definition.cut.timed:
                 warnings.warn(
-                    "rows that came for windows released before are not counted, since a frame "
-                    "or file of all events does not tell which of them are new: release later "
-                    "(watermark='6h'), or begin a stream with id, which counts each row once, "
-                    "and with revise='14d' in its own window",
+                    "rows that came for windows released before are not counted, because a frame "
+                    "or file of all events does not tell which rows are new: release later "
+                    "(watermark='6h'), or begin a stream with id (each row counts once) and "
+                    "revise='14d' (late rows count in their own window)",
                     stacklevel=2,
                 )
             return Release(replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state))))
@@ -150,8 +150,8 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:
             raise InvalidInput(
-                f"{field('guarantee')} and {field(name, named[name])} both state the guarantee; "
-                f"give one of them"
+                f"{field('guarantee')} and {field(name, named[name])} both state the privacy loss; "
+                "give one of them"
             )
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
         told = guarantee.to_dict()

@@ -4,12 +4,13 @@ For each window the state keeps how many rows (and, for sums, what total) it has
 of that it has *counted*. In a file of new events each row is new. A late row is seen in a window
 that was released without it, and is counted once, at the next release. So one row still changes one
 step by at most its own contribution. In a file of all events a released window is closed: later
-rows of it do not count, and vanished rows change nothing. The operator is told how many there are;
-the number decides nothing, since one vanished row and one new row cancel in it.
+rows of it do not count, and vanished rows change nothing. The operator is told how many there are.
+No decision depends on that number: one vanished row and one new row would cancel in it.
 
 The content of windows that are not released yet is the last file of all events, plus all later
-files of new events. So the kind of each run and the window decide which rows count. Both are
-public; a cell's content never decides: one row decides nothing for others.
+files of new events. So only two things decide which rows count: the kind of each run (a file of all
+events, or of new ones), and the window. Both are public. The content of a cell never decides, so no
+row decides whether another row counts.
 
 If windows are revised (`counton.base.windows.RevisedWindows`), a late row is also counted at the
 next release, but in a new version of its own window. The next release, and so the lag, is equal for
@@ -75,8 +76,7 @@ class Counts:
         closed: new rows that came after their window was final, counted nowhere.
         dropped: uncounted rows of the earlier stream that this stream continues.
         gone: counted rows that have vanished from the file; they stay counted.
-        shut: rows that a file of all events has more than before for released windows; counted
-            nowhere.
+        shut: additional rows of released windows in a file of all events; counted nowhere.
         corrected: rows that replaced earlier rows with their ids, or took them back.
         often: corrections left out because their rows had reached the bound on corrections.
         late_by: number of windows within which 19 of 20 late rows came after their release.
@@ -122,7 +122,7 @@ class ReadRows(ABC):
     """Rows of one run, read but not yet compared with the rows that the stream has counted.
 
     Attributes:
-        counts: exact numbers of rows, for the operator: those that can be known without the stream.
+        counts: exact numbers of rows, for the operator, as far as the rows alone tell them.
         until: microsecond up to which windows are released; None for a stream without time windows.
         ended: number of steps that have ended by then.
     """
@@ -248,16 +248,16 @@ def refuse_inexact_rows(
         whole = inner.whole_of(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
-    most, also = bound - taken, ", with what is counted already," if taken else ""
+    most, also = bound - taken, ", together with the values counted before," if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
         refuse_overflow(
             measured,
             most,
             lambda: (
-                f"the counts add up to {sums.sum():,.0f}{also}; the bound is "
-                f"{int(bound * (float(sums.sum()) / measured)):,} for what is measured of "
-                f"{statistic!r}: count in larger units"
+                f"the counts add up to {sums.sum():,.0f}{also}; at most "
+                f"{int(bound * (float(sums.sum()) / measured)):,} is allowed for {statistic!r}: "
+                "count in larger units, such as thousands"
             ),
         )
     else:
@@ -265,8 +265,8 @@ def refuse_inexact_rows(
             largest,
             most,
             lambda: (
-                f"the values add up to {largest:,} times the resolution{also}; the bound is "
-                f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
+                f"the values add up to {largest:,} times the resolution{also}; at most {bound:,} "
+                f"times is allowed: give a coarser {field('resolution')} or narrower bounds"
             ),
         )
 
@@ -308,8 +308,7 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return how much of a stream's largest sums some rows use up, as shares from 0 on (upper
-    bounds).
+    """Return upper bounds on the share of a stream's largest sums that some rows use up.
 
     Rows whose shares add up to 1 or less can always be counted, however they are divided into runs.
 
@@ -394,8 +393,8 @@ class Intake:
         groups: number of cells of one step.
         measures: kept columns: rows, and for sums the total.
         changed: windows whose kept numbers this run changes.
-        gone, shut: rows of released windows that are missing from a file of all events, and rows
-            that it has more than before. A changed row counts in both.
+        gone, shut: numbers of vanished and of additional rows of released windows, in a file of
+            all events. A changed row counts in both.
         versions: number of versions of a window; 1 unless windows are revised.
         closed: number of rows of final windows, counted nowhere.
         arrived, late: number of new rows, and how many of them are of released windows. In a file
@@ -600,7 +599,7 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
 def _come_and_gone(
     cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Return lower bounds on how many rows of released windows vanished, and how many came.
+    """Return lower bounds on two numbers of rows of released windows: vanished, and additional.
 
     Only totals by cell are known, so a row that came and one that vanished may cancel. ``closed``
     marks the cells of released windows.

@@ -84,12 +84,12 @@ def windows_ended(
             usual = QUIET if quiet is None else quiet
             sure = f" with {field('yes', True)}" if quiet_then > usual else ""
             raise InvalidInput(
-                f"the last window ended at {windows.at(windows.end)}, so these are data of "
-                f"the past, and the clock does not say up to when they are complete. Give that "
-                f"time, at most {field('until', windows.at(end))}{sure}; or "
-                f"{field('until', NEWEST)}, which tells readers the window of the newest event, "
-                f"whose time is not protected. If the stream should not be over, correct "
-                f"{field('start')}, {field('every')} or {field('steps')}"
+                f"the last window ended at {windows.at(windows.end)}, so the data are of the past, "
+                "and the clock does not tell up to which time they are complete. Give that time, "
+                f"at most {field('until', windows.at(end))}{sure}; or {field('until', NEWEST)}, "
+                "but then readers learn the window of the newest event, and that time is not "
+                f"protected. If the stream should still be running, correct {field('start')}, "
+                f"{field('every')} or {field('steps')}"
             )
         us = min(microseconds(now), whole)
     else:
@@ -97,17 +97,17 @@ def windows_ended(
         us = microseconds(parse_time(text, windows.timezone))
     if us > microseconds(now):
         raise InvalidInput(
-            f"{field('until', until)} lies in the future (now is "
-            f"{windows.local(now):%Y-%m-%dT%H:%M%z}), so windows would be released before they end "
-            f"and could not be counted again; give a time that has passed"
+            f"{field('until', until)} lies in the future (it is "
+            f"{windows.local(now):%Y-%m-%dT%H:%M%z} now), so windows would be released before they "
+            "end, and rows that come later would be missing from them; give a time in the past"
         )
     if us > whole:
         last = windows.at(end)
         last += "" if watermark is None else f" with its watermark of {watermark}"
         raise HorizonExceeded(
-            f"{field('until', until)} is beyond the end of step {windows.steps:,}, {last}; give "
-            f"{field('until', windows.at(end))} for the rest of this stream and start another one "
-            f"for what follows"
+            f"{field('until', until)} is after the end of the stream's last step, "
+            f"{windows.steps:,}, {last}; give {field('until', windows.at(end))} for the rest of "
+            "this stream, and start another stream for later events"
         )
     begin = microseconds(windows.start)
     if us - late <= begin and (us > begin or (until == NOW and (late or yes))):
@@ -116,7 +116,7 @@ def windows_ended(
     if us <= begin:
         raise InvalidInput(
             f"{field('until', until)} is not after {windows.at(windows.start)}, when the first "
-            f"window begins, so no window can have ended; give a later time, or correct "
+            "window begins, so no window has ended by then; give a later time, or correct "
             f"{field('start')}"
         )
     count = windows.ended_by(us)
@@ -139,7 +139,8 @@ def length_of(watermark: str | None) -> int:
     found = re.fullmatch(r"(\d{1,6})([smhd])", watermark.strip())
     if found is None:
         raise InvalidInput(
-            f"{field('watermark')} is {watermark!r}; write a length such as 90s, 15m, 6h or 2d"
+            f"{field('watermark')} is {watermark!r}; it is a length of time, such as 90s, 15m, 6h "
+            "or 2d"
         )
     return int(found[1]) * _UNITS[found[2]]
 
@@ -168,10 +169,11 @@ def _refuse_quiet(
     would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
     raise InvalidInput(
         f"{field('until', until)} would release {would} in {'them' if new > 1 else 'it'} ({last}), "
-        f"and a release is final. If a file is missing, add it; else give {field('yes', True)} if "
-        f"nothing happened, {field('until', NEWEST)} for data of the past, which tells readers the "
-        f"window of the newest event, whose time is not protected, or {field('quiet')} with the "
-        f"usual number of empty windows, chosen without these rows, since job files keep it"
+        "and a release is final. If a file is missing, add it. If nothing happened in that time, "
+        f"give {field('yes', True)}. If the data are of the past, give {field('until', NEWEST)}; "
+        "then readers learn the window of the newest event, and that time is not protected. If "
+        f"windows without rows are usual, give {field('quiet')}, the number of them that is "
+        "normal, chosen without looking at these rows"
     )
 
 
@@ -191,15 +193,14 @@ def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
     if seen.newest is None:
         raise InvalidInput(
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "
-            f"{field('until')}, or at least one event"
+            f"{field('until')}, or add events"
         )
     newest = windows.local(seen.newest)
     if seen.beyond:
         raise HorizonExceeded(
-            f"the newest event ({newest.isoformat()}) is beyond the end of step "
-            f"{windows.steps:,}, {windows.at(windows.end)}; give "
-            f"{field('until', windows.at(end))} for the rest of this stream and start another one "
-            f"for what follows"
+            f"the newest event ({newest.isoformat()}) is after the end of the stream's last step, "
+            f"{windows.steps:,}, {windows.at(windows.end)}; give {field('until', windows.at(end))} "
+            "for the rest of this stream, and start another stream for later events"
         )
     if newest > now:
         raise InvalidInput(

@@ -105,8 +105,8 @@ def end_stream(
     definition = _definition_of(reader)
     if not definition.cut.goes_on:
         raise InvalidInput(
-            f"{name!r} is a table that is released once, and releases nothing more: it needs no "
-            f"end; leave it as it is, and its numbers can be written again from the state alone"
+            f"{name!r} is a table that is released once, so it needs no end; leave it as it is: "
+            "its numbers can be written again from the state"
         )
     if definition.ended is None:
         waiting = waiting_in(reader)
@@ -123,7 +123,7 @@ def _definition_of(reader: JournalReader) -> Definition:
     if not found.cells.named_beforehand:
         raise RequestMismatch(
             f"stream {reader.design.name!r} finds its groups in the data, so no stream can "
-            f"continue it: begin a new stream with declared groups"
+            f"continue it: begin a new stream, and list its groups ({field('domain')})"
         )
     return found
 
@@ -134,8 +134,8 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
         return
     wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
     raise InvalidInput(
-        f"{wait} in stream {name!r} and would never count; release their windows first (late rows "
-        f"count with the next release), or give {field('drop_waiting', True)} to drop them"
+        f"{wait} in stream {name!r} and would never be counted; release their windows first (late "
+        f"rows count in the next release), or give {field('drop_waiting', True)} to drop them"
     )
 
 
@@ -149,36 +149,38 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     assert request.keeping.continues is not None
     if store is None:
         raise RequestMismatch(
-            f"{field('continues', request.keeping.continues)} names a stream of the same state, "
-            f"and {field('state', os.fspath(request.keeping.state))} does not exist; correct it"
+            f"{field('continues', request.keeping.continues)} names a stream of the state "
+            f"{field('state', os.fspath(request.keeping.state))}, and this state does not exist; "
+            "correct the path"
         )
     reader = store.reader(request.keeping.continues)
     before = _definition_of(reader)
     if not before.cut.goes_on:
         raise InvalidInput(
             f"{field('continues', request.keeping.continues)} is a table that is released once, "
-            f"and nothing follows it; begin another {field('name')}"
+            f"and cannot be continued; begin a table or stream with another {field('name')}"
         )
     if before.strategy.horizon is None and not before.expires:
         raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} is a stream without an end, which "
-            "goes on by itself: run it again"
+            f"{field('continues', request.keeping.continues)} is a stream without an end, so it "
+            "needs no stream that continues it: run it again"
         )
     if before.expires:
         raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} is a stream without an end, whose "
-            "loss grows with the age of an event; begin one of its own"
+            f"{field('continues', request.keeping.continues)} is a stream without an end, in which "
+            "the privacy loss grows with the age of an event, so it cannot be continued; begin "
+            "another stream"
         )
     if request.times.start is not None:
         raise InvalidInput(
             f"{field('start', request.times.start)} does not go with "
-            f"{field('continues', request.keeping.continues)}, where the new stream begins; leave "
-            "it out"
+            f"{field('continues', request.keeping.continues)}: the new stream begins where the "
+            f"earlier one ended; leave {field('start')} out"
         )
     if request.what != before.what:
         raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} is of {before.what!r} and cannot be "
-            f"continued as {request.what!r}; use {field('what', before.what)}"
+            f"{field('continues', request.keeping.continues)} is a {before.what!r}, and cannot be "
+            f"continued as a {request.what!r}; give {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
     # An ended stream dropped its waiting rows.
@@ -291,10 +293,10 @@ def as_read(definition: Definition, before: Definition) -> Definition:
         return definition
     if definition.continues is not None and definition.continues.apart:
         raise InvalidInput(
-            f"{field(other[0], now[other[0]])} reads times differently than the first run of this "
-            f"stream, which continues {definition.continues.name!r}: a row could count in both "
-            f"streams, and the ledger charges only one of them; state the earlier value, or begin "
-            f"another stream"
+            f"{field(other[0], now[other[0]])} changes how times are read, but this stream "
+            f"continues {definition.continues.name!r}, and a row could then count in both, though "
+            "the ledger adds up the loss for one of them only; give the value of the first run, or "
+            "begin another stream"
         )
     return definition.having(reread=True)
 

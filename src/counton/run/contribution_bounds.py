@@ -255,8 +255,8 @@ class ContributionBounder:
         outdated = released != self._released or bool(before.users and not self._append)
         if outdated and self._left_out + self._closed:
             raise StreamConflict(
-                "another process has released steps of this stream meanwhile; nothing was "
-                "released: run again"
+                "another process has released steps of this stream in the meantime, so nothing was "
+                "released here: run the same command again"
             )
         self._released = released
         found = _Findings(self._left_out, self._closed)

@@ -173,8 +173,8 @@ class Definition(Description):
         """Return the definition of an existing stream."""
         if details.get("kind") != KIND:
             raise RequestMismatch(
-                f"stream {saved.name!r} does not count or sum events by windows of time; continue "
-                f"it with the program that made it, or choose another {field('name')}"
+                f"stream {saved.name!r} was not made from events and windows of time; continue it "
+                f"with the Python program that made it, or choose another {field('name')}"
             )
         return cls.from_details(
             details,
@@ -351,8 +351,8 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
     columns = Columns(time or "", by, value, user, row, several, record.get("sign"))
     if len(columns.parts) > len(set(columns.parts)):
         raise InvalidInput(
-            f"the columns are {', '.join(columns.parts)}; each part of an event needs its own: "
-            f"name each once"
+            f"the columns are {', '.join(columns.parts)}, and one of them is named twice; name "
+            "another column for each"
         )
     return columns
 

@@ -99,16 +99,17 @@ def forget(
     """
     given: object = person
     if not isinstance(given, str) or not given:
-        raise InvalidInput(f"{field('person')} is no text; give the user as the rows have it")
+        raise InvalidInput(
+            f"{field('person')} is not a text; give the user as it is written in the rows"
+        )
     patience = _Patience(wait)
     done, streams = [], _streams(state, name, patience)
     open_ended = [one for one, kept in streams.items() if kept.of_people and not kept.over]
     if open_ended and not yes:
         raise InvalidInput(
-            f"forgetting {person!r} closes one of {BUCKETS:,} buckets of users in "
-            f"{', '.join(map(repr, open_ended))}: from now on no new user whose digest falls into "
-            f"it counts, whoever it is, and that cannot be undone; check the name, and give "
-            f"{field('yes', True)}"
+            f"{person!r} can be forgotten in {', '.join(map(repr, open_ended))} only at a price: a "
+            f"fixed one in {BUCKETS:,} of all future users is then never counted, and this cannot "
+            f"be undone. Check the name, and give {field('yes', True)} to go on"
         )
     for one, kept in streams.items():
         if kept.definition is None or not kept.of_people:
@@ -122,13 +123,13 @@ def forget(
 
 
 class _Patience:
-    """Repeats attempts until a time limit."""
+    """A time limit within which attempts are repeated."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
 
     def goes_on(self) -> bool:
-        """Wait a moment and return True; return False once the time limit is over."""
+        """Return False if the time limit is over; otherwise wait a moment and return True."""
         if monotonic() >= self._end:
             return False
         _pause()
@@ -197,14 +198,14 @@ def check_retain(length: str, definition: Definition) -> None:
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
-            f"{field('retain', length)} is {LATE_DAYS} days or more, after which people are "
-            f"forgotten anyway: give less, or leave it out"
+            f"{field('retain', length)} is too long, because people are forgotten after "
+            f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
     if definition.counting.per is None:
         raise InvalidInput(
-            f"{field('retain', length)} forgets people period by period, and this stream has no "
-            f"periods of people: give {field('user')}, {field('most')} and {field('per')}, as in "
-            f"per=1d, or leave {field('retain')} out"
+            f"{field('retain', length)} is for streams that forget people period by period, and "
+            f"this stream has no such periods: give {field('user')}, {field('most')} and "
+            f"{field('per')}, as in per=1d, or leave {field('retain')} out"
         )
 
 
@@ -222,7 +223,9 @@ def _length(age: str, name: str = "age") -> timedelta:
     given: object = age
     found = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
     if found is None:
-        raise InvalidInput(f"{field(name)} is {age!r}; write days or weeks, as in 90d or 12w")
+        raise InvalidInput(
+            f"{field(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"
+        )
     return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
 
 
@@ -230,9 +233,9 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
     if definition.counting.users and definition.counting.per is None:
         raise InvalidInput(
             f"stream {name!r} protects each {definition.unit} over its whole length, so it must "
-            f"remember all of them until it ends: nothing was deleted; forget other streams of the "
-            f"state by their names, or end this one and continue it with one that protects "
-            f"periods, such as days"
+            "remember all of them until it ends, and nothing was deleted; forget people in other "
+            "streams of the state by their names, or end this stream and continue it with a stream "
+            "that protects periods, such as days"
         )
 
 
@@ -254,7 +257,7 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Return the streams by name, once the rows that now wait in their inboxes are counted."""
+    """Wait until the rows in all inboxes are counted, and return the state's streams by name."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
@@ -302,27 +305,30 @@ def _look_up(store: Store, name: str) -> _KeptStream:
     definition.counting.check_forgets(name, definition.statistic)
     if definition.columns.id is not None and not definition.counting.users:
         raise InvalidInput(
-            f"stream {name!r} keeps digests of ids, which do not tell whose rows they are: they "
-            f"are deleted {LATE_DAYS} days after their rows were counted"
+            f"stream {name!r} keeps only digests of ids, which do not tell whose rows they are; "
+            f"they are deleted by themselves {LATE_DAYS} days after their rows were counted"
         )
     last = definition.strategy.horizon if definition.cut.goes_on else 1
     return _KeptStream(definition, definition.ended is not None or found.step == last)
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait until the rows in a stream's inbox are counted: before, nobody knows whose they are."""
+    """Wait until a service has counted the rows in a stream's inbox.
+
+    Before that, nobody knows whose rows they are.
+    """
     if before.left_out:
         raise InvalidInput(
-            f"rows that no run could count are in the inbox of stream {name!r}, and the state "
-            f"cannot tell whose they are: put them back or drop them (counton serve-left-out), "
-            f"then forget"
+            f"the inbox of stream {name!r} has rows that no run could count, and the state cannot "
+            "tell whose they are: put them back or drop them (counton serve-left-out), then forget "
+            "the person"
         )
     while before.waiting & held_batches(store.database, name).waiting:
         if not patience.goes_on():
             raise InvalidInput(
-                f"rows wait in the inbox of stream {name!r}, and the state cannot tell whose they "
-                f"are before they are counted: let the service count them, and give "
-                f"{field('wait', 60)} to wait for it"
+                f"rows wait in the inbox of stream {name!r}, and before they are counted the state "
+                "cannot tell whose they are: let the service count them, and give "
+                f"{field('wait', 60)} to wait up to 60 seconds for it"
             )
 
 
@@ -342,8 +348,8 @@ def _forget_person(
         theirs = [part for part in parts if (part.digests == digest).any()]
         if any(part.period > last for part in theirs):
             raise InvalidInput(
-                f"stream {name!r} has counted rows of this person with times in the future: forget "
-                f"them after those times; nothing was deleted"
+                f"stream {name!r} has counted rows of this person whose times lie in the future, "
+                "so nothing was deleted; try again after those times"
             )
         gone = sum(int((part.digests == digest).sum()) for part in theirs)
         periods = {part.period for part in theirs}

@@ -104,8 +104,8 @@ def publish_new(
     """Write all steps that are not published yet to the published tables of a database."""
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
-            f"stream {source.design.name!r} was not made from events, so its steps have no times "
-            f"to show: choose another {field('name')}"
+            f"stream {source.design.name!r} was not made from events, so its steps have no times, "
+            f"and it cannot be published: choose another {field('name')}"
         )
     definition = Definition.reopen(source.design, source.details)
     design = source.design
@@ -184,11 +184,14 @@ def _publish_rows(
 def _refuse_unpublished(name: str, definition: Definition) -> None:
     why = None
     if definition.statistic.card.on_demand:
-        why = "computes its cells when they are asked for, and publishes none by itself"
+        why = "computes its numbers only when they are asked for"
     elif not definition.cut.batched:
         why = "has no windows of time"
     if why is not None:
-        raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
+        raise InvalidInput(
+            f"stream {name!r} {why}, so it cannot be published; write its table with "
+            f"{field('out')} instead"
+        )
 
 
 def _publish_readings(
@@ -408,7 +411,8 @@ def export(
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(
-                f"{field('fit')} needs a state, and {os.fspath(state)!r} is none: leave it out"
+                f"{field('fit')} needs the state, and {os.fspath(state)!r} is a table: give the "
+                f"state, or leave {field('fit')} out"
             )
         found = chosen.of(public.numbers)
         if path is not None and is_folder(path):
@@ -448,11 +452,13 @@ def _into_folder(
     assert definition is not None
     if chosen.groups is not None:
         raise InvalidInput(
-            f"{field('groups')} does not go with a folder, whose files are of all groups in their "
-            f"order: name a file"
+            f"{field('groups')} does not go with a folder, whose files hold all groups in their "
+            f"order: give {field('out')} as a file"
         )
     if not reader.step:
-        raise RequestMismatch(f"{reader.design.name!r} has released no step yet: release first")
+        raise RequestMismatch(
+            f"{reader.design.name!r} has released no step yet: release a step first"
+        )
     if (doubt := reader.doubt()) is not None:
         raise OldCopy(f"nothing was written: {doubt}")
     level, view = level_of(definition) if level is None else level, shown_of(definition.record)
@@ -503,8 +509,8 @@ def export_all(
     """
     if NAMED not in Path(out).name:
         raise InvalidInput(
-            f"{field('out', os.fspath(out))} names one file; several releases need one each: write "
-            f"{NAMED} where the name of each is to stand, as in {NAMED}.csv"
+            f"{field('out', os.fspath(out))} is one file, but several releases need a file each: "
+            f"put {NAMED} in the place of the release's name, as in {NAMED}.csv"
         )
     if Path(state).suffix.lower() == ".toml":
         from counton.job.jobfile import load
@@ -525,14 +531,17 @@ def export_all(
             if name in (None, each)
         ]
     if not places:
-        raise RequestMismatch(f"{os.fspath(state)} has released nothing yet: release first")
+        raise RequestMismatch(
+            f"{os.fspath(state)} has released nothing yet, so there is nothing to export: run a "
+            "release first"
+        )
     files: dict[tuple[str, str], Path] = {}
     for place in places:
         path = checked_file(file_of(out, place[1]), place[0])
         if path in files.values():
             raise InvalidInput(
-                f"{place[1]!r} would be written to {path}, as another release: export each alone, "
-                f"{field('name')}"
+                f"{place[1]!r} would be written to {path}, where another release is written too: "
+                f"export each release by itself, with {field('name')}"
             )
         files[place] = path
     fits = {"fit": asked.pop("fit", None)}
@@ -717,7 +726,8 @@ def _released_names(store: Store, name: str | None) -> list[str]:
     names = [one for one in store.streams if store.reader(one).step]
     if not names:
         raise RequestMismatch(
-            f"state {store.database.label} has released nothing yet: release first"
+            f"state {store.database.label} has released nothing yet, so there is nothing to "
+            "record: run a release first"
         )
     return names
 
@@ -737,9 +747,9 @@ def only_name(names: Sequence[str]) -> str:
     """Return the only name; refuse a list of none or of several."""
     if len(names) != 1:
         if not names:
-            raise RequestMismatch("the state has released nothing: release first")
+            raise RequestMismatch("the state has released nothing yet: run a release first")
         listed = ", ".join(map(repr, sorted(names)))
-        raise RequestMismatch(f"the state has {listed}: say which with {field('name')}")
+        raise RequestMismatch(f"the state has {listed}: choose with {field('name')}")
     return names[0]
 
 
@@ -755,21 +765,21 @@ def _of_stream(
             check_law(reader.design.strategy, reader.design.law)
         except InvalidInput as error:
             raise InvalidInput(
-                f"stream {name!r} has released no step, and can release none, so that there is "
-                f"nothing to export ({error}); end it, and begin another stream"
+                f"stream {name!r} has released no step, and cannot release any ({error}), so there "
+                "is nothing to export; end it, and begin another stream"
             ) from error
         raise InvalidInput(
-            f"stream {name!r} has released no step yet: there is nothing to export before its "
-            f"first window has ended"
+            f"stream {name!r} has released no step yet; it can be exported after the end of its "
+            "first window"
         )
     if "every" not in record_in(reader.details):
         once = bool(reader.details.get("once"))
         for word, given in chosen._asdict().items():
             if given is not None and (once or word != "steps"):
-                why = "was released at one go" if once else "was not made from events"
+                why = "was released once" if once else "was not made from events"
                 raise InvalidInput(
-                    f"{field(word, given)} is not known to stream {name!r}, which {why}: leave "
-                    f"it out"
+                    f"{field(word, given)} does not apply to stream {name!r}, which {why}: leave "
+                    "it out"
                 )
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
@@ -830,8 +840,8 @@ def publish(
         level = check_level(level)
         if remove:
             raise InvalidInput(
-                f"{field('level', level)} does not go with {field('remove', True)}, which "
-                f"publishes nothing: leave one of them out"
+                f"{field('level', level)} is for published numbers, and {field('remove', True)} "
+                "only removes them: leave one of the two out"
             )
     with Store(state) as store:
         chosen = only_name(store.streams) if name is None else name
@@ -843,8 +853,8 @@ def publish(
                     known = published.remove(connection, chosen)
                 if known is None:
                     raise RequestMismatch(
-                        f"no stream {chosen!r} is published in {place.label}: correct "
-                        f"{field('name')} or {field('to')}; nothing was removed"
+                        f"stream {chosen!r} is not published in {place.label}, and nothing was "
+                        f"removed: correct {field('name')} or {field('to')}"
                     )
                 return Publication(chosen, place.label, known.step, 0)
             if (doubt := reader.doubt()) is not None:

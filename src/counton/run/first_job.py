@@ -84,7 +84,7 @@ def init(
     >>> loans = pl.DataFrame({"at": ["2026-03-01T09:00"], "reader": ["ann"], "branch": ["north"]})
     >>> counton.init(loans, by="branch")
     Traceback (most recent call last):
-    counton.base.options.MissingOptions: the events do not tell these options: timezone=...
+    counton.base.options.MissingOptions: the events do not tell the value of these options; ...
     >>> job = counton.init(
     ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
     ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1,
@@ -101,7 +101,10 @@ def init(
             for one in left
         )
         names = [name for one in left for name in one.example]
-        raise MissingOptions(f"the events do not tell these options: {'; '.join(unstated)}", names)
+        raise MissingOptions(
+            f"the events do not tell the value of these options; give them: {'; '.join(unstated)}",
+            names,
+        )
     job = check_job(said, look)[0]
     look.read_as_run(job, first_until(job, look))
     return job
@@ -177,20 +180,23 @@ def state_beside(events: object, *, append: bool) -> str:
     one = events[0] if isinstance(events, list | tuple) and len(events) == 1 else events
     stated = field("state", "visits.db")
     if _path_of(one) is None:
-        why = "no file gives a name to these events"
+        why = "the events are no file, so the state has no usual name"
     elif isinstance(one, list | tuple):
-        why = "several files give no name to a state that the next run would find again"
+        why = (
+            "there are several files, so the state has no usual name that the next run would find "
+            "again"
+        )
     elif append and not holds_new_events(one):
-        why = "each file has new events, and one state counts them all"
+        why = "each file has new events, and all of them need a single state"
     elif (there := _state_behind(one)) is not None:
         why = (
-            f"{one} is a link to a file that state {there} counts already, and another "
-            f"stream would spend privacy again"
+            f"{one} is a link to a file that is counted in state {there} already, and another "
+            "stream would spend privacy again"
         )
         stated = field("state", there)
     else:
         return default_state(one)
-    raise MissingOptions(f"{field('state')} is missing: {why}; give one, as in {stated}", ["state"])
+    raise MissingOptions(f"{field('state')} is missing: {why}; give it, as in {stated}", ["state"])
 
 
 def _state_behind(events: Any) -> str | None:
@@ -284,7 +290,7 @@ def _steps(every: str) -> int:
 
 
 def complete_job(said: Said, look: FirstLook) -> Job:
-    """Complete a job with common defaults. Epsilon becomes 1 if no guarantee is stated."""
+    """Complete a job with common defaults. Epsilon becomes 1 if the privacy loss is missing."""
     job, times = job_of(said), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
@@ -402,9 +408,9 @@ def refuse_state(job: Job) -> None:
         and os.fspath(job.keeping.state) == default_state(job.events)
     ):
         raise InvalidInput(
-            f"state {os.fspath(job.keeping.state)!r} exists already, and its streams keep their "
-            f"options; name another state ({field('state', 'other.db')}), or this one with a new "
-            f"{field('name')} for another stream"
+            f"state {os.fspath(job.keeping.state)!r} exists already, and options of its streams "
+            f"cannot change; give another state ({field('state', 'other.db')}), or a new "
+            f"{field('name')} for another stream in this state"
         )
 
 

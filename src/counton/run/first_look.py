@@ -465,4 +465,6 @@ def check_column(look: FirstLook, name: str) -> None:
     counton.base.errors.InvalidInput: there is no column 'time'; there are at
     """
     if name not in look.columns:
-        raise InvalidInput(f"there is no column {name!r}; there are {', '.join(look.columns)}")
+        raise InvalidInput(
+            f"there is no column {name!r}; the columns are {', '.join(look.columns)}"
+        )

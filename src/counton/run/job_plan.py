@@ -166,14 +166,15 @@ class PlannedJob:
         definition = self.definition
         if not definition.cells.named_beforehand:
             raise InvalidInput(
-                f"job {self.name!r} finds its groups in its rows, so they are unknown before a "
-                f"run: declare them ({field('domain')}) to simulate their numbers"
+                f"job {self.name!r} finds its groups in its rows, so no group is known before a "
+                f"run: list the groups ({field('domain')}) to simulate their numbers"
             )
         if definition.cut.lags:
             raise InvalidInput(
                 f"job {self.name!r} publishes each window {definition.cut.lags + 1:,} times "
-                f"({field('revise')}), and the numbers do not say which rows come late: leave it "
-                f"out to simulate, and read the errors of each version in the plan"
+                f"({field('revise')}), and the given numbers do not tell which rows come late: "
+                f"leave {field('revise')} out to simulate, and look at the errors of each version "
+                "in the plan"
             )
         terms = design_of(definition, definition.shape, self.spend.name)
         nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
@@ -397,15 +398,16 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
     """Yield a resolved job, and what it shows of its statistic; no row is read."""
     if statements.is_numbered(job):
         raise InvalidInput(
-            "without labels each row is a cell, so the number of cells is known only after reading "
-            f"the rows, and a plan reads none: give {field('label')} and {field('domain')}"
+            f"without {field('label')} each row is counted by itself, and their number is known "
+            f"only after reading the rows, but a plan reads none: give {field('label')} and "
+            f"{field('domain')}"
         )
     with resolve(_without_rows(job), units) as settled:
         Outputs.of_run(settled)
         if (before := settled.definition.continues) is not None:
             raise InvalidInput(
-                f"{field('continues', before.name)} adds to totals of an earlier stream, whose "
-                f"noise only its state knows: leave it out, to plan a new stream"
+                f"{field('continues', before.name)} goes on from totals of an earlier stream, and "
+                "only its state knows their noise: leave it out, to plan a new stream"
             )
         yield settled, shown_by(settled.job.having(known=None))
 
@@ -566,7 +568,9 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     definition = define(number_rows(job))
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
-        raise InvalidInput(f"{job.what!r} is no table; plan it as a stream (counton.plan)")
+        raise InvalidInput(
+            f"{job.what!r} is not a table that is released once; plan it as a stream (counton.plan)"
+        )
     words = {
         "guarantee": str(definition.guarantee),
         "protected": definition.contribution.describe(definition.unit),

@@ -114,9 +114,9 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
     """Refuse to adjust a table to other constraints than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
-            f"the numbers of {name!r} were adjusted to other constraints before "
+            f"the numbers of {name!r} were made to fit other conditions before "
             f"({', '.join(sorted(kept.to_dict()))}), and a table shows only one number for each "
-            f"cell; leave these options out, or state them as before"
+            "cell; leave these options out, or give them as before"
         )
 
 
@@ -132,8 +132,8 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     pairs = [*given.items()] if isinstance(given, Mapping) else given
     if not isinstance(pairs, list | tuple) or not all(map(_is_total, pairs)):
         raise InvalidInput(
-            f"{field('known')} is {quote(given)}; give a file, or a mapping from paths of nodes "
-            f"to totals, as in {{('CA', 'Napa'): 138019}}"
+            f"{field('known')} is {quote(given)}; give a file, or a dictionary from places in the "
+            "hierarchy to totals, as in {('CA', 'Napa'): 138019}"
         )
     found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
     return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))

@@ -62,17 +62,17 @@ def refuse_other(job: Job, kept: Definition) -> None:
         refuse_without(job, "expire")
     if what != kept.what:
         raise RequestMismatch(
-            f"stream {job.keeping.name!r} is of {kept.what!r} and cannot be continued as {what!r}; "
-            f"use {field('what', kept.what)} or another {field('name')}"
+            f"stream {job.keeping.name!r} is a {kept.what!r} and cannot be continued as a "
+            f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
         )
     if job.promise.within is not None:
         from counton.run.new_stream import reached_halfwidths
 
         if (found := reached_halfwidths(kept, job)).factor > 1:
             raise RequestMismatch(
-                f"{field('within', job.promise.within)} is wanted, but stream "
-                f"{job.keeping.name!r} was created with {kept.guarantee}: {found}; leave it out to "
-                f"continue the stream, or start another one with another {field('name')}"
+                f"{field('within', job.promise.within)} asks for another error than stream "
+                f"{job.keeping.name!r} has, whose privacy loss is {kept.guarantee}: {found}; leave "
+                f"it out to continue the stream, or give another {field('name')} for another stream"
             )
     for name, (value, was) in _beside(job, kept).items():
         if value is None or value is False or value == was:

@@ -96,8 +96,8 @@ def _definition_of(asked: StreamRequest) -> Definition:
         if record["release"] != "totals" and strategy.delay:
             raise InvalidInput(
                 f"{field('release', record['release'])} does not go with "
-                f"{field('delay', strategy.delay)}, since a release then counts up to an earlier "
-                "window; leave one of them out"
+                f"{field('delay', strategy.delay)}, because a delayed release counts up to an "
+                "earlier window; leave one of them out"
             )
         if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
@@ -119,8 +119,8 @@ def _definition_of(asked: StreamRequest) -> Definition:
         if job.times.corrections and contribution.relation == "replace":
             raise InvalidInput(
                 f"{field('corrections', job.times.corrections)} does not go with "
-                f"{field('replace', True)}, where one row replaces another, and both could be "
-                f"corrected; leave one of them out"
+                f"{field('replace', True)}: there one row replaces another, and both could be "
+                "corrected; leave one of them out"
             )
         groups = None if asked.groups is None else len(asked.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
@@ -210,8 +210,8 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
     last = last_step(definition, job.times.around)
     if last is None:
         raise InvalidInput(
-            f"{field('within', within)} bounds the error at the last step, and the stream has "
-            f"none: give {field('around')}, or leave it out"
+            f"{field('within', within)} bounds the error at the last step, and this stream has no "
+            f"last step: give {field('around')}, or leave {field('within')} out"
         )
     bounds = bounds_of(within, size)
     if definition.cut.lags and definition.statistic.card.additive:
@@ -237,8 +237,8 @@ def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | 
     found = wanting()
     if found is None:
         raise InvalidInput(
-            f"neither a guarantee nor targets are stated; give {field('rho', 0.5)} for example, or "
-            f"{field('target', 'LEVEL=STD,...')} to compute the cost"
+            f"the privacy loss is missing; give {field('rho', 0.5)} for example, or state the "
+            f"accuracy by {field('target', 'LEVEL=STD,...')}, from which the loss is computed"
         )
     settled, guarantee = found
     return settled, ZCDP(guarantee.rho * most**2)  # norms multiply
@@ -270,7 +270,7 @@ def _strategy(
         if kind.windows != (release == "windows"):
             of = "single windows" if kind.windows else "totals"
             raise InvalidInput(
-                f"{field('strategy', name)} is for {of}, and does not go with "
+                f"{field('strategy', name)} is made for {of}, and does not go with "
                 f"{field('release', release)}; leave one of them out"
             )
     if horizon is None and release == "both":
@@ -374,8 +374,8 @@ def _best(
             continue
         return choice.strategy
     raise InvalidInput(
-        f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
-        f"steps under {guarantee}; use auto"
+        f"strategy {name!r} cannot serve {'any number of' if horizon is None else horizon} steps "
+        f"under {guarantee}; give auto"
     )
 
 
@@ -388,12 +388,12 @@ def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -
             "no last step" if one is None else f"{one:,} steps" for one in (own.horizon, horizon)
         )
         raise InvalidInput(
-            f"{field('strategy')} is {own!r}, for {has}, and the stream has {steps}: build it for "
-            f"as many"
+            f"{field('strategy')} is {own!r}, made for {has}, and the stream has {steps}: build it "
+            "for that number"
         )
     if own.facts.workload != ("windows" if release == "windows" else "totals") or release == "both":
         raise InvalidInput(
-            f"{field('strategy')} is {own!r}, of {own.facts.workload}, and does not go with "
+            f"{field('strategy')} is {own!r}, made for {own.facts.workload}, and does not go with "
             f"{field('release', release)}; leave one of them out"
         )
 

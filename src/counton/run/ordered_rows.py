@@ -55,8 +55,8 @@ def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
         events = events[0]
     if not isinstance(events, str | os.PathLike):
         raise InvalidInput(
-            f"{field('events')} are several files or a frame, and letters are read from one text; "
-            f"give one file, or name the column of letters"
+            f"{field('events')} are several files or a data frame, but letters are read from a "
+            "single text; give one file, or name the column of letters"
         )
     return letters_of(events, statistic.parameters.get("alphabet", ()))
 
@@ -71,17 +71,17 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
-            f"{field(name, job.option(name))} leaves rows out, but here each row is a step, so the "
-            f"published number of steps would tell how many are left out; give {field('time')}, or "
-            f"repair the rows"
+            f"{field(name, job.option(name))} leaves rows out, but here each row is a step, and "
+            "the published number of steps would tell how many rows are left out; give "
+            f"{field('time')}, or correct the rows"
         )
     known = dict[str, tuple[str, ...]]()
     if job.groups.unknown == "drop" and statistic.card.declares is not None:
         if not definition.cut.timed:
             raise InvalidInput(
-                f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
-                f"a step, since the published number of steps would tell how many are left out; "
-                f"give {field('time')}"
+                f"rows whose {parts.names[-1]} has another value cannot be left out where each row "
+                "is a step, because the published number of steps would tell how many are left "
+                f"out; give {field('time')}"
             )
         known = {parts.names[-1]: tuple(statistic.card.declares)}
     kinds = dict.fromkeys(parts.names, "text")
@@ -138,8 +138,8 @@ class OrderedRows(ReadRows):
         statistic, before = definition.statistic, 0 if stream is None else stream.step
         if not definition.cut.timed and len(events.stops) < before:
             raise ReplayMismatch(
-                f"the file holds {len(events.stops):,} events, and {before:,} have been released, "
-                f"one a step: rows have disappeared; give the file of all events"
+                f"the file holds {len(events.stops):,} events, but {before:,} steps have been "
+                "released, one for each event, so events are missing; give the file of all events"
             )
         if stream is not None and before and self.settled.job.rows.late == "refuse":
             self._compare(stream, events.until(before))
@@ -161,11 +161,11 @@ class OrderedRows(ReadRows):
         except ReplayMismatch as error:
             order = ""
             if definition.cut.timed and not in_any_order(definition):
-                order = "rows of one time must keep their order, from file to file too; "
+                order = "rows with equal times must keep their order, also from file to file; "
             raise ReplayMismatch(
-                f"{error} ({order}late rows and corrections cannot be entered into steps that are "
-                f"released; release later ({field('watermark', '6h')}, {field('until')}), or leave "
-                f"them out: {field('late', 'drop')})"
+                f"{error} ({order}late rows and corrections cannot change steps that are released: "
+                f"release later, with {field('watermark', '6h')} or {field('until')}, or leave "
+                f"such rows out: {field('late', 'drop')})"
             ) from error
 
 
@@ -205,11 +205,11 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     rows = len(events.stops)
     if not definition.cut.timed and horizon is not None and rows > horizon:
         if released is None or released < horizon:
-            give = f"the first {horizon:,} rows"
+            give = f"only the first {horizon:,} rows"
             give = f"{field('steps', rows)}, or more" if released is None else give
             raise HorizonExceeded(
-                f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
-                f"{give}: nothing is released"
+                f"there are {rows:,} rows, each a step, but the stream has only {horizon:,} steps, "
+                f"so nothing is released; give {give}"
             )
         events = events.until(horizon)._replace(beyond=rows - horizon)
     found = Tally(pl.DataFrame(), events.newest, len(events.events), *events[3:])

@@ -94,7 +94,8 @@ class Outputs:
             check_thresholds(job.output.above, job.output.surely_above)
             if out is None:
                 raise InvalidInput(
-                    f"{given} says which rows are written to a table; give {field('out')} too"
+                    f"{given} chooses the rows of a table, and no table is written; give "
+                    f"{field('out')} too"
                 )
         level = check_level(job.view.level)
         return cls(job, out, plot, sums, shown_by(job), level)
@@ -110,8 +111,8 @@ class Outputs:
         chooses = definition.shows_cells and definition.cells.named_beforehand
         if given is not None and not (chooses and definition.domain is not None):
             raise InvalidInput(
-                f"{given} chooses among declared groups by their counts or sums, and "
-                f"{self.job.keeping.name!r} has none: leave it out"
+                f"{given} chooses groups by their counts or sums, and {self.job.keeping.name!r} "
+                "has no listed groups with counts or sums: leave it out"
             )
         for every in self.sums:
             check_sums(definition, every)
@@ -119,8 +120,8 @@ class Outputs:
         if self.job.view.over is not None and not definition.cells.named_beforehand:
             raise InvalidInput(
                 f"{field('over', self.job.view.over)} does not go with "
-                f"{field('unknown', 'discover')}, where no group is declared and each is shown "
-                "from some step on; leave one of them out"
+                f"{field('unknown', 'discover')}, where a group is shown only from some step on; "
+                "leave one of them out"
             )
 
     def write(
@@ -210,7 +211,8 @@ def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
     """
     if out is None:
         raise InvalidInput(
-            f"{field('sums', sums)} is written beside the table; give {field('out')} too"
+            f"{field('sums', sums)} writes sums beside a table, and no table is written; give "
+            f"{field('out')} too"
         )
     named = [every.strip() for every in sums.split(",")]
     for every in named:

@@ -180,7 +180,9 @@ def activity(
     )
     good = sizes.filter("known")
     if not good.height:
-        raise InvalidInput(f"{source.name} has no row with a user in column {user!r}; correct it")
+        raise InvalidInput(
+            f"no row of {source.name} has a user in column {user!r}; correct the name of the column"
+        )
     others = sizes.filter(~pl.col("known"))
     return Activity(
         good["size"].cast(pl.Int64).to_numpy(),
@@ -221,7 +223,7 @@ def weigh(
     """
     if (steps is None and options.get("around") is None) != (guarantee is None):
         raise InvalidInput(
-            f"the error of the noise needs {field('steps')} and a guarantee, such as "
+            f"the error of the noise depends on {field('steps')} and a privacy loss, such as "
             f"{field('epsilon', 1)}; give both, or neither"
         )
     bounds = found.bounds()
@@ -334,7 +336,7 @@ def inspect(
     """
     shares = (share,) if isinstance(share, int | float) else tuple(share)
     if not shares:
-        raise InvalidInput(f"{field('share')} names no share; give one, such as 0.95")
+        raise InvalidInput(f"{field('share')} is empty; give at least one share, such as 0.95")
     for part in shares:
         check_share(part)
     cut = {"lower": lower, "upper": upper, "cells": cells, "edges": edges}
@@ -343,8 +345,8 @@ def inspect(
         for argument, value in {"most": most, **grid}.items():
             if value is not None:
                 raise InvalidInput(
-                    f"{field(argument, value)} describes values of a column; name the column "
-                    f"({field('bounds')}), or leave {field(argument)} out"
+                    f"{field(argument, value)} is for values of a column, and no column is named; "
+                    f"give {field('bounds')}, or leave {field(argument)} out"
                 )
         grid, named = {"edges": numbers_of_events(at_most)}, f"events by {user}"
         if per is not None:
@@ -354,7 +356,7 @@ def inspect(
         if most is None:
             raise InvalidInput(
                 f"{field('bounds', bounds)} needs {field('most')}, how many values of one user "
-                f"count: noise must hide them all"
+                "count, because noise must hide all of them; give it"
             )
         grid, named = grid or {"edges": powers_of_two()}, bounds
     reading = RowFormat(**how)

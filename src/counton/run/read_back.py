@@ -94,8 +94,8 @@ def read_public(
         return read(places, name=name, level=level, token=token, like=like)
     if like is not None:
         raise InvalidInput(
-            f"{field('like', os.fspath(like))} is for released tables, and {os.fspath(given)!r} is "
-            f"a state: leave it out"
+            f"{field('like', os.fspath(like))} is for released tables, but {os.fspath(given)!r} is "
+            "a state: leave it out"
         )
     return None
 

@@ -63,18 +63,20 @@ class UserRows:
         load_zone(self.timezone)
         if self.per is not None and self.time is None:
             raise InvalidInput(
-                f"{field('per', self.per)} needs {field('time')}, the column of times; give it"
+                f"{field('per', self.per)} needs the column of times to tell periods apart; give "
+                f"{field('time')}"
             )
         if self.per is None and self.time is not None:
             raise InvalidInput(
-                f"{field('time', self.time)} tells periods apart, and there is no {field('per')}, "
-                f"their length; give it, or leave {field('time')} out"
+                f"{field('time', self.time)} is used only to tell periods apart, and their length "
+                f"is missing; give {field('per')}, or leave {field('time')} out"
             )
         if self.per is not None:
             check_period(self.per, self.timezone)
         if self.user == self.named:
             raise InvalidInput(
-                f"{field('user', self.user)} is also the column that is looked at; name two columns"
+                f"{field('user', self.user)} is also the column whose values are looked at; name "
+                "two different columns"
             )
 
     @property

@@ -193,10 +193,10 @@ def _refuse_other_party(settled: SettledJob) -> None:
             if entry.party is not None:
                 began = f"spends the quota of {entry.party!r}"
             raise RequestMismatch(
-                f"stream {name!r} {began}, and this run says {field('party', party)}. To continue "
-                f"the stream, leave {field('party')} out, since what is spent stays as it was "
-                f"entered; or begin a new stream for {party!r} with another {field('name')}: the "
-                f"privacy losses of both add up"
+                f"stream {name!r} {began}, but this run names {field('party', party)}. To continue "
+                f"the stream, leave {field('party')} out, because the loss stays with the party "
+                f"that began it; or begin a new stream for {party!r} with another {field('name')}: "
+                f"the privacy losses of both add up"
             )
 
 
@@ -240,8 +240,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
             if not part.numbered:
                 definition.counting.check_any_order(
                     definition.what,
-                    f"which {part.name} does not have; write them into a file, sorted by their "
-                    f"time",
+                    f"but {part.name} has no order; write the rows into a file, sorted by time",
                 )
         source = source if saved is None else source.for_known_stream()
         source = join_columns(source, definition.columns.group)
@@ -253,7 +252,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         check_fit(fit, definition.inner)
         if fit.known and definition.cut.goes_on:
             raise InvalidInput(
-                f"{field('known')} needs a table that is released once, and this one has windows; "
+                f"{field('known')} is for tables that are released once, and this one has windows; "
                 f"leave {field('known')} or {field('time')} out"
             )
     definition = _remember(definition, job)
@@ -334,33 +333,38 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
     if job.groups.domain is not None:
         raise InvalidInput(
             f"{field('domain', job.groups.domain if isinstance(job.groups.domain, str) else None)} "
-            f"names cells, but there is no {field('label')}, the column with their names; give it"
+            "lists names of cells, and the column that has these names is missing; give "
+            f"{field('label')}"
         )
     if value is None:
-        raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
+        raise InvalidInput(
+            f"without {field('label')} the numbers of the rows must be named; give "
+            f"{field('value')}, the column of counts"
+        )
     if is_database(job.events):
         raise InvalidInput(
-            f"a database answers with rows in no order, and without {field('label')} each row is a "
-            f"cell of a line; give {field('label')}, the column that names the cells"
+            f"a database returns rows in no certain order, and without {field('label')} their "
+            f"order decides; give {field('label')}, the column that names the cells"
         )
     source = job.rows.open_rows(job.events)
     if len(source.parts) != 1:
         raise InvalidInput(
-            f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
-            f"{field('label')} have an order; give one file, or names of the cells"
+            f"{field('events')} are {len(source.parts)} files, and without {field('label')} the "
+            f"order of rows decides; give a single file, or {field('label')}, the column that "
+            "names the cells"
         )
     part = source.parts[0]
     if not part.numbered:
         raise InvalidInput(
-            f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
-            f"a line; give {field('label')}, the column that names the cells"
+            f"{part.name} has rows in no certain order, and without {field('label')} their order "
+            f"decides; give {field('label')}, the column that names the cells"
         )
     rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
     table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
     if not table.height:
         raise InvalidInput(
-            f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
-            f"give one at least"
+            f"{part.name} has no rows, and without {field('label')} each row is a cell; give at "
+            "least one row"
         )
     more = {"value": value, "label": ROWS, "domain": range(table.height)}
     return job.having(events=table, file_format=None, **more)
@@ -378,19 +382,19 @@ def moments_of(
         return None, {}
     if not definition.cut.timed:
         raise InvalidInput(
-            f"{field('query', query[:40])} names {{{min(named)}}}, a moment between windows, and "
+            f"{field('query', query[:40])} uses {{{min(named)}}}, a time between windows, and "
             f"{definition.what} has no windows here; leave it out"
         )
     if job.rows.append and len(named) == 1:
         raise InvalidInput(
-            f"{field('query', query[:40])} names {{{min(named)}}} alone, so the next run "
-            f"would select some of these new events again, and count them twice; name {{since}} "
-            f"and {{until}}"
+            f"{field('query', query[:40])} uses only {{{min(named)}}}, so the next run would "
+            "select some of these new events again, and count them twice; use both {since} and "
+            "{until}"
         )
     if "until" in named and not is_stated(job.times.until):
         raise InvalidInput(
-            f"{field('query', query[:40])} names {{until}}, but {field('until', NEWEST)} is known "
-            f"only after the rows are read; leave one of them out"
+            f"{field('query', query[:40])} uses {{until}}, but {field('until', NEWEST)} is known "
+            "only after the rows are read; leave one of them out"
         )
     now, windows = datetime.now(UTC), definition.windows
     steps = {"since": released}
@@ -417,16 +421,16 @@ def open_source(
 
         if moments is None and moments_named(job.rows.query or ""):
             raise InvalidInput(
-                f"{field('query', str(job.rows.query)[:40])} names moments between windows, and no "
-                f"windows are known here; write a date in their place, or leave them out"
+                f"{field('query', str(job.rows.query)[:40])} uses times between windows, and no "
+                "windows are known here; write a date in their place, or leave them out"
             )
         source = open_question(job.events, job.rows.query, moments or {})
     else:
         if job.rows.query is not None:
             raise InvalidInput(
-                f"{field('query', job.rows.query[:40])} asks a database, and {field('events')} are "
-                f"none; give duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
-                f"leave it out"
+                f"{field('query', job.rows.query[:40])} is for a database, and {field('events')} "
+                "name no database; give duckdb:///FILE, sqlite:///FILE or "
+                f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
         source = job.rows.open_rows(job.events)
     if job.groups.domain is not None:
@@ -523,8 +527,8 @@ def with_totals(job: Job) -> Job:
     there = is_file(os.fspath(job.view.known))
     if there and any(EventFile(one).has_bytes_of(job.view.known) for one in private):
         raise InvalidInput(
-            f"{field('known', os.fspath(job.view.known))} is the file of the private rows; known "
-            "totals are kept as they are, so they must be public"
+            f"{field('known', os.fspath(job.view.known))} is the file of the private rows, but "
+            "known totals are published as they are; give a file of public totals"
         )
     levels = job.option("levels")
     named = None if levels is None else split_names(levels)
@@ -568,7 +572,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         return definition
     if definition.domain is None:
         raise InvalidInput(
-            f"{field('also', request.groups.also)} names groups, and stream "
+            f"{field('also', request.groups.also)} adds groups, and stream "
             f"{request.keeping.name!r} has no groups; leave it out, or begin a stream with "
             f"{field('by')} and {field('domain')}"
         )
@@ -580,21 +584,21 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
     names = [str(group).strip() for group in also]
     if not names or "" in names or len(set(names)) < len(names):
         raise InvalidInput(
-            f"{field('also')} is {request.groups.also!r}; name each new group once, as in A,B"
+            f"{field('also')} is {request.groups.also!r}; list each new group once, as in A,B"
         )
     new = [group for group in names if group not in definition.groups]
     step = released + 1 if definition.other is None else _unread(definition, released)
     if len(new) > definition.spare:
         raise InvalidInput(
-            f"{field('also', request.groups.also)} names {len(new):,} new groups, and stream "
-            f"{request.keeping.name!r} has {definition.spare:,} spare ones left; name fewer, or "
-            f"begin a stream with more ({field('spare')})"
+            f"{field('also', request.groups.also)} adds {len(new):,} groups, but stream "
+            f"{request.keeping.name!r} has room for {definition.spare:,} more; add fewer, or begin "
+            f"a stream that reserves more ({field('spare')})"
         )
     if new and step > definition.windows.steps:
         raise InvalidInput(
-            f"{field('also', request.groups.also)} names groups that count by themselves from step "
-            f"{step:,} on, and stream {request.keeping.name!r} ends with step "
-            f"{definition.windows.steps:,}; declare them in the stream that follows"
+            f"{field('also', request.groups.also)} adds groups that would count from step {step:,} "
+            f"on, but stream {request.keeping.name!r} ends with step {definition.windows.steps:,}; "
+            "list them in the stream that continues it"
         )
     named = [*definition.details["named"], *([group, step] for group in new)]
     return definition.having(domain=definition.domain.plus(new), named=named)
@@ -620,14 +624,14 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
         old, equals, new = (part.strip() for part in pair.partition("="))
         if not (old and equals and new):
             raise InvalidInput(
-                f"{field('rename', rename)} is not understood at {pair!r}; write OLD=NEW, and "
-                f"commas between several"
+                f"{field('rename', rename)} cannot be read at {pair!r}; write OLD=NEW, and commas "
+                "between several"
             )
         uses = definition.reads
         if old != new and {old, new} <= set(uses):
             raise InvalidInput(
-                f"{field('rename', rename)} gives {old!r} the name of another column that the "
-                f"stream uses; it uses {', '.join(map(repr, uses))}"
+                f"{field('rename', rename)} gives {old!r} a name that another column of the stream "
+                f"has; the stream uses {', '.join(map(repr, uses))}"
             )
         if old in uses and old != new:
             definition = definition.having(
@@ -635,7 +639,7 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
             )
         elif new not in uses:
             raise InvalidInput(
-                f"{field('rename', rename)} names the column {old!r}, which the stream does not "
+                f"{field('rename', rename)} renames the column {old!r}, which the stream does not "
                 f"use; it uses {', '.join(map(repr, uses))}"
             )
     return definition

@@ -69,8 +69,8 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
         if stream in streams:
             raise InvalidInput(
                 f"job {name!r} releases stream {job.keeping.name!r} of state "
-                f"{os.fspath(job.keeping.state)!r}, as job {streams[stream]!r} does; a stream "
-                "belongs to one job: give one of them another name, or leave it out"
+                f"{os.fspath(job.keeping.state)!r}, and so does job {streams[stream]!r}; a stream "
+                "belongs to one job: give one of the two another 'name', or leave it out"
             )
         streams[stream] = name
     writes = [use for name, job in jobs.items() for use in _writes(name, job)]
@@ -193,9 +193,8 @@ def ledger_within(
             for one, unit in ((limit, about), (known.limit, known.unit))
         )
         raise InvalidInput(
-            f"the limit of the job file is {asked}, and state {store.database.label!r} has {has}; "
-            f"correct the file, or set the other limit by itself (counton ledger), where a higher "
-            f"one has to be asked for as such"
+            f"the job file states the limit {asked}, but state {store.database.label!r} has {has}; "
+            "correct the file, or change the limit of the state by itself (counton ledger)"
         )
     return known
 
@@ -222,18 +221,18 @@ def _refuse_other_unit(name: str, job: Job, about: str) -> None:
         return
     person = ", which is taken for a person" if limit.kind == "user" else ""
     raise InvalidInput(
-        f"job {name!r} protects single rows (unit {word!r}), and the limit of the file is for one "
-        f"{about!r}{person}, so the job can never run: name the column of people ('user' of the "
-        f"job); or make the limit about an 'event', and leave 'unit' of the job out; or leave "
-        f"'unit' of the limit out, which then holds for each unit; no limit was set"
+        f"job {name!r} protects single rows (unit {word!r}), but the limit of the file is for one "
+        f"{about!r}{person}, so the job can never run, and no limit was set: give the column of "
+        "people ('user') in the job; or state the limit for an 'event', and leave 'unit' of the "
+        "job out; or leave 'unit' of the limit out, so that it holds for each unit"
     )
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
     same = "" if str(mine.path) == str(other.path) else f", as {str(other.path)!r},"
     return InvalidInput(
-        f"job {mine.job!r} writes {str(mine.path)!r} ({mine.what}), which job {other.job!r}"
-        f"{same} {does} ({other.what}), so that one would overwrite the other; give each its own"
+        f"job {mine.job!r} writes {str(mine.path)!r} ({mine.what}), which job {other.job!r}{same} "
+        f"{does} ({other.what}), and would overwrite it; give another file in one of them"
     )
 
 

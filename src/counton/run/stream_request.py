@@ -166,8 +166,9 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
     named = isinstance(strategy, str) and not is_file_of(strategy)
     if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
         raise InvalidInput(
-            f"strategy {strategy!r} is not known; use auto or one of "
-            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or a file with one of your own, mine.json"
+            f"strategy {strategy!r} is not known; give auto, or one of "
+            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
+            "such as mine.json"
         )
     check_most(job.people.most)
     check_people_columns(job.people.user, job.rows.id)
@@ -192,8 +193,8 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
             refuse(job, EXCLUDED["corrections"], asked)
             if job.rows.id is None:
                 raise InvalidInput(
-                    f"{asked} needs {field('id')}, the column that says which row another one "
-                    f"corrects; give it"
+                    f"{asked} needs the column that tells which row another row corrects; give "
+                    f"{field('id')}"
                 )
     if job.times.also_totals is not None and not known:
         refuse(job, EXCLUDED["also_totals"], field("also_totals", job.times.also_totals))
@@ -256,7 +257,8 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
         changes = "rename" if job.groups.also is None else "also"
         raise InvalidInput(
             f"{field(changes, job.option(changes))} changes a stream that exists, and stream "
-            f"{job.keeping.name!r} does not; give {field('domain')} and columns as they are"
+            f"{job.keeping.name!r} does not exist yet; give {field('domain')} and the columns as "
+            "they are now, and leave it out"
         )
     each_row = job.times.time is None
     if ordered:
@@ -269,7 +271,7 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
         refuse(job, EXCLUDED["a new stream in order"], beside, "leave it out", but=own)
         if not each_row and not parts.names:
             raise InvalidInput(
-                f"{field('time', job.times.time)} is a column of a table, and the events are a "
+                f"{field('time', job.times.time)} is a column of a table, but the events are a "
                 f"text of letters; name the column of letters, or leave {field('time')} out"
             )
         return
@@ -282,12 +284,12 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
     inner = inner_of(statistic)
     counts_users = isinstance(inner, TallyStatistic) and inner.counts_users
     if counts_users and job.people.user is None:
-        user = f"{field('user')}, the column that says whose a row is"
+        user = f"{field('user')}, the column that names the user of a row"
         if rows_of_each_group(statistic) is not None:
             raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
         raise InvalidInput(
-            f"a report that counts users needs {user}, and {field('most')}, how many rows of a "
-            f"user count; give both"
+            f"a report that counts users needs {user}, and {field('most')}, how many rows of one "
+            "user count; give both"
         )
 
 
@@ -310,7 +312,7 @@ def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
     if delta is not None:
         raise InvalidInput(
             f"{field('delta', delta)} does not go with {field('expire')}; give {field('epsilon')} "
-            f"or {field('rho')} alone"
+            f"alone or {field('rho')} alone"
         )
     if epsilon is not None and rho is not None:
         raise needs_one_loss()
@@ -322,8 +324,9 @@ def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
 def needs_one_loss() -> InvalidInput:
     """Build the error for a stream without an end that states no loss, or two."""
     return InvalidInput(
-        f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
-        f"{field('rho')}; {field('plan_expiring(...)')} finds it from the losses you allow"
+        f"{field('expire')} needs either {field('epsilon')} or {field('rho')}, the loss of the "
+        f"newest event; {field('plan_expiring(...)')} finds it from the losses that you allow at "
+        "each age"
     )
 
 
@@ -340,27 +343,27 @@ def groups_of(job: Job) -> GroupNames | None:
         return None
     if by is None:
         raise InvalidInput(
-            f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
-            f"to find them in; give it"
+            f"{field('domain', domain)} lists groups, and the column of the groups is missing; "
+            f"give {field('by')}"
         )
     if domain is None:
         raise MissingOptions(
-            f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
-            f"groups found in the data would reveal whose events are in it; give a file with "
-            f"one group per line, a table with a column {by!r}, or a list A,B,C; or find them "
-            f"privately ({field('unknown', 'discover')})",
+            f"{field('by', by)} needs {field('domain')}, a list of the groups, because groups "
+            "found in the data would reveal whose events are in it; give a file with one group a "
+            f"line, a table with a column {by!r}, or a list A,B,C; or find the groups privately "
+            f"({field('unknown', 'discover')})",
             ["domain"],
         )
     found = read_domain(domain, by)
     if groups.spare is not None and not 0 <= groups.spare <= _MOST_SPARE:
         raise InvalidInput(
-            f"{field('spare', groups.spare)} must lie between 0 and {_MOST_SPARE:,}; give how many "
-            f"groups to reserve"
+            f"{field('spare', groups.spare)} must be from 0 to {_MOST_SPARE:,}; it is the number "
+            "of groups for which room is reserved"
         )
     if groups.other is not None and (not groups.other.strip() or groups.other in found):
         raise InvalidInput(
-            f"{field('other')} is {groups.other!r}; it must be a name that no declared group has: "
-            f"choose another one"
+            f"{field('other')} is {groups.other!r}, which is also a group of {field('domain')}; "
+            "give another name"
         )
     return found if groups.other is None else found.plus([groups.other])
 
@@ -372,7 +375,7 @@ def check_discovery(job: Job, by: str | None) -> None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
     if not statements.kind_of(job.what).card.finds:
         raise InvalidInput(
-            f"{asked} finds groups by their number of events, and this job adds up values; declare "
+            f"{asked} finds groups by their number of events, but this job adds up values; list "
             f"the groups ({field('domain')})"
         )
     refuse(job, EXCLUDED["found groups"], asked)
@@ -385,8 +388,8 @@ def check_discovery(job: Job, by: str | None) -> None:
         )
     if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
         raise InvalidInput(
-            f"{field('strategy', job.noise.strategy)} does not go with {asked}, whose thresholds "
-            "are proven for binary, kary and smooth; choose one of them, or auto"
+            f"{field('strategy', job.noise.strategy)} does not go with {asked}, which is proven "
+            "only for binary, kary and smooth; give one of these, or auto"
         )
 
 
@@ -401,12 +404,12 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
         return statistic  # the groups are its nodes
     if job.groups.spare:
         raise InvalidInput(
-            f"{field('spare', job.groups.spare)} reserves cells for counts and sums, and "
-            f"{statistic!r} has cells of its own; leave it out"
+            f"{field('spare', job.groups.spare)} reserves room for groups of counts and sums, and "
+            f"{statistic!r} has no such groups; leave it out"
         )
     if own is None and job.times.time is None:
         raise InvalidInput(
-            f"{field('by', job.groups.by)} needs windows of time, and here each row is a step; "
+            f"{field('by', job.groups.by)} needs windows of time, but here each row is a step; "
             f"give {field('time')}, or leave {field('by')} out"
         )
     if own is None:
@@ -509,7 +512,8 @@ def _most(job: Job, statistic: Statistic) -> int:
         if people.most is None:
             raise MissingOptions(
                 f"{field('user', people.user)} needs {field('most')}, how many events of one user "
-                f"count: noise must hide them all; or give {once} to count each user once for ever",
+                f"count, because noise must hide all of them; give it, or {once} to count each "
+                "user once for ever",
                 ["most"],
             )
         check_most_a_window(people.most_a_window, people.most)
@@ -517,14 +521,14 @@ def _most(job: Job, statistic: Statistic) -> int:
     how = f"with {once if people.first else statements.name_of(job.what)}"
     if people.most is not None and people.most > 1 and by is None:
         raise InvalidInput(
-            f"{field('most', people.most)} {how} bounds the groups in which a user counts, but "
-            f"without {field('by')} there are no groups; leave {field('most')} out"
+            f"{field('most', people.most)} {how} bounds the groups in which a user counts, and "
+            f"there are no groups; leave {field('most')} out, or give {field('by')}"
         )
     if people.most is None and by is not None:
         raise InvalidInput(
             f"{field('by', by)} {how} needs {field('most')}, the number of groups in which a user "
-            f"counts: noise must hide them all, and with {field('most', 1)} each user counts in "
-            f"the first group alone"
+            f"counts, because noise must hide all of them; give it (with {field('most', 1)} each "
+            "user counts only in the first group)"
         )
     return people.most or 1
 
@@ -534,7 +538,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
     try:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:
-        raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
+        raise InvalidInput(f"{field('per', per)} is not the length of a period: {error}") from None
 
 
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
@@ -560,8 +564,8 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
         anew = made_of_windows(cut, every)
     if job.noise.release == "periods" and not anew:
         raise InvalidInput(
-            f"{field('release', 'periods')} is for users who count again in each period "
-            f"({field('per')}) of whole windows, as in reach, and here no user does; leave it out"
+            f"{field('release', 'periods')} is for users who count anew in each period "
+            f"({field('per')}) of whole windows, as reach does, and here no user does; leave it out"
         )
     return job.noise.release or ("periods" if anew else "totals")
 
@@ -573,13 +577,13 @@ def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
     asked = field("also_totals", job.times.also_totals)
     if not statistic.card.additive:
         raise InvalidInput(
-            f"{asked} adds windows up, which counts and sums do and a "
-            f"{statements.name_of(job.what)} does not; leave it out"
+            f"{asked} adds up windows, which is possible for counts and sums, but not for a "
+            f"{statements.name_of(job.what)}; leave it out"
         )
     if job.times.steps is None or cut.steps > MOST_WINDOWS:
         raise InvalidInput(
-            f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}: the noise of totals grows "
-            f"with the number of windows, and all are read together; give it"
+            f"{asked} needs {field('steps')}, at most {MOST_WINDOWS:,}, because the noise of "
+            "totals grows with the number of windows; give it"
         )
 
 
@@ -593,10 +597,10 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
     if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
         longer = "for ever" if per is None else f"in each {per}"
         raise InvalidInput(
-            f"{field('revise', job.times.revise)} counts users in each window of {cut.every}, but "
-            f"here a user counts once {longer}, in the first window with a row of theirs: give "
-            f"{field('per', cut.every)}, of distinct users as reach with {field('at_least', 1)}, "
-            f"and let windows begin where these periods do"
+            f"{field('revise', job.times.revise)} revises the users of each window of {cut.every}, "
+            f"but here a user counts once {longer}, in the first window with a row of that user: "
+            f"give {field('per', cut.every)} (for distinct users, reach with "
+            f"{field('at_least', 1)}), and let windows begin where these periods begin"
         )
 
 

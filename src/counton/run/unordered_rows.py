@@ -224,9 +224,9 @@ class AddedRows(ReadRows):
             assert self.settled.source is not None
             raise InvalidInput(
                 f"{open_private(self.settled.source).name} {have} been counted already, and "
-                f"{windows:,} more {would} be released without a new event; give the file of the "
-                f"new events, or {field('yes', True)} if nothing happened, or drop "
-                f"{field('append', True)} if the file holds everything since the first window"
+                f"{windows:,} more {would} be released without any new event; give the file of the "
+                f"new events, or {field('yes', True)} if nothing happened, or leave "
+                f"{field('append', True)} out if the file holds everything since the first window"
             )
         nothing = again or not open_private(self.tally).rows
         for mark, part in given if once and not nothing else ():
@@ -253,8 +253,8 @@ class AddedRows(ReadRows):
         known, new = open_private(self.labels)
         if stream is not None and open_private(stream.labels()) != known:
             raise StreamConflict(
-                f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
-                f"released: run again"
+                f"another process has counted in stream {stream.name!r} in the meantime, so "
+                "nothing was released here: run the same command again"
             )
         # Rows of final windows count nowhere, and a user may have any number of them.
         first_open = self.settled.definition.cut.first_open(0 if stream is None else stream.step)
@@ -320,16 +320,17 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
         if definition.cut.lags and not (job.rows.append or source.comes_once):
             raise InvalidInput(
                 f"{source.name} is a file of all events, which does not tell late rows from "
-                f"changed ones, and {field('revise')} counts late rows in their own windows: give "
-                f"files of new events alone, with {field('append', True)}, or name the column that "
-                f"tells one row from another ({field('id')})"
+                f"changed rows, but {field('revise')} counts late rows in their own windows: give "
+                f"files that hold only new events, with {field('append', True)}, or name the "
+                f"column that tells one row from another ({field('id')})"
             )
         if definition.cut.goes_on and len(source.parts) > 1 and not job.rows.append:
             raise InvalidInput(
-                f"{field('events')} are {len(source.parts):,} files, and a file of all events is "
-                f"one. If each holds new events only, and no row is in two of them, give "
-                f"{field('append', True)}: each file then counts once, recognised by its bytes. "
-                f"Otherwise put the rows into one file, or give each an id ({field('id')})"
+                f"{field('events')} are {len(source.parts):,} files, but a file of all events must "
+                "be a single one. If each file holds only new events, and no row is in two of "
+                f"them, give {field('append', True)}: each file then counts once, recognised by "
+                "its bytes. Otherwise put the rows into one file, or give each row an id "
+                f"({field('id')})"
             )
         counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
         if len(source.parts) > 1:

@@ -87,11 +87,11 @@ def check_output(
     known = (*TABLES, PAGE) if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
         raise InvalidInput(
-            f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
-            f".parquet, which is compressed"
+            f"{str(path)!r} would be compressed, and this format is not; remove the ending "
+            f"{path.suffix}, or write .parquet, which is compressed"
         )
     if path.suffix.lower() not in known:
-        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
+        raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
     if path.suffix.lower() == ".xlsx":
         require("xlsxwriter")
     if path.suffix.lower() in (*PICTURES, PAGE):
@@ -103,7 +103,7 @@ def check_output(
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
-        raise InvalidInput(f"{str(path)!r} is no plain file; name another")
+        raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
     written = [path]
     if path.suffix.lower() in TABLES and TABLES[path.suffix.lower()] != "parquet":
         written.append(beside(path))
@@ -114,8 +114,8 @@ def check_output(
             if place == other.resolve() or (both and mine.samefile(other)):
                 also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
                 raise InvalidInput(
-                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
-                    f"elsewhere"
+                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps, and would "
+                    "be overwritten; give another path"
                 )
 
 
@@ -125,8 +125,8 @@ def _check_parent(path: Path) -> None:
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
     if not os.access(folder, os.W_OK):
         raise InvalidInput(
-            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
-            f"elsewhere"
+            f"the folder of {str(path)!r} may not be written; change its permissions, or give "
+            "another path"
         )
 
 
@@ -143,18 +143,21 @@ def _check_folder(folder: Path, inputs: Sequence[Path]) -> None:
     """Refuse a folder in which the files of steps and groups cannot or must not be written."""
     _check_parent(folder)
     if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"{str(folder)!r} is no folder; name another, or give it an ending")
+        raise InvalidInput(
+            f"{str(folder)!r} is a file, and a folder is needed; give another path, or a file name "
+            "with an ending"
+        )
     for other in inputs:
         if other.resolve().is_relative_to(folder.resolve()):
             raise InvalidInput(
-                f"{str(folder)!r} holds {other.name!r}, which the run reads or keeps; write "
-                f"elsewhere"
+                f"{str(folder)!r} holds {other.name!r}, which the run reads or keeps; give another "
+                "path"
             )
     for present in in_folder(folder):
         if _OF_STEP.fullmatch(present.name) is None:
             raise InvalidInput(
-                f"{str(folder)!r} holds {present.name!r}, which would be read as part of what was "
-                f"released; name another folder"
+                f"{str(folder)!r} holds {present.name!r}, which readers would take for a part of "
+                "the release; give another folder"
             )
 
 
@@ -208,7 +211,7 @@ def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) ->
     if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
         name = "separator" if style.separator != "," else "decimal"
         raise InvalidInput(
-            f"{field(name, separator if name == 'separator' else decimal)} is for CSV files alone; "
+            f"{field(name, separator if name == 'separator' else decimal)} is for CSV files only; "
             f"give {field('out')} with .csv"
         )
     return style
@@ -223,8 +226,8 @@ def check_metadata(kinds: Sequence[str], path: Path | None) -> None:
             raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
         if path is None or path.suffix.lower() != ".csv":
             raise InvalidInput(
-                f"{field('metadata', kind)} goes beside a CSV file alone; give {field('out')} with "
-                f".csv"
+                f"{field('metadata', kind)} is written beside a CSV file only; give {field('out')} "
+                "with .csv"
             )
 
 
@@ -361,8 +364,8 @@ def draw_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
         raise
     except Exception as error:
         raise OSError(
-            f"{str(path)!r} was not drawn ({type(error).__name__}: {error}): what was released is "
-            f"kept, and export writes it as a table"
+            f"{str(path)!r} was not drawn ({type(error).__name__}: {error}). The released numbers "
+            "are kept, and counton export writes them as a table"
         ) from error
 
 
@@ -383,13 +386,13 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
     if definition is not None and definition.cut.lags:
         raise InvalidInput(
             f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
-            f"step, and these files never change; numbers of revised windows do: name a "
-            f"file, such as {folder.name}.parquet"
+            "step, and such files never change, but numbers of revised windows do: give a file "
+            f"name, such as {folder.name}.parquet"
         )
     if definition is None or not definition.shows_cells or not definition.cells.named_beforehand:
         raise InvalidInput(
             f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
-            f"step, which is written of counts and sums of declared groups alone: name a file, "
+            "step, which is possible only for counts and sums of listed groups: give a file name, "
             f"such as {folder.name}.parquet"
         )
 

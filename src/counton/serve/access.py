@@ -50,12 +50,13 @@ class Access:
             if token is None:
                 raise HTTPException(
                     401,
-                    f"a token for {scope!r} is needed; send it as Authorization: Bearer TOKEN",
+                    f"a token with the scope {scope!r} is needed; send it in the header "
+                    "Authorization: Bearer TOKEN",
                     {"WWW-Authenticate": "Bearer"},
                 )
             raise HTTPException(
                 403,
-                f"this token is for {', '.join(token.scopes)}; one for {scope!r} is needed",
+                f"this token is for {', '.join(token.scopes)}, but one for {scope!r} is needed",
             )
 
         return Depends(check)

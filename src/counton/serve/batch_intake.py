@@ -113,9 +113,9 @@ def checked_batch(
         max(parts.values(), default=0.0),
         sender.share,
         lambda: (
-            f"the rows of the batch come to more than {sender.share:.3g} of what the sums of the "
-            f"stream can hold, which is all that your token may ever send: correct them, or count "
-            f"in larger units"
+            f"the rows of the batch add up to more than {sender.share:.3g} of what the sums of the "
+            "stream can hold, which is the most that your token may ever send: correct the rows, "
+            "or count in larger units"
         ),
     )
     left = {
@@ -191,8 +191,8 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
     many = bad.height + len(body.no_rows)
     if many > policies.most:
         raise InvalidInput(
-            f"{many:,} rows of the batch cannot be counted, and {policies.most:,} may be set "
-            f"aside; look at them, or raise {field('bad_rows_most', MOST)}"
+            f"{many:,} rows of the batch cannot be read, and at most {policies.most:,} may be set "
+            f"aside; look at these rows, or raise {field('bad_rows_most', MOST)}"
         )
     cells = texts_of(body.rows, columns).collect()[bad["row"].to_list()]
     found = [

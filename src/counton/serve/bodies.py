@@ -83,7 +83,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
         if len(body) > most:
             raise TooLarge
         return body
-    broken = InvalidInput(f"the body is no {encoding}, or ends early; send it whole")
+    broken = InvalidInput(f"the body is not valid {encoding}, or ends early; send it whole")
     try:
         if encoding == "gzip":
             return _gunzip(body, most)
@@ -114,8 +114,8 @@ def _gunzip(body: bytes, most: int) -> bytes:
             members += 1
             if members > _MEMBERS + most // _MEMBER:
                 raise InvalidInput(
-                    f"the body is gzip of more than {_MEMBERS + most // _MEMBER:,} members; "
-                    f"compress it as one"
+                    f"the body consists of more than {_MEMBERS + most // _MEMBER:,} gzip members; "
+                    "compress it as a single one"
                 )
             inflate = zlib.decompressobj(wbits=31)
         step = body[place : place + _STEP]
@@ -126,7 +126,7 @@ def _gunzip(body: bytes, most: int) -> bytes:
         if inflate.eof:
             inflate = None
     if inflate is not None:
-        raise zlib.error("the last member ends early")
+        raise zlib.error("the last gzip member ends early")
     return bytes(found)
 
 
@@ -194,7 +194,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
     if not isinstance(row, dict):
         return (
             "no JSON object",
-            'is no JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}',
+            'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}',
         )
     found: dict[str, str | None] = {}
     for column in columns:
@@ -213,7 +213,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
             try:
                 value.encode()
             except UnicodeEncodeError:  # half of a surrogate pair
-                return "no Unicode", "has a text that is no Unicode; write it in UTF-8"
+                return "no Unicode", "has a text that is not valid Unicode; write it in UTF-8"
         found[column] = value
     return found
 
@@ -238,7 +238,7 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRo
 
 def _no_arrow(name: str) -> InvalidInput:
     return InvalidInput(
-        f"{name} is no stream of Arrow record batches, ends early, or has a type that is not read; "
-        f"send texts, numbers, times, true or false in Arrow's IPC stream format, without "
-        f"compression inside (use Content-Encoding)"
+        f"{name} is not a stream of Arrow record batches, ends early, or has a type that cannot be "
+        "read; send texts, numbers, times, true or false in Arrow's IPC stream format, without "
+        "compression inside (use Content-Encoding instead)"
     )

@@ -82,8 +82,8 @@ class Client:
         self._token = held_token(token)
         if self._token is None:
             raise InvalidInput(
-                f"{called('token')} is missing, and a service takes rows only with a token: give "
-                f"it, or set COUNTON_TOKEN"
+                f"a service takes rows only with a token, and {called('token')} is missing: give "
+                "it, or set COUNTON_TOKEN"
             )
         self._opener = urllib.request.build_opener(NoRedirect)
 
@@ -112,7 +112,7 @@ class Client:
             tried += 1
             if time.monotonic() + wait - begun > self._patience:
                 raise StateUnavailable(
-                    f"{self.address!r} has not taken batch {batch!r} in {tried} attempts within "
+                    f"{self.address!r} did not accept batch {batch!r} in {tried} attempts within "
                     f"{self._patience:g} seconds ({reason}); nothing is lost: send it again later"
                 )
             time.sleep(wait)
@@ -144,7 +144,7 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             return f"{getattr(error, 'reason', error) or type(error).__name__}", 0.0
         except (ValueError, LookupError, TypeError):
-            return "its answer is no receipt", 0.0
+            return "its answer is not a receipt", 0.0
 
 
 def _wait(batch: str, tried: int) -> float:
@@ -174,8 +174,8 @@ def _refusal(address: str, batch: str, error: urllib.error.HTTPError) -> Excepti
         return InvalidInput(f"{message}; give a {called('token')} for ingest")
     if 300 <= error.code < 400:
         return InvalidInput(
-            f"{address!r} redirects to another address, which would see the token: give that "
-            f"address if you trust it"
+            f"{address!r} redirects to another address, which would then see the token: give that "
+            "address yourself if you trust it"
         )
     return InvalidInput(message)
 
@@ -239,13 +239,13 @@ def read_notes(path: Path, address: str) -> _Notes:
         return _Notes(address)
     except (OSError, ValueError, TypeError) as error:
         raise InvalidInput(
-            f"{str(path)!r} holds no notes of a sender; name another file for them "
-            f"({called('notes')})"
+            f"{str(path)!r} is not a file of notes of counton send; give another file for the "
+            f"notes ({called('notes')})"
         ) from error
     if notes.address != address:
         raise InvalidInput(
-            f"{str(path)!r} notes what was sent to {notes.address!r}; name another file for "
-            f"{address!r} ({called('notes')})"
+            f"{str(path)!r} notes what was sent to {notes.address!r}; give another file of notes "
+            f"for {address!r} ({called('notes')})"
         )
     return notes
 
@@ -345,8 +345,8 @@ def _together(sent: Shipment, receipt: Receipt) -> Shipment:
 
 def _other_file(file: Path, notes: Path) -> InvalidInput:
     return InvalidInput(
-        f"{str(file)!r} is another file than the one that was sent before, or its beginning has "
-        f"changed; move {str(notes)!r} away to send all of it, or name the file by another name"
+        f"{str(file)!r} is another file than was sent before, or its beginning has changed; move "
+        f"{str(notes)!r} away to send all of the file, or rename the file"
     )
 
 

@@ -323,8 +323,8 @@ class Journal:
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(
-                f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
-                f"steps ({field('last', 1000)}) or groups"
+                f"that would be {found.rows:,} rows, and at most {MOST_ROWS:,} are possible: ask "
+                f"for fewer steps ({field('last', 1000)}) or groups"
             )
         return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
 
@@ -368,7 +368,8 @@ class Journal:
         steps, moments = self._between(released, start, until)
         if group is None and len(released.groups) > 1:
             raise InvalidInput(
-                f"stream {self.name!r} has {len(released.groups):,} groups; name one (group)"
+                f"stream {self.name!r} has {len(released.groups):,} groups; name one of them "
+                "(group)"
             )
         chosen = released if group is None else released.only(groups=[group])
         found: dict[str, Any] = {
@@ -416,16 +417,16 @@ class Journal:
         for name, us in (("from", begin), ("to", end)):
             if not ends[0] <= us <= ends[-1]:
                 raise InvalidInput(
-                    f"{name} is {windows.at(us)}; released windows lie between "
-                    f"{windows.at(int(ends[0]))} and "
-                    f"{windows.at(int(ends[-1]))}: give moments between these"
+                    f"{name} is {windows.at(us)}, but released windows are between "
+                    f"{windows.at(int(ends[0]))} and {windows.at(int(ends[-1]))}: give a time "
+                    "between these"
                 )
         places = np.searchsorted(ends, [begin, end], "right") - 1
         if places[0] >= places[1]:
             raise InvalidInput(
-                f"no window lies between from ({windows.at(begin)}) and to "
-                f"({windows.at(end)}); windows are of {windows.every}: give two moments "
-                f"further apart, the earlier one as from"
+                f"no window lies between from ({windows.at(begin)}) and to ({windows.at(end)}), "
+                f"because a window lasts {windows.every}: give two times further apart, the "
+                "earlier as from"
             )
         first, last = map(int, places)
         return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
@@ -435,8 +436,8 @@ class Journal:
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
-                f"that would be {released.rows:,} rows; the most is {MOST_ROWS:,}: export the "
-                f"stream to a file"
+                f"that would be {released.rows:,} rows, and at most {MOST_ROWS:,} are possible: "
+                "export the stream to a file"
             )
         return {**facts_of(released), "rows": json_rows(released.table())}
 
@@ -455,15 +456,15 @@ class Journal:
         lags = self.definition.cut.lags
         if not lags:
             raise InvalidInput(
-                f"stream {self.name!r} releases each window once (its job has no "
-                f"{field('revise')}), so no number is left to forecast; ask for its series"
+                f"stream {self.name!r} releases each window only once (its job has no "
+                f"{field('revise')}), so there is nothing to forecast; ask for its series"
             )
         released = self.read(level)
         many = lags * (len(set(groups)) or len(released.groups))
         if many > MOST_FORECASTS:
             raise InvalidInput(
-                f"that would be {many:,} forecasts, {lags:,} windows for each group; the most is "
-                f"{MOST_FORECASTS:,}: name fewer groups (group)"
+                f"that would be {many:,} forecasts, {lags:,} windows for each group, and at most "
+                f"{MOST_FORECASTS:,} are possible: name fewer groups (group)"
             )
         found = self._forecast(released, groups)
         rows = found.table()

@@ -310,7 +310,9 @@ def router(
         """The number or sum between two moments, or its difference to another group or time."""
         other = None
         if (against_from is None) != (against_to is None):
-            raise HTTPException(422, "against_from and against_to are two moments; give both")
+            raise HTTPException(
+                422, ("against_from and against_to are the two ends of a period; give both")
+            )
         if (against, against_from) != (None, None):
             other = Against(against, against_from, against_to)
         return of(name).difference(start, until, group, level, other)
@@ -348,7 +350,9 @@ def router(
         of(name)
         if last_event_id is not None:
             if not last_event_id.isascii() or not last_event_id.isdigit():
-                raise HTTPException(422, "Last-Event-ID is no step; give a whole number")
+                raise HTTPException(
+                    422, ("Last-Event-ID must be the number of a step; give a whole number")
+                )
             after = int(last_event_id)
         return StreamingResponse(
             feeds[name].listen(after),

@@ -103,7 +103,7 @@ class CsvRows(RowsOfFile):
             break
         if len(set(self._header)) < len(self._header):
             self.close()
-            raise InvalidInput(f"{str(path)!r} has two columns of one name; rename one of them")
+            raise InvalidInput(f"{str(path)!r} has two columns with one name; rename one of them")
 
     def _records(self, begin: int) -> Iterator[tuple[list[str], int]]:
         """Yield the fields of each record, and the position at which it ends, from a position
@@ -124,7 +124,7 @@ class CsvRows(RowsOfFile):
         except csv.Error:  # a quote is still open: the record is being written
             return
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"{str(self.path)!r} is not UTF-8; convert it") from error
+            raise InvalidInput(f"{str(self.path)!r} is not valid UTF-8; convert it") from error
 
     @override
     def _ends(self, begin: int) -> Iterator[int]:
@@ -150,7 +150,7 @@ class CsvRows(RowsOfFile):
             if len(record) not in (0, len(self._header)):
                 raise InvalidInput(
                     f"{str(self.path)!r} has a line of {len(record)} fields before byte {place:,}, "
-                    f"and its header has {len(self._header)}; correct it"
+                    f"but {len(self._header)} columns are named in its first line; correct the line"
                 )
             if record:
                 # An empty field is a missing value, as in a job's own files.

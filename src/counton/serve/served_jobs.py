@@ -136,7 +136,7 @@ def prepare(
         if job.keeping.name in names:
             raise InvalidInput(
                 f"job {name!r}: another job has a stream named {job.keeping.name!r} too, and "
-                f"clients ask by this name; serve one of them"
+                "clients ask by that name; serve only one of them"
             )
         names.add(job.keeping.name)
         try:
@@ -149,8 +149,8 @@ def prepare(
     shared = for_all(path)
     if shared.publish is not None:
         raise InvalidInput(
-            f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
-            f"itself: leave it out, or run counton publish beside it"
+            f"[publish] to {shared.publish!r} is only for counton run, because a service answers "
+            "readers itself: leave it out, or run counton publish too"
         )
     with JobStates({}) as states:
         for name, each in list(found.items()):
@@ -188,15 +188,14 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
     job = opened.job
     if known is not None and known.details.get("once"):
         raise InvalidInput(
-            f"{job.keeping.name!r} is a table that was released once, and a service releases at "
-            f"the ends of windows: choose another {field('name')} with {field('time')}, or leave "
+            f"{job.keeping.name!r} is a table that was released once, but a service releases at "
+            f"the end of each window: give another {field('name')} with {field('time')}, or leave "
             "the job out"
         )
     if isinstance(job.what, str) and job.times.time is None and known is None:
         raise InvalidInput(
-            f"the job has no column of times ({field('time')}), so it releases once or after each "
-            f"row, but a service releases at the ends of windows: state {field('time')}, or use "
-            f"counton run"
+            "the job has no column of times, so it releases once or after each row, but a service "
+            f"releases at the end of each window: give {field('time')}, or use counton run"
         )
     if known is not None and known.details.get("ended") is not None:
         definition = Definition.reopen(known.design, known.details)  # no run goes on with it
@@ -205,7 +204,7 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
     check_shown(shown_by(job), definition.statistic)
     definition.counting.check_any_order(
         definition.what,
-        "and a service gets them in any order; use counton run with files, or a statistic such as "
+        "but a service gets them in any order; use counton run with files, or a statistic such as "
         "count, sum, average, quantiles, distinct, top-k or a table over time",
     )
     return ServedJob(name, job, definition, reading_of(job, definition))

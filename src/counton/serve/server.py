@@ -50,8 +50,8 @@ def connections_for(readers: int) -> int:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft < KEPT + _FEWEST:
         raise InvalidInput(
-            f"this process may open {soft:,} files and connections, and a service needs "
-            f"{KEPT + _FEWEST:,} or more; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+            f"this process may open {soft:,} files and connections, but a service needs at least "
+            f"{KEPT + _FEWEST:,}; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         )
     if soft < wanted:
         journaling.warn("fewer connections than readers", readers=readers, most=soft - KEPT)

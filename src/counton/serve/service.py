@@ -48,8 +48,8 @@ _OFTEN = 3
 _CLOCKS_APART = 60_000_000
 #: Message if the clock was ahead, or is behind.
 BEHIND = (
-    "windows are released that have not ended by the clock of this machine, so the clock was fast "
-    "or is slow: nothing more is released until it reaches their end; set the clock"
+    "windows are released whose end the clock of this machine has not reached, so the clock was "
+    "fast or is slow: nothing more is released until it reaches their end; set the clock"
 )
 #: Largest number of batches of a state that wait for their commit.
 _QUEUE = 1024
@@ -213,7 +213,7 @@ class Service:
         definition = self.journals[name].definition
         last = self.releasers[name].last
         if definition.ended is not None:
-            return f"the stream has ended at step {definition.ended:,}; send rows to another one"
+            return f"the stream has ended at step {definition.ended:,}; send rows to another stream"
         if came >= last:
             return (
                 f"the last of the {definition.windows.steps:,} windows of the stream was due at "
@@ -355,8 +355,8 @@ class Service:
                     state.watch.look(state.store.database, served.job.keeping.key, [name])
         for name in sorted(state.watch.unknown - before):
             warn(
-                "waits, since no witness here knows the newest release: the server that wrote it "
-                "goes on, or somebody confirms the state by counton verify",
+                "waits, because no witness here knows the newest release, until the server that "
+                "wrote it goes on, or somebody confirms the state by counton verify",
                 stream=name,
             )
         with suppress(CountonError):  # an unreachable server takes no rows
@@ -419,8 +419,8 @@ class Service:
             before, ahead = ahead, self._ahead_of_clock()
             for name in sorted(ahead - before):
                 warn(
-                    "windows are released that have not ended by the clock, which was fast or is "
-                    "slow: nothing more is released until it reaches their end; set the clock",
+                    "windows are released whose end the clock has not reached, so it was fast or "
+                    "is slow: nothing more is released until it reaches their end; set the clock",
                     stream=name,
                 )
             for name, feed in list(self.feeds.items()):

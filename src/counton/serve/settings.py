@@ -138,7 +138,7 @@ def address(listen: str) -> tuple[str, int]:
     found = re.fullmatch(r"\[?([0-9A-Za-z.:_-]+?)\]?:(\d{1,5})", listen)
     if found is None or int(found[2]) > 65535:
         raise InvalidInput(
-            f"{field('listen')} is {listen!r}; write HOST:PORT with a port up to 65535, as in "
-            f"127.0.0.1:8080"
+            f"{field('listen')} is {listen!r}; write HOST:PORT, with a port up to 65535, as in "
+            "127.0.0.1:8080"
         )
     return found[1], int(found[2])

@@ -94,17 +94,17 @@ class Tokens:
         for scope in scopes or ("",):
             if scope not in SCOPES:
                 raise InvalidInput(
-                    f"{field('make')} is {','.join(scopes)!r}; name one or several of "
-                    f"{', '.join(SCOPES)}, with commas between"
+                    f"{field('make')} is {','.join(scopes)!r}; give one or more of "
+                    f"{', '.join(SCOPES)}, with commas between them"
                 )
         known, number = self.all(), 0
         if _SENDING in scopes:
             number = self._numbered + 1
         if number > MOST_SENDERS:
             raise InvalidInput(
-                f"{str(self.file)!r} has given {MOST_SENDERS:,} tokens for {_SENDING}, and a "
-                f"stream has no room for more senders: begin other streams with another file of "
-                f"tokens"
+                f"{str(self.file)!r} has given {MOST_SENDERS:,} tokens for {_SENDING}, which is "
+                "the most for the senders of a stream: begin other streams with another file of "
+                "tokens"
             )
         token = f"{_PREFIX}_{secrets.token_urlsafe(_BYTES)}"
         kept = Token(
@@ -127,7 +127,7 @@ class Tokens:
         if rest == self.all():
             known = ", ".join(token.id for token in self.all()) or "none"
             raise InvalidInput(
-                f"{field('revoke')} is {id!r}, and {str(self.file)!r} has no such token; it has "
+                f"{field('revoke')} is {id!r}, but {str(self.file)!r} has no such token; it has "
                 f"{known}"
             )
         self._write(rest)
@@ -162,8 +162,8 @@ class Tokens:
             return tokens, max([int(kept.get("numbered", 0)), *(one.number for one in tokens)])
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise InvalidInput(
-                f"tokens in {str(self.file)!r} cannot be read ({type(error).__name__}); nobody is "
-                f"let in: restore the file, or remove it and make new tokens"
+                f"tokens in {str(self.file)!r} cannot be read ({type(error).__name__}), so every "
+                "request is refused: restore the file, or remove it and make new tokens"
             ) from error
 
     def _write(self, tokens: Sequence[Token]) -> None:
@@ -176,6 +176,6 @@ class Tokens:
             self.file.chmod(0o600)
         except OSError as error:
             raise InvalidInput(
-                f"tokens cannot be written into {str(self.file)!r} ({error.strerror}); name a file "
-                f"in a folder that exists"
+                f"tokens cannot be written into {str(self.file)!r} ({error.strerror}); give a file "
+                "in a folder that exists"
             ) from error

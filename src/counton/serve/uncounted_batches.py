@@ -102,7 +102,9 @@ class LeftOutBatches:
             if one.id == id:
                 return one
         known = ", ".join(one.id for one in batches) or "none"
-        raise InvalidInput(f"{field(what)} is {quote(id)}, and no such batch is left out: {known}")
+        raise InvalidInput(
+            f"{field(what)} is {quote(id)}, but no batch with this id was left out: {known}"
+        )
 
 
 def _is_begun(job: Job) -> bool:

@@ -38,9 +38,9 @@ class BatchReceipt(BaseModel):
 def full_up(sender: Sender) -> str:
     """Return the message for a sender whose rows exceed the rest of the sender's share."""
     return (
-        f"with this batch your rows would come to more than {sender.share:.3g} of what the sums of "
-        f"the stream can hold, which is all that your token may ever send to it; ask for another "
-        f"token, or for another stream that counts in larger units"
+        f"with this batch your rows would add up to more than {sender.share:.3g} of what the sums "
+        "of the stream can hold, which is the most that your token may ever send; ask for another "
+        "token, or for another stream that counts in larger units"
     )
 
 
@@ -111,25 +111,42 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         """Send rows. They are acknowledged when they are committed, and counted once."""
         check_name(name, service.served, service.failed)
         if not _BATCH.fullmatch(batch):  # the path's pattern also takes a final newline
-            raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
+            raise HTTPException(
+                422,
+                ("the id of a batch may have only letters, digits and . _ : -; give such an id"),
+            )
         media = request.headers.get("content-type", "").split(";")[0].strip().lower()
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if media not in (*JSON_LINES, ARROW):
-            raise HTTPException(415, f"send {JSON_LINES[0]} or {ARROW} as Content-Type")
+            raise HTTPException(
+                415, (f"the Content-Type must be {JSON_LINES[0]} or {ARROW}; send one of them")
+            )
         if encoding not in ENCODINGS:
-            raise HTTPException(415, f"use one of {', '.join(ENCODINGS)} as Content-Encoding")
+            raise HTTPException(
+                415,
+                (f"the Content-Encoding must be one of {', '.join(ENCODINGS)}; use one of them"),
+            )
         state = service.state_of(name)
         if service.stopping.is_set():
-            raise later(503, "the service stops; send the batch again", 2)
+            raise later(503, "the service is stopping; send the batch again", 2)
         if name in state.unseen:
             raise later(503, UNSEEN, 10)
         token = request.state.token
         sender = Sender(token.id, token.number)
         if state.waiting_bytes.get(sender.id, 0) > settings.waiting_bytes / sender.number:
-            raise later(503, "too many of your rows wait to be counted; send the batch later", 5)
+            raise later(
+                503, ("too many of your rows are waiting to be counted; send the batch later"), 5
+            )
         wait = rates.wait(sender.id)
         if wait > 0:
-            raise later(429, f"more than {settings.rows_per_second:,} rows a second", wait)
+            raise later(
+                429,
+                (
+                    f"more than {settings.rows_per_second:,} rows came in a second; send the batch "
+                    "again later"
+                ),
+                wait,
+            )
         held = 0
         try:
             body = bytearray()
@@ -139,7 +156,9 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                         if len(body) + len(part) > settings.batch_bytes:
                             raise HTTPException(413, _too_large(service))
                         if not rooms.take(sender, len(part)):
-                            raise later(503, "too many batches at once; send it again", 1)
+                            raise later(
+                                503, ("too many batches came at once; send the batch again"), 1
+                            )
                         held += len(part)
                         body += part
             except TimeoutError:
@@ -153,7 +172,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 )
                 more = max(0, len(whole) - len(body))
                 if not rooms.take(sender, more):
-                    raise later(503, "too many batches at once; send it again", 1)
+                    raise later(503, "too many batches came at once; send the batch again", 1)
                 held += more
                 came = service.under_way.enter(name)
                 done = workers.submit(_take_batch, service, name, batch, media, whole, came, sender)
@@ -170,13 +189,15 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 count(name, "put off", 0)
                 if await asyncio.to_thread(service.is_old_copy, name):
                     raise later(503, UNSURE, 60) from None
-                raise later(503, "the batch could not be committed now; send it again", 1) from None
+                raise later(503, "the batch could not be saved now; send it again", 1) from None
         finally:
             rooms.give(sender, held)
         rates.spend(sender.id, rows)
         count(name, verdict.what, rows)
         if verdict.what == "other":
-            raise HTTPException(409, "another batch was sent with this id; give each its own")
+            raise HTTPException(
+                409, ("another batch was sent with this id; give each batch its own id")
+            )
         if verdict.what == "closed":
             raise HTTPException(
                 410, "the stream has ended and takes no more rows; send rows to another stream"
@@ -190,8 +211,9 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
 
 def _too_large(service: Service) -> str:
     return (
-        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
-        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); send several"
+        f"a batch may have at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
+        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); divide it into "
+        "several"
     )
 
 

@@ -85,7 +85,8 @@ def run(
         return start(job, frame, checkpoint, trigger, check)
     if checkpoint is not None or trigger is not None:
         raise InvalidInput(
-            "checkpoint and trigger are for streaming frames, and this one is not; leave them out"
+            "checkpoint and trigger are only for streaming frames, and this frame is not "
+            "streaming; leave them out"
         )
     source: Any = SparkSource(frame)
     job = job.having(events=source)
@@ -189,19 +190,18 @@ def _check_of(
 
     if not isinstance(frame, DataFrame):
         raise InvalidInput(
-            f"the rows are of type {type(frame).__name__}, which is no frame of Spark; give one, "
-            f"or use counton.run.run"
+            f"the rows are of type {type(frame).__name__}, which is not a Spark frame; give a "
+            "Spark frame, or use counton.run.run"
         )
 
     def check(definition: Definition) -> None:
         definition.counting.check_any_order(
             definition.what,
-            "which a Spark frame does not have; use counton.run.run, or a statistic that is added "
-            "up",
+            "but a Spark frame has no order; use counton.run.run, or a statistic that adds up rows",
         )
         if not definition.cut.goes_on and frame.isStreaming:
             raise InvalidInput(
-                f"a {definition.what} of rows without times is released once, and a streaming "
+                f"a {definition.what} of rows without times is released once, but a streaming "
                 f"frame goes on; give {field('time')} and windows, or a frame that is not streaming"
             )
         if approve is not None:

@@ -88,7 +88,7 @@ class SparkRows(Rows):
         """
         if self._digest is None or tuple(columns) != self._columns:
             self.scan(columns)  # raises for a missing column
-            raise RuntimeError("the rows of the frame have not been read yet")
+            raise RuntimeError("the rows of the frame have not been read yet: read them first")
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
@@ -418,9 +418,9 @@ def _guard(
         raise  # it names packages
     except Exception as error:
         raise InvalidInput(
-            f"rows cannot be counted on an executor ({type(error).__name__}); its words are left "
-            f"out, since they may quote a row and Spark logs them: count some of these rows with "
-            f"counton.run.run to see the message"
+            f"rows cannot be counted on an executor ({type(error).__name__}); the full message is "
+            "left out, because it may quote a row and Spark writes it to logs: count some of these "
+            "rows with counton.run.run to see it"
         ) from None
 
 
@@ -433,7 +433,7 @@ def _executor_error(error: Exception) -> Exception:
         if line.startswith("ModuleNotFoundError: "):
             return InvalidInput(
                 f"the Python of an executor lacks a package ({line.partition(': ')[2]}); install "
-                f"counton's extra 'spark' there, or name another Python in PYSPARK_PYTHON"
+                "counton's extra 'spark' there, or give another Python in PYSPARK_PYTHON"
             )
     return error
 

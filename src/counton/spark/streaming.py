@@ -61,8 +61,8 @@ def start(
     """Start or continue a streaming query that counts batches and releases windows: see `run`."""
     if checkpoint is None:
         raise InvalidInput(
-            "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
-            "checkpoint, a folder for this job alone"
+            "a streaming frame needs a checkpoint, the folder where Spark records how far it has "
+            "read; give checkpoint, a folder only for this job"
         )
     writer = frame.writeStream.foreachBatch(Batches.of(job, frame, check).take)
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
@@ -102,14 +102,14 @@ class Batches:
         """
         if job.times.until not in (None, NEWEST):
             raise InvalidInput(
-                f"{field('until', job.times.until)} does not go with a streaming frame, whose "
-                "newest event says which windows have ended; leave it out, or give "
+                f"{field('until', job.times.until)} does not go with a streaming frame, because "
+                "its newest event tells which windows have ended; leave it out, or give "
                 f"{field('until', NEWEST)}"
             )
         if is_remote(frame):
             raise InvalidInput(
-                "a streaming frame of Spark Connect is counted on the server, to which the state "
-                "and the key would have to go; run the query on its driver, or count tables"
+                "a streaming frame of Spark Connect would be counted on the server, which would "
+                "then need the state and the key; run the query on its driver, or count tables"
             )
         found = cls(job.having(until=NEWEST, append=True), check)
         _define(found, frame)
@@ -170,8 +170,8 @@ class Batches:
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if query is None:
             raise InvalidInput(
-                f"batch {number:,} is not part of a streaming query: call this in the function "
-                f"that foreachBatch is given, with the frame and the number that Spark gives it"
+                f"batch {number:,} is not part of a streaming query: call this function from "
+                "foreachBatch, with the frame and the number that Spark gives"
             )
         with open_job(self.job) as opened:
             self._refuse_unknown(opened, query, number)
@@ -211,13 +211,13 @@ class Batches:
                 return
         if number <= self.empty and there:
             raise RequestMismatch(
-                f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
-                f"does not say which; go on with the checkpoint that belongs to the stream, or "
-                f"give {field('yes', True)} if none of its rows was counted"
+                f"stream {name!r} has counted events before, but the checkpoint of this query is "
+                "new and does not tell which events; go on with the checkpoint that belongs to the "
+                f"stream, or give {field('yes', True)} if none of the query's rows was counted"
             )
         if number > self.empty:
             raise OldCopy(
-                f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
-                f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "
+                f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
+                f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
                 f"the checkpoint, or give {field('yes', True)} if these batches had no rows"
             )

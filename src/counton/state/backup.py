@@ -47,11 +47,12 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     database.close()
     if database.path is None:
         raise InvalidInput(
-            f"state {database.label} is on a server, which copies it by itself: use pg_dump"
+            f"state {database.label} is on a server, which makes its own copies: use pg_dump "
+            "instead"
         )
     for taken in (target, target.with_name(f"{target.name}-wal")):
         if os.path.lexists(taken):
-            raise InvalidInput(f"{str(taken)!r} is there already; name a new file for the copy")
+            raise InvalidInput(f"{str(taken)!r} exists already; give a new file name for the copy")
     try:
         with copy_of(database.path, target, os.link, LOCK_TIMEOUT_SECONDS) as whole:
             # Whoever found the copy could subtract this noise from later releases.
@@ -122,8 +123,8 @@ def compact(state: str | os.PathLike[str]) -> None:
             raise sqlite3.OperationalError("its log is being read")
     except database.address.errors as error:
         raise StateUnavailable(
-            f"state {database.label} could not be written anew ({error}), so that what was deleted "
-            f"may still stand in its files: end the processes that use it, then forget again"
+            f"state {database.label} could not be written anew ({error}), so deleted digests may "
+            "still be in its files: end the processes that use the state, then forget again"
         ) from error
     finally:
         database.close()

@@ -65,8 +65,9 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
         type(weight) is int for of in (*rows, *columns) for *_, weight in of
     ):
         raise BeyondReference(
-            f"{strategy!r} is of another package and reads nodes in fractions, which each strategy "
-            f"rounds in its own way: the reference does not compute it"
+            f"{strategy!r} is a strategy of another package whose noise is read in fractions, and "
+            "each such strategy rounds in its own way, so the reference program cannot compute it: "
+            "verify this stream without it"
         )
     return {"rows": rows, "columns": columns}
 
@@ -106,8 +107,8 @@ def check_by_reference(
             for step, (right, was) in enumerate(zip(mine, released, strict=True), 1):
                 if right != was:
                     raise StateError(
-                        f"step {step} of stream {terms.name!r} was released as another value than "
-                        f"the reference computes of its key and sums: report it; it is a defect of "
-                        f"counton"
+                        f"the reference program computes another value for step {step} of stream "
+                        f"{terms.name!r} than was released, from its key and sums: this is a "
+                        "defect of counton; please report it"
                     )
     return f"{flat.size:,} values are those that the reference computes, one by one"

@@ -186,14 +186,15 @@ class Database:
         """Open a transaction: the end of the block commits it, an exception undoes it."""
         if os.getpid() != self._owner:
             raise StreamConflict(
-                f"state {self.label} was opened by process {self._owner} and is used by its fork "
-                f"{os.getpid()}: open it anew in each process"
+                f"state {self.label} was opened by process {self._owner}, and the forked process "
+                f"{os.getpid()} uses it too: open the state anew in each process"
             )
         if write and self.path is not None:
             if sqlite_file.identity(self.path) != self._file:
                 raise OldCopy(
                     f"state {self.label} was removed or replaced while it was open, so later runs "
-                    f"would not find what is released now: put the file back, or open the new one"
+                    "would not find the steps that are released now: put the file back, or open "
+                    "the new one"
                 )
             sqlite_file.check_only_name(self.path)
         # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
@@ -216,8 +217,8 @@ class Database:
                 if moment != self._moment:  # the file was read without locks
                     raise StateUnavailable(
                         f"state {self.label} was changed by another process while it was read, and "
-                        f"cannot be locked where this process may not write: try again, or read it "
-                        f"as a user who may write there"
+                        "this process may not write there, so it cannot lock the state: try again, "
+                        "or read it as a user who may write there"
                     )
         except self.address.errors as error:
             raise self._explain(error) from error
@@ -230,8 +231,9 @@ class Database:
         """
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
             raise RequestMismatch(
-                f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
-                f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+                f"state {self.label} is a database in the encoding SQL_ASCII, which cannot be "
+                "trusted with texts: make another one with CREATE DATABASE ... ENCODING 'UTF8' "
+                "TEMPLATE template0"
             )
         return connection.has("counton_database")
 
@@ -242,8 +244,8 @@ class Database:
                 application = connection.value("PRAGMA application_id")
                 if application != schema.APPLICATION_ID:
                     raise RequestMismatch(
-                        f"state {self.label} is a SQLite file of another program "
-                        f"(application_id {application}): give another path"
+                        f"{self.label} is a SQLite file of another program (application_id "
+                        f"{application}), not a state: give another path"
                     )
             elif not self._has_tables(connection):
                 raise NoState(
@@ -289,8 +291,8 @@ class Database:
             )
         if _FULL.search(cause):
             return StateUnavailable(
-                f"state {self.label} could not be written, since the disk is full or the file may "
-                f"not grow ({first_line}): nothing was released; make room, then try again"
+                f"state {self.label} could not be written, because the disk is full or the file "
+                f"may not grow ({first_line}): nothing was released; make room, then try again"
             )
         if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | MissingRow):
             return StateError(
@@ -299,9 +301,9 @@ class Database:
             )
         if self.path is not None and not sqlite_file.may_be_written(self.path):
             return StateUnavailable(
-                f"state {self.label} lies where this process may write nothing ({first_line}): it "
-                f"can be read there, once its log is merged, and not released from; give the state "
-                f"where it is written, or a copy by counton backup"
+                f"state {self.label} is in a place where this process may not write "
+                f"({first_line}), so nothing can be released from it: use the state where it may "
+                "be written; to read it, use a copy made by counton backup"
             )
         return StateUnavailable(
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
@@ -362,7 +364,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
         )
     if not is_text(text):
         raise InvalidInput(
-            f"{called} is {text[:80]!r}, which is no text in UTF-8: rename it in UTF-8, without NUL"
+            f"{called} is {text[:80]!r}, which is not valid UTF-8: rename it in UTF-8, without NUL"
         )
     if not text:
         raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
@@ -374,15 +376,15 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
         host, _, place = rest.partition("/")
         name, _, query = place.partition("?")
         if host:
-            raise InvalidInput(f"{called} is no path and no database URL: {write}")
+            raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
         return _file_at(":memory:" if "mode=memory" in query else name, text, called)
     if kind in ("postgresql", "postgresql+psycopg"):
         return DatabaseAddress(None, f"postgresql://{rest}")
     if not re.fullmatch(r"[\w+]+", kind):
-        raise InvalidInput(f"{called} is no path and no database URL: {write}")
+        raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
     raise InvalidInput(
-        f"{called} is of the kind {kind!r}, but only SQLite and PostgreSQL (by psycopg) are "
-        f"known: {write}"
+        f"{called} is a {kind!r} address, and only SQLite and PostgreSQL (with psycopg) are "
+        f"supported: {write}"
     )
 
 
@@ -391,8 +393,8 @@ def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(
-            f"{called} {text} would be in memory only, and a state must outlive its process: give "
-            f"the path of a file, for a trial in a temporary folder"
+            f"{called} {text} would exist in memory only, but a state must outlive its process: "
+            "give the path of a file; for a trial, a file in a temporary folder"
         )
     return DatabaseAddress(Path(os.path.realpath(name)))
 

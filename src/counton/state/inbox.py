@@ -543,8 +543,8 @@ class Inbox(Closing):
             row = self._found_left_out(connection, stream, id)
             if self._is_closed(connection, row.stream_id):
                 raise RequestMismatch(
-                    f"stream {stream!r} has ended and counts no rows any more: batch {id} cannot "
-                    f"be put back; drop it, or send its rows to the stream that follows"
+                    f"stream {stream!r} has ended and counts no rows any more, so batch {id} "
+                    "cannot be put back; drop it, or send its rows to the stream that continues"
                 )
             digest = hashlib.sha256(bytes(row.body)).digest()
             if row.batch is not None:  # its sender may still ask, and a run may leave it out again
@@ -576,8 +576,8 @@ class Inbox(Closing):
         if id in found:
             return found[id]
         raise InvalidInput(
-            f"no batch {quote(id)} of stream {stream!r} is left out; there is "
-            f"{', '.join(found) or 'none'}"
+            f"batch {quote(id)} of stream {stream!r} is not among those that were left out; these "
+            f"are {', '.join(found) or 'none'}"
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
@@ -650,7 +650,7 @@ class Inbox(Closing):
             if found is None:
                 raise OldCopy(
                     f"state {self._database.label} has no stream {name!r} any more; restore the "
-                    f"state with which the service began, or start the service again"
+                    "state that the service was started with, or start the service again"
                 )
             self._streams[name] = int(found.id)
         return self._streams[name]
@@ -702,8 +702,8 @@ def _digest(batches: Iterable[bytes]) -> bytes:
 
 def _taken_by_another(fold: Fold) -> StreamConflict:
     return StreamConflict(
-        f"another process has taken rows of stream {fold.stream!r} that this one was to count, so "
-        f"nothing was counted here: end one of the two"
+        f"another process has taken the rows of stream {fold.stream!r} that this one was about to "
+        "count, so nothing was counted here: end one of the two"
     )
 
 

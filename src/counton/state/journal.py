@@ -184,15 +184,18 @@ def read(
             if part.start < 0 or (part.start and parts) or part.stop <= part.start:
                 break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
-                raise ValueError(f"digests of inputs have {len(row.input_digests)} bytes in all")
+                raise ValueError(
+                    f"digests of inputs take {len(row.input_digests)} bytes together, which is a "
+                    "wrong number"
+                )
             whole = unpack(row.estimates, (row.steps, *shape))
             parts.append(_values(whole, row.unit)[part])
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
             following, std = first + part.stop, row.std
         if following != stop or len({part.dtype for part in parts}) > 1:
             raise StateError(
-                f"the journal holds {following - start} readable releases of the {stop - start} "
-                f"from step {start} to {stop - 1}: the state was altered; restore it from a copy"
+                f"the journal has {following - start} readable releases for the {stop - start} "
+                f"steps from {start} to {stop - 1}: the state was altered; restore it from a copy"
             )
         if shape and shape[-1] < 0:  # cells that came later had no values before
             width = max((part.shape[-1] for part in parts), default=0)
@@ -212,8 +215,9 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
     step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
     if step is not None:
         raise ReplayMismatch(
-            f"step {step} was released with another input: answering both would reveal their "
-            f"difference; give the input it had, or enter the change at the next step"
+            f"step {step} was released from another input before: releasing both would reveal "
+            "their difference; give the input of the first release, or enter the change at the "
+            "next step"
         )
 
 
@@ -303,8 +307,8 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
             raise InvalidInput(
-                f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "
-                f"and totals are integers within int64: convert them"
+                f"observed totals of window {step} have dtype {array.dtype}; windows must count "
+                "from 1, and totals must be integers within int64: convert them"
             )
         steps, arrays = by_shape.setdefault(array.shape, ([], []))
         steps.append(int(step))
@@ -407,8 +411,8 @@ def write_sources(
     for digest in digests:
         if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
-                f"source {digest} has been counted already: counting it twice would give wrong "
-                f"totals; leave it out"
+                f"source {digest} has been counted already, and counting it twice would give wrong "
+                "totals; leave it out"
             )
         row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
         connection.insert("counton_sources", row)

@@ -69,8 +69,8 @@ State = str | os.PathLike[str]
 _ENVIRONMENT, _COMMAND = "env:", "command:"
 _COMMAND_SECONDS = 60
 _NOTHING_RELEASED = (
-    "nothing was released; let it be written (its mode, its folder, the space left), or keep the "
-    "key where its folder may be written"
+    "nothing was released; make it writable (its mode, its folder, the space left), or keep the "
+    "key in a folder that is writable"
 )
 #: Exceptions of a witness that cannot be read or written.
 _FAILS = (OSError, ValueError, StateError, StreamConflict)
@@ -112,8 +112,8 @@ def beside(file: Path | None, label: str) -> Path:
     """
     if file is None:
         raise WrongKey(
-            f"state {label} is on a server and has no key file beside it: say where the key is "
-            f"kept, {field('key')}"
+            f"state {label} is on a server, so no key file lies beside it: give {field('key')}, "
+            "the place of the key"
         )
     return Path(f"{file}.key")
 
@@ -147,13 +147,12 @@ def file_of(key: Kept) -> Path | None:
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInput(
-            f"key is of type {type(key).__name__}; it must be a counton.Key, or say where one is "
-            f"kept: a file, env:NAME or command:..."
+            f"key is of type {type(key).__name__}; it must be a counton.Key, or the place of a "
+            "key: a file, env:NAME or command:..."
         )
     if not text:
         raise InvalidInput(
-            f"{field('key')} is an empty text: name a file, env:NAME or command:..., or "
-            f"leave it out"
+            f"{field('key')} is empty: give a file, env:NAME or command:..., or leave it out"
         )
     refuse_key_as_place(text)
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
@@ -169,7 +168,7 @@ def elsewhere(text: str) -> Key:
         if not kept:
             raise WrongKey(
                 f"{field('key', text)} names the environment variable {name!r}, which is not set: "
-                f"set it to the content of a key file"
+                "set it to the content of a key file"
             )
         return Key.from_text(kept, f"environment variable {name!r}")
     command = text.removeprefix(_COMMAND)
@@ -188,8 +187,8 @@ def elsewhere(text: str) -> Key:
             or "a quotation mark is not closed, or no command is named"
         )
         raise WrongKey(
-            f"{field('key', text)} names a command that gave no key ({why}): run it by itself, and "
-            f"correct it until it prints the content of a key file"
+            f"{field('key', text)} names a command that printed no key ({why}): run the command by "
+            "itself, and correct it until it prints the content of a key file"
         ) from None
     return Key.from_text(done.stdout, f"what {words[0]!r} printed")
 
@@ -461,10 +460,11 @@ class Witness:
             return entries
         except _FAILS as error:
             raise StateError(
-                f"the witness {place} of state {self._label} cannot be read ({_why(error)}), so "
-                f"nobody can tell whether the state was restored from an old copy: bring the "
-                f"witness back from a copy; or, if you know that the state is the newest one, move "
-                f"the witness away, and say so ({field('accept_old_copy', True)})"
+                f"the witness {place} of state {self._label} cannot be read ({_why(error)}). It "
+                "records the last releases, and without it nobody can tell whether the state was "
+                "restored from an old copy: restore the witness from a copy; or, if you know that "
+                "the state is the newest, move the witness away, and confirm it "
+                f"({field('accept_old_copy', True)})"
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
@@ -556,8 +556,9 @@ class Witness:
         if named is None:
             remembered = [NONE] if second.none_wanted else second.named_addresses
             remarks = [
-                f"the second witness is {one!r}, which an earlier run named: the state remembers "
-                f"it though {field('witness')} is not stated; name another place, or {NONE!r}"
+                f"an earlier run named the second witness {one!r}, and the state remembers it "
+                f"though {field('witness')} is not given now: to change it, name another place, or "
+                f"{NONE!r}"
                 for one in remembered
                 if in_file
             ]
@@ -565,8 +566,8 @@ class Witness:
         if not any(one.stands for one in self._beside) and self._serves():
             remarks.append(
                 f"the witness {self._beside[0]} is missing, though state {self._label} has "
-                f"released something: bring it back, or let it be written; until it is there the "
-                f"second one alone notices an old copy"
+                "released something. It records the last releases: restore it, or make its place "
+                "writable; until then only the second witness notices an old copy of the state"
             )
         if named == NONE:
             return remarks
@@ -575,17 +576,16 @@ class Witness:
             return [*remarks, self._no_second(why)]
         if (inside := self._inside(home if named is None else named)) is not None:
             remarks.append(
-                f"the second witness {inside} lies in the folder of state {self._label}: a copy of "
-                f"the whole folder, restored later, would pass for the newest state; name a place "
-                f"elsewhere, {field('witness')}"
+                f"the second witness {inside} lies in the folder of the state {self._label}: if "
+                "the whole folder were restored from a copy, nobody would notice that the state is "
+                f"old; give a place elsewhere, {field('witness')}"
             )
         if named is None and self._database is not None and self.entries():
             at = second.found[str(home)]
             if at.said is None and not at.entries:
                 remarks.append(
-                    f"the second witness {at.place} has no record of releases of state "
-                    f"{self._label} and begins now; if you moved the state here, move its second "
-                    f"witness, too"
+                    f"the second witness {at.place} has no record of state {self._label} yet, and "
+                    "begins now; if you moved the state here, move its second witness too"
                 )
         return remarks
 
@@ -603,14 +603,15 @@ class Witness:
     def _no_second(self, why: str) -> str:
         if self._beside:
             return (
-                f"no second witness ({why}): a state that is put back together with the witness "
-                f"beside its key would be taken for the newest; say where else one may be kept, "
-                f"{field('witness')}, or set XDG_STATE_HOME"
+                f"there is no second witness ({why}): if the state were restored together with the "
+                "witness beside its key, nobody would notice that it is old; give another place to "
+                f"record releases, {field('witness')}, or set XDG_STATE_HOME"
             )
         return (
-            f"no witness: the state is on a server, no key file is named, and {why}, so an old "
-            f"copy of it would be taken for the newest; nothing is released until the key is in a "
-            f"file, or you say where a witness may be kept, {field('witness')}, or {NONE!r}"
+            "there is no witness, which would record the last releases: the state is on a server, "
+            f"no key file is named, and {why}. An old copy of the state would not be noticed, so "
+            f"nothing is released until the key is in a file, or you give {field('witness')}: a "
+            f"folder or database for the record, or {NONE!r}"
         )
 
     def _inside(self, place: State | None) -> Path | None:
@@ -649,11 +650,12 @@ class Witness:
         second = self._look().second
         for one in second.missing_places:
             raise StateUnavailable(
-                f"the witness {one.place} of state {self._label} is missing, so nobody can tell "
-                f"whether the state was restored from an old copy: mount its disk, or bring it "
-                f"back; nothing is released until then. What an old copy has forgotten would be "
-                f"released again, from other rows: only if the witness is lost for good, and you "
-                f"know that the state is the newest, say so ({field('accept_old_copy', True)})"
+                f"the witness {one.place} of state {self._label} is missing. It records the last "
+                "releases, and without it nobody can tell whether the state was restored from an "
+                "old copy: mount its disk, or restore it; until then nothing is released. An old "
+                "copy would release steps again from other rows. Only if the witness is lost for "
+                "good, and you know that the state is the newest, confirm it "
+                f"({field('accept_old_copy', True)})"
             )
 
     def forgotten_entries(
@@ -683,11 +685,11 @@ class Witness:
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
             raise OldCopy(
-                f"state {self._label} has no release {name!r}, but {entry['where']} says that "
-                f"it had released {what} of it, so the state was lost or restored from an old "
-                f"copy; what is forgotten stays spent, and the limit no longer counts it: bring "
-                f"the newest copy of the state back; if it is lost for good, begin another "
-                f"{field('state')}, under a limit less what was spent"
+                f"state {self._label} has no release {name!r}, but {entry['where']} records {what} "
+                "of it as released, so the state was lost or restored from an old copy. The "
+                "privacy loss of those releases remains, and the ledger does not count it any "
+                "more: restore the newest copy of the state; if it is lost for good, begin another "
+                f"{field('state')}, with a limit reduced by that loss"
             )
 
     def check(
@@ -712,12 +714,11 @@ class Witness:
             if entry["step"] > at.step:
                 raise OldCopy(
                     f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
-                    f"{entry['where']} "
-                    f"says that step {entry['step']:,} is released, so the state was restored from "
-                    f"an old copy; the same noise on other data would give their difference away: "
-                    f"bring the newest copy back, or, if it is lost, end this stream and begin "
-                    f"another one that continues it (a statistic cannot be ended: begin it anew "
-                    f"with another {field('name')})"
+                    f"{entry['where']} records that step {entry['step']:,} is released, so the "
+                    "state was restored from an old copy. Releasing a step again from other data, "
+                    "with equal noise, would reveal the difference of the data: restore the newest "
+                    "copy; or, if it is lost, end this stream and begin another one that continues "
+                    f"it (a statistic cannot be ended: begin it anew with another {field('name')})"
                 )
             if entry["step"] and digest(entry["step"]) != entry["digest"]:
                 raise other_release(at.name, self._label, entry["step"], entry["where"])
@@ -725,10 +726,10 @@ class Witness:
                 more = entry["forgotten"] - at.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
                 raise OldCopy(
-                    f"state {self._label} is an old copy: {entry['where']} says that people were "
-                    f"forgotten in stream {at.name!r} {times} since it was made, and this copy "
-                    f"still remembers them: restore the newest copy, or forget them again (counton "
-                    f"forget), {times}; until then it releases nothing"
+                    f"state {self._label} is an old copy: {entry['where']} records that people "
+                    f"were forgotten in stream {at.name!r} {times} since the copy was made, and "
+                    "the copy still remembers them: restore the newest copy, or forget them again "
+                    f"(counton forget), {times}; until then nothing is released"
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
@@ -799,7 +800,11 @@ class Witness:
             return self._unknown(what)
         seen = f"{self.where} has not" if self.places else "no witness here has"
         return self._unknown(
-            what, f"{seen} seen who wrote it last: another server went on while this one was away"
+            what,
+            (
+                f"{seen} seen who wrote the state last: another server wrote it while this one was "
+                "away"
+            ),
         )
 
     @property
@@ -807,14 +812,13 @@ class Witness:
         return self._database is not None and not self._database.is_sqlite
 
     def _unknown(self, what: str, why: str | None = None) -> str:
-        why = why or f"{self.where} knows nothing of it: it is missing, or new"
+        why = why or f"{self.where} has no record of it: it is missing, or new"
         return (
-            f"{what} in state {self._label}, and {why}, so nobody here can tell whether "
-            f"the state was restored from an old copy; if it was, what it has forgotten would be "
-            f"released again, and the same noise on other data gives their difference away: bring "
-            f"the newest copy back with its witness, or say where the second one is, "
-            f"{field('witness')}; if you know that it is the newest, say so "
-            f"({field('accept_old_copy', True)})"
+            f"{what} in state {self._label}, and {why}, so nobody here can tell whether the state "
+            "was restored from an old copy. An old copy would release steps again, with equal "
+            "noise, and reveal how the data differ: restore the newest copy with its witness, or "
+            f"give the place of the second witness, {field('witness')}; if you know that this copy "
+            f"is the newest, confirm it ({field('accept_old_copy', True)})"
         )
 
     def join(self, at: Mark) -> None:
@@ -858,8 +862,8 @@ class Witness:
 
         self._each(
             act,
-            f"what is released of {at.name!r} is kept in the state, and is not shown yet; make the "
-            f"witness writable, then run the same again",
+            f"what {at.name!r} has released is kept in the state, but not shown yet; make the "
+            "witness writable, then run the same command again",
         )
 
     def reserve(self, at: Mark) -> None:
@@ -895,7 +899,7 @@ class Witness:
                 state = None if self._database is None else self._database.path
                 if state is not None and not may_be_written(state):
                     continue  # nothing can be released there, so nothing has to be noted
-                return f"the witness {path} cannot be written ({error.strerror}): let it be written"
+                return f"the witness {path} cannot be written ({error.strerror}): make it writable"
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = self._unread()
@@ -906,10 +910,10 @@ class Witness:
         if unseen is not None or not known or max(known) >= at.step:
             return unseen
         return (
-            f"the state is at step {at.step:,} and its witness {self.where} records steps up to "
-            f"{max(known):,} only, so an old copy of the state would pass for the newest: if you "
-            f"restored the witness, restore its newest copy; if a run was interrupted, the next "
-            f"run records the missing steps"
+            f"the state is at step {at.step:,}, but its witness {self.where} records only steps up "
+            f"to {max(known):,}, so it could not tell an old copy of the state from the newest: if "
+            "you restored the witness, restore its newest copy; if a run was interrupted, the next "
+            "run records the missing steps"
         )
 
     def _entry(self, at: Mark, digest: str, *, writes: bool) -> dict[str, Any]:
@@ -953,8 +957,9 @@ class Witness:
 
     def _unwritten(self, place: WitnessPlace, error: Exception, what: str) -> StateError:
         return StateUnavailable(
-            f"the witness {place} of state {self._label} cannot be written ({_why(error)}), and "
-            f"without it an old copy of the state would be taken for the newest: {what}"
+            f"the witness {place} of state {self._label} cannot be written ({_why(error)}). It "
+            f"records the last releases, and without it nobody would notice an old copy of the "
+            f"state: {what}"
         )
 
 
@@ -964,9 +969,9 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
     ``where`` names the record: a witness or a ledger.
     """
     return OldCopy(
-        f"stream {name!r} in state {state} has another release at step {step:,} than {where} "
-        f"knows, so two copies of the state were continued; the same noise on two data sets gives "
-        f"their difference away: go on with the copy that it knows, and stop the other"
+        f"step {step:,} of stream {name!r} has another release in state {state} than {where} "
+        "records, so two copies of the state were continued; equal noise on two data sets reveals "
+        "how they differ: go on with the recorded copy, and stop using the other"
     )
 
 
@@ -982,7 +987,7 @@ def _wrote(known: Sequence[int], writer: int) -> bool:
 def _why(error: Exception) -> str:
     if isinstance(error, CountonError):
         return str(error)
-    return getattr(error, "strerror", None) or "it was altered, or written in part"
+    return getattr(error, "strerror", None) or "it was altered, or written only in part"
 
 
 def witness_key(key: Key, name: str) -> bytes:

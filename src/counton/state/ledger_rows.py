@@ -344,10 +344,10 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     higher = before is not None and _is_higher(before, after)
     if higher and not allow_raise:
         raise InvalidInput(
-            f"the limit is {limit_in_words(before)}, and would be {limit_in_words(after)}, which "
-            f"allows more, or something else, than was promised when the first release was made: "
-            f"leave it, or give {field('allow_raise', True)}, which the ledger notes with time, "
-            f"user and host"
+            f"the limit is {limit_in_words(before)}, and would become {limit_in_words(after)}, "
+            "which allows more than was promised, or something else, when the first release was "
+            f"made: leave the limit as it is, or give {field('allow_raise', True)}; the ledger "
+            "then notes the change with time, user and host"
         )
     write_terms(connection, proposed)
     texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
@@ -454,8 +454,8 @@ def add(connection: Connection, entry: Spend) -> None:
     _refuse_name_of_another(connection, entry.name)
     if shared := ties(connection):
         raise InvalidInput(
-            f"the state counts in the ledger {hide_secrets(shared[0].address)}, whose limit holds: "
-            f"add {entry.name!r} there"
+            f"this state is counted in the ledger {hide_secrets(shared[0].address)}, and the limit "
+            f"of that ledger holds: add {entry.name!r} there"
         )
     _insert(connection, entry)
 
@@ -463,7 +463,8 @@ def add(connection: Connection, entry: Spend) -> None:
 def _refuse_name_of_another(connection: Connection, name: str) -> None:
     if any(one.name == name for one in entries(connection)):
         raise InvalidInput(
-            f"the ledger has an entry {name!r}, which counts for good: choose another name"
+            f"the ledger has an entry {name!r} already, and entries are never removed: give "
+            "another name"
         )
 
 
@@ -538,8 +539,8 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
     except BudgetExceeded as error:
         spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in known)
         raise BudgetExceeded(
-            f"the limit of {proposed.limit} was not set: more is spent already and cannot be "
-            f"taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
+            f"the limit of {proposed.limit} was not set, because more is spent already and cannot "
+            f"be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
         ) from error
     return proposed
 

@@ -50,8 +50,8 @@ class OnDemand(Counter):
         last = self.step + len(digests)
         if horizon is not None and last > horizon:
             raise HorizonExceeded(
-                f"step {last:,} is beyond the horizon of {horizon:,} steps: start a new stream "
-                f"with a larger horizon"
+                f"step {last:,} is after the last of the {horizon:,} steps: start a new stream "
+                "with more steps"
             )
         self._done = Private(self._progress()._replace(step=last))
         return Releases(range(first, last + 1), digests, self.design)
@@ -71,7 +71,7 @@ class OnDemand(Counter):
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(
-                "the checkpoint of a statistic whose cells are read on demand holds sums: it was "
-                "altered; restore it from a copy"
+                "the checkpoint of a statistic whose numbers are computed on demand has sums, "
+                "which it should not: it was altered; restore it from a copy"
             )
         return cls(Design.from_dict(state.design), key, state.step)

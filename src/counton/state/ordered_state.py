@@ -80,8 +80,8 @@ class OrderedMachine(Machine):
         first = self._step + 1 if first_step is None else first_step
         if not 1 <= check_integer("first step", first, 0) <= self._step + 1:
             raise InvalidInput(
-                f"first step is {first}; it must be within 1 and {self._step + 1}, the next "
-                f"step of statistic {self.design.name!r}: release the steps between first"
+                f"first step is {first}; it must be from 1 to {self._step + 1}, the next step of "
+                f"statistic {self.design.name!r}: release the steps before it first"
             )
         digests = event_digests(self._subkey, first, events, stops)
         known = min(count, self._step + 1 - first)
@@ -102,9 +102,9 @@ class OrderedMachine(Machine):
         step = first_other(kept, first, digests, _DIGEST)
         if step is not None:
             raise ReplayMismatch(
-                f"step {step} of statistic {self.design.name!r} was released with other events: "
-                f"answering both would reveal their difference; give the events it had, or enter "
-                f"the change at the next step"
+                f"step {step} of statistic {self.design.name!r} was released from other events "
+                "before: releasing both would reveal their difference; give the events of the "
+                "first release, or enter the change at the next step"
             )
 
     def _advance(
@@ -176,7 +176,7 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
             said = json.dumps([step, plain[begin:stop]], separators=(",", ":"))
         except ValueError:  # Python refuses to write integers of more than 4,300 digits
             raise InvalidInput(
-                f"an event of step {step:,} has an integer of thousands of digits: give a text"
+                f"an event of step {step:,} has an integer of thousands of digits: give it as text"
             ) from None
         found.append(blake2b(said.encode(), key=subkey, digest_size=_DIGEST).digest())
         begin = stop
@@ -217,7 +217,7 @@ def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
-            f"statistic {row.name!r} is at step {row.step} and keeps digests of the events of "
+            f"statistic {row.name!r} is at step {row.step}, but has the digests of "
             f"{len(known.events) // _DIGEST} steps: the state was altered; restore it from a copy"
         )
     return known

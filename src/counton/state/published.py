@@ -175,13 +175,13 @@ class Place:
         if address.file is not None:
             if is_state(address.file):
                 raise InvalidInput(
-                    f"{field('to', os.fspath(to))} is another state, which is secret: publish in "
-                    f"a file of its own"
+                    f"{field('to', os.fspath(to))} is a state, which is secret: give a file of its "
+                    "own for the published numbers"
                 )
             if not address.file.parent.is_dir():
                 raise InvalidInput(
-                    f"{field('to', os.fspath(to))} lies in a folder that does not exist: make it "
-                    f"first"
+                    f"{field('to', os.fspath(to))} is in a folder that does not exist: make the "
+                    "folder first"
                 )
         self._database, self._errors = None, address.errors
         self._connections = address.connections(LOCK_TIMEOUT_SECONDS)
@@ -235,13 +235,14 @@ def begin(
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
         raise RequestMismatch(
-            f"another stream {shown.stream!r} is published there, with the key "
-            f"{row.key_fingerprint}: publish elsewhere, or remove that one first"
+            f"another stream {shown.stream!r} is published there already, with the key "
+            f"{row.key_fingerprint}: publish to another database, or remove that stream first "
+            f"(counton publish, {field('remove', True)})"
         )
     if row is not None and row.step > last:
         raise OldCopy(
-            f"{row.step:,} steps of stream {shown.stream!r} are published, but the state knows "
-            f"{last:,}: it is an old copy; bring the newest one back"
+            f"{row.step:,} steps of stream {shown.stream!r} are published, but the state has only "
+            f"{last:,}, so the state is an old copy; restore the newest copy"
         )
     if row is not None:
         said = "SELECT count(*) FROM counton_published_groups WHERE stream_id = :stream"
@@ -334,8 +335,8 @@ def take_back(connection: Connection, begun: PublishedReach, last: int) -> Publi
 
 def _published_by_another(step: int) -> StreamConflict:
     return StreamConflict(
-        f"another process is publishing the same stream, and has added step {step:,} already: let "
-        f"one of them do it"
+        f"another process is publishing this stream, and has added step {step:,} already: let only "
+        "one of them publish"
     )
 
 
@@ -380,11 +381,15 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         if chosen not in names:
             listed = ", ".join(map(repr, names))
             if not names:
-                raise RequestMismatch(f"{place} has no stream published: counton publish adds one")
+                raise RequestMismatch(
+                    f"{place} has no published stream: publish a stream there first (counton "
+                    "publish)"
+                )
             if chosen is None:
-                raise RequestMismatch(f"{place} has {listed}: say which with {field('name')}")
+                raise RequestMismatch(f"{place} has {listed}: choose with {field('name')}")
             raise RequestMismatch(
-                f"{place} has no stream {chosen!r} published; it has {listed}: correct the name"
+                f"stream {chosen!r} is not published in {place}, which has {listed}: correct the "
+                "name"
             )
         said = f"SELECT id, step FROM {_STREAMS} WHERE stream = :stream"
         row = connection.one(said, stream=chosen)
@@ -392,13 +397,13 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         text = None if described is None else described.description
         if text is not None and len(text) > _MOST_TEXT:
             raise StateError(
-                f"{place} has a description of {len(text):,} characters; at most {_MOST_TEXT:,} "
-                f"are read: publish the stream anew"
+                f"{place} has a description of {len(text):,} characters, more than the "
+                f"{_MOST_TEXT:,} that are read: publish the stream again (counton publish)"
             )
         if text is None or _parse_description(text) is None:
             raise StateError(
-                f"{place} has no description of stream {chosen!r}, which is needed to read its "
-                f"numbers: it was removed; publish again (counton publish)"
+                f"{place} has no description of stream {chosen!r} any more, and its numbers cannot "
+                "be read without it: publish the stream again (counton publish)"
             )
         facts = parse_json(text)
         said = (
@@ -418,8 +423,9 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         rows = found.fetchall()
         if len(rows) > _MOST_ROWS:
             raise RequestMismatch(
-                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, the most that is "
-                f"read at once: query the database itself, or export parts of the stream to files"
+                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
+                "most that can be read at once: query the database yourself, or export parts of "
+                "the stream to files"
             )
         columns = [list(column) for column in zip(*rows, strict=True)]
     return PublishedRows(
@@ -454,8 +460,8 @@ def _nothing(connection: Connection, place: str) -> str:
             f"(counton publish), or ask the state (counton answer)"
         )
     return (
-        f"{place} has no table {_STREAMS}, so nothing is published there: publish a stream of "
-        f"a state there (counton publish)"
+        f"{place} has no table {_STREAMS}, so nothing is published there: publish a stream there "
+        "first (counton publish)"
     )
 
 
@@ -485,11 +491,13 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     else:
         begin = "BEGIN"  # all reads see one moment
         if not file.is_file():
-            raise RequestMismatch(f"{place} is no file: give a database that counton publish wrote")
+            raise RequestMismatch(
+                f"{place} is not a file: give a database that counton publish wrote"
+            )
         if is_state(file):
             raise RequestMismatch(
-                f"{place} is a state, which is secret and not for readers: publish its streams in "
-                f"a file of their own (counton publish), or ask the state (counton answer)"
+                f"{place} is a state, which is secret and not for readers: publish its streams to "
+                "another file (counton publish), or ask the state (counton answer)"
             )
         read_only = partial(_connection_of, f"{file.as_uri()}?mode=ro")
         connections = Connections(read_only, is_sqlite=True)

@@ -120,9 +120,9 @@ class JournalReader:
         steps = released_steps(terms, self.step, start, stop)
         if (statistic := self.statistic) is not None and statistic.card.on_demand:
             raise InvalidInput(
-                f"cells of {terms.name!r} are computed from its events and its key when they "
-                f"are asked for, and the journal holds none: open it with Stream.open, or run "
-                f"its command again"
+                f"the numbers of {terms.name!r} are computed from its events and its key when they "
+                "are asked for, so the journal has none: open the stream with Stream.open, or run "
+                "its command again"
             )
         shape = terms.step_shape if terms.counters is None else (-1,)
         with self._looking() as connection:
@@ -149,8 +149,8 @@ class JournalReader:
             raise self._no_statistic("readings")
         if read_as is not None and not read_as.allows(own):
             raise InvalidInput(
-                f"the statistic of stream {self.design.name!r} is {own!r}, and read_as is "
-                f"another: give one that reads the same cells"
+                f"read_as is another statistic than {own!r}, the statistic of stream "
+                f"{self.design.name!r}: give a statistic with the same numbers"
             )
         releases = self.releases(start, stop)
         return Readings(own if read_as is None else read_as, releases.steps, releases)
@@ -259,8 +259,8 @@ class JournalReader:
 
     def _no_statistic(self, what: str) -> InvalidInput:
         return InvalidInput(
-            f"stream {self.design.name!r} holds counts and no statistic, so that it has no {what}: "
-            f"ask for its releases"
+            f"stream {self.design.name!r} has counts and no statistic, so it has no {what}: ask "
+            "for its releases"
         )
 
 
@@ -273,8 +273,8 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:
         raise InvalidInput(
-            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
-            f"released steps 1 to {step}: ask for steps among them"
+            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has released "
+            f"steps 1 to {step}: ask only for these"
         )
     return range(start, stop)
 

@@ -242,8 +242,8 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
             f"the public facts of stream {row.name!r} (groups and their order, first window, "
-            f"bounds), or its numbers of counted users, ids or files, differ from those sealed "
-            f"with its key: the state was altered; restore it from a copy"
+            "bounds), or its numbers of counted users, ids or files, are not those that were "
+            "written under its key: the state was altered; restore it from a copy"
         )
 
 
@@ -316,8 +316,8 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
         digest = keyfile.release_digest(row.step, released.values[0], subkey)
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(
-            f"step {row.step:,} of stream {row.name!r} is not what was released under its key: the "
-            f"state was altered; restore it from a copy"
+            f"step {row.step:,} of stream {row.name!r} is not the release that was written under "
+            "its key: the state was altered; restore it from a copy"
         )
 
 
@@ -326,8 +326,8 @@ def check_key_of(row: Any, key: Key) -> None:
     check_key(key)
     if row.key_fingerprint != key.fingerprint:
         raise WrongKey(
-            f"stream {row.name!r} was created with the key {row.key_fingerprint}, this is the key "
-            f"{key.fingerprint}: give the key file that was saved with it"
+            f"stream {row.name!r} was created with the key {row.key_fingerprint}, but the given "
+            f"key is {key.fingerprint}: give the key file that was saved with the stream"
         )
 
 
@@ -348,7 +348,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
             counter = Counter.resume(saved, key=key, strategy=strategy)
     if counter.step != row.step or to_json(counter.design.to_dict(), "terms") != row.terms:
         raise StateError(
-            f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
-            f"row (step {row.step}): the state was altered; restore it from a copy"
+            f"the checkpoint of stream {row.name!r} is of step {counter.step}, but the stream is "
+            f"at step {row.step}: the state was altered; restore it from a copy"
         )
     return counter

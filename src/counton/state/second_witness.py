@@ -64,8 +64,8 @@ def address_of(place: Place) -> str:
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
         raise InvalidInput(
-            f"{field('witness', place)} is no place: give a folder, or the URL of a database, or "
-            f"{NONE!r} for no second witness"
+            f"{field('witness', place)} is neither a folder nor a database: give a folder, the URL "
+            f"of a database, or {NONE!r} for no second witness"
         )
     if "://" not in text:
         return text if text == NONE else os.path.abspath(text)
@@ -74,7 +74,13 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry in an earlier place that points to the later places."""
+    """Build the entry that an earlier place gets when later places replace it.
+
+    Args:
+        identity: identity of the state.
+        label: address of the state, for messages.
+        onward: addresses of the later places.
+    """
     texts = {"key": _PLACES, "state": label, "identity": identity, "stream": "", "digest": ""}
     return {**texts, "step": 0, "onward": onward}
 
@@ -85,7 +91,7 @@ class SecondPlace(NamedTuple):
     Attributes:
         said: the state's note on the place: that it is the user's folder, that a run named it, or
             that it is lost; None if the state has no note.
-        mark: a value that changes when the content does, taken before reading.
+        mark: a value that changes whenever the content changes; it was taken before reading.
     """
 
     address: str
@@ -184,8 +190,9 @@ def refuse_the_state(address: str, database: Database) -> None:
             same = other.identity == database.identity
     if same:
         raise RequestMismatch(
-            f"the witness of state {database.label} would be kept in the state itself, so that an "
-            f"old copy brings an old witness back: name another {field('witness')}"
+            f"the second witness of state {database.label} would be kept in the state itself, so "
+            "an old copy of the state would bring an old witness along: give another "
+            f"{field('witness')}"
         )
 
 

@@ -113,8 +113,8 @@ class Secret:
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
-                "the secret by which the stream recognises users and ids is not encrypted under "
-                "this key: give the key of the stream, or restore both from a copy"
+                "the key cannot decrypt the secret by which the stream recognises users and ids: "
+                "give the key of the stream, or restore both from a copy"
             )
         return found
 
@@ -248,8 +248,8 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
         connection.insert("counton_marks", {**secret, "marks": change.secret.wrap(subkey)})
     elif known != change.secret:
         raise StreamConflict(
-            "another process has begun to count this stream's users meanwhile; nothing was "
-            "released: run again"
+            "another process has begun to count this stream's users in the meantime, so nothing "
+            "was released here: run the same command again"
         )
     for kind, period in change.replaced:
         connection.run(f"DELETE {_PERIOD}", stream=stream_id, of_kind=kind, period=period)
@@ -313,8 +313,8 @@ def write_labels(connection: Connection, stream_id: int, first: int, labels: Seq
     """
     if len(read_labels(connection, stream_id)) != first:
         raise StreamConflict(
-            "another process has found groups in this stream meanwhile; nothing was released: run "
-            "again"
+            "another process has found groups in this stream in the meantime, so nothing was "
+            "released here: run the same command again"
         )
     if labels:
         blob = zlib.compress(json.dumps(list(labels)).encode())

@@ -118,8 +118,8 @@ class Turn(Closing):
         """Take the turn at a state in a file; raise an error if another service has it."""
         if not self.mine() and self._names:
             raise StreamConflict(
-                f"state {self._database.label} is served by another process; end that one, or keep "
-                f"the state in PostgreSQL, which several may serve"
+                f"state {self._database.label} is served by another process; end that process, or "
+                "keep the state in PostgreSQL, which several processes may serve"
             )
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ from counton.state.sqlite_file import NoState
 #: Place of a shared ledger: path of a SQLite file, or a database URL.
 Place = str | os.PathLike[str]
 
-_TWO = "two ledgers about the same people are two budgets"
+_TWO = "two ledgers about the same people would allow twice the loss"
 #: Stands for the key in the witness of a ledger.
 _ENTRIES = "entries of a ledger"
 
@@ -111,7 +111,8 @@ class SharedLedger(Closing):
         except NoState:
             raise RequestMismatch(
                 f"{field('ledger', self._address)} does not exist: correct it, or make it and set "
-                f"its limit first (counton ledger); {_TWO}, so a run makes none by itself"
+                "its limit first (counton ledger); a run never makes a ledger by itself, because "
+                f"{_TWO}"
             ) from None
         file = self._database.path
         self.witness = None if file is None else WitnessFile(Path(f"{file}.witness"))
@@ -149,8 +150,9 @@ class SharedLedger(Closing):
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse spending that goes beyond the limit. Called before its state exists; enters
-        nothing.
+        """Refuse spending that goes beyond the limit, and enter nothing.
+
+        This check is for a stream whose state does not exist yet.
         """
         self.refuse_as_ledger()
         end = self.refuse_forgotten([])
@@ -201,8 +203,9 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return the entry of a stream that has one, and update what the state notes about the
-        ledger.
+        """Return the entry of a stream that has one.
+
+        Note the ledger's newest entry in the state.
         """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
@@ -237,9 +240,10 @@ class SharedLedger(Closing):
             end = _end(connection)
             if end.number and self.witness is not None and not noted:
                 raise OldCopy(
-                    f"ledger {self.label} has entries and its witness {self.witness} is missing, "
-                    f"so the ledger is a copy, or was moved without it: give the ledger itself, or "
-                    f"bring its witness; {_TWO}; nothing was released"
+                    f"ledger {self.label} has entries, but its witness {self.witness}, which "
+                    "records the newest entry, is missing, so the ledger is a copy, or was moved "
+                    "without its witness: give the ledger itself, or restore its witness, because "
+                    f"{_TWO}; nothing was released"
                 )
             for number, known in marks:
                 chain = _chain(connection, number)
@@ -247,9 +251,9 @@ class SharedLedger(Closing):
                     end_words = f"ends at entry {end.number:,}"
                     has = end_words if chain is None else f"has another entry {number:,}"
                     raise OldCopy(
-                        f"ledger {self.label} {has}, and entry {number:,} is known here, so the "
-                        f"ledger was put back from an old copy, and what it lacks would be spent "
-                        f"again: bring its newest copy back; nothing was released"
+                        f"ledger {self.label} {has}, but entry {number:,} was seen here before, so "
+                        "the ledger was restored from an old copy, and the losses that it lacks "
+                        "would be spent again: restore its newest copy; nothing was released"
                     )
         return end
 
@@ -288,10 +292,9 @@ class SharedLedger(Closing):
         if found.token is not None:
             raise OldCopy(
                 f"ledger {self.label} has an entry for stream {spend.name!r} of state "
-                f"{database.label}, but the state has no stream of this name: the state was put "
-                f"back from an old copy, or is a copy of another state; bring the newest copy "
-                f"back, or choose another {field('name')}; the new stream spends its guarantee "
-                f"again"
+                f"{database.label}, but the state has no such stream, so the state was restored "
+                "from an old copy, or is a copy of another state; restore the newest copy, or give "
+                f"another {field('name')}: that stream spends the loss again"
             )
         same = (found.guarantee, found.unit, found.relation, found.party)
         with reading("the ledger"):
@@ -302,11 +305,11 @@ class SharedLedger(Closing):
                 for party in (found.party, spend.party)
             )
             raise RequestMismatch(
-                f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
-                f"{database.label}, by a run that was interrupted, of {reserved} for one "
-                f"{found.unit}{of}, and this run states {spend.guarantee} for one {spend.unit}"
-                f"{wants}: state what is reserved, or choose another {field('name')}; the "
-                f"reservation stays counted"
+                f"ledger {self.label} has a reservation of {reserved} for one {found.unit}{of}, "
+                f"for stream {spend.name!r} of state {database.label}, by a run that was "
+                f"interrupted, but this run states {spend.guarantee} for one {spend.unit}{wants}: "
+                f"state what is reserved, or give another {field('name')}; the reservation stays "
+                "counted"
             )
 
     def _spend(self, connection: Connection, spend: Spend) -> Ledger:
@@ -318,8 +321,8 @@ class SharedLedger(Closing):
         present = books.ledger(connection)
         if present is None:
             raise InvalidInput(
-                f"{field('ledger', self._address)} has no limit, so that it would refuse nothing: "
-                f"set one first (counton ledger), or correct {field('ledger')}"
+                f"{field('ledger', self._address)} has no limit, so it would refuse nothing: set "
+                f"its limit first (counton ledger), or correct {field('ledger')}"
             )
         return present
 
@@ -330,14 +333,14 @@ class SharedLedger(Closing):
         if ties:
             raise InvalidInput(
                 f"{field('ledger', self._address)} is itself counted in the ledger "
-                f"{ties[0].address}: give that one, since {_TWO}"
+                f"{ties[0].address}: give that ledger, because {_TWO}"
             )
 
     def _other(self, tie: Any) -> StateError:
         return RequestMismatch(
-            f"stream {tie.name!r} is entered in the ledger {tie.address}, and "
-            f"{field('ledger', self._address)} is another one: give the first, or leave it out; "
-            f"{_TWO}"
+            f"stream {tie.name!r} is counted in the ledger {tie.address}, but "
+            f"{field('ledger', self._address)} is another ledger: give the first, or leave it out, "
+            f"because {_TWO}"
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
@@ -387,11 +390,11 @@ class SharedLedger(Closing):
         try:
             yield
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it was altered, or written in part"
+            why = getattr(error, "strerror", None) or "it was altered, or written only in part"
             raise StateUnavailable(
-                f"the witness {self.witness} of ledger {self.label} cannot be read or written "
-                f"({why}), and without it an old copy of the ledger would be taken for the newest: "
-                f"make it readable and writable; nothing was released"
+                f"the witness {self.witness} of ledger {self.label}, which records the newest "
+                f"entry, cannot be read or written ({why}), and without it nobody would notice an "
+                "old copy of the ledger: make it readable and writable; nothing was released"
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
@@ -462,15 +465,21 @@ class SharedEntry:
         if row.step > step:
             raise OldCopy(
                 f"stream {self._name!r} is at step {step:,} in state {self._label}, but ledger "
-                f"{self._ledger.label} says that step {row.step:,} is released, so the state was "
-                f"put back from an old copy; the same noise on other data would give their "
-                f"difference away: bring the newest copy back"
+                f"{self._ledger.label} records that step {row.step:,} is released, so the state "
+                "was restored from an old copy. Releasing a step again from other data, with equal "
+                "noise, would reveal the difference of the data: restore the newest copy"
             )
         if row.step and digest(row.step) != row.digest:
             raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
-        """Check, before a release is committed, that it can be noted in the ledger afterwards."""
+        """Check, before a release is committed, that the ledger can note it afterwards.
+
+        The check writes to the ledger and to its witness.
+
+        Raises:
+            StateError: one of them cannot be written, or the entry belongs to another copy.
+        """
 
         def touch(row: Any) -> dict[str, Any]:
             self._refuse_other(row)
@@ -508,13 +517,13 @@ class SharedEntry:
             raise
         except (StateError, StreamConflict) as error:
             raise StateUnavailable(
-                f"ledger {self._ledger.label} could not be told that step {step:,} of stream "
-                f"{self._name!r} is released ({error}); the release is kept in the state, and is "
-                f"not shown yet: run the same again"
+                f"ledger {self._ledger.label} could not record that step {step:,} of stream "
+                f"{self._name!r} is released ({error}); the release is kept in the state, but not "
+                "shown yet: run the same command again"
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Return True if the ledger or its witness has not noted this step."""
+        """Return True if the ledger, or the witness beside it, has not noted this step yet."""
         marks = self._ledger.witness_ends(self._state, self._name)
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
@@ -526,16 +535,16 @@ class SharedEntry:
         if row is None:
             raise OldCopy(
                 f"ledger {self._ledger.label} has no entry for stream {self._name!r} of state "
-                f"{self._label}, which was entered there: the ledger was put back from an old "
-                f"copy; bring its newest copy back; nothing was released"
+                f"{self._label}, though the stream was entered there, so the ledger was restored "
+                "from an old copy; restore its newest copy; nothing was released"
             )
         for mark in marks:
             if mark.number > row.step or (mark.number == row.step and mark.chain != row.digest):
                 raise OldCopy(
-                    f"ledger {self._ledger.label} knows step {row.step:,} of stream "
-                    f"{self._name!r} of state {self._label}, and its witness another step "
-                    f"{mark.number:,}, so the ledger was put back from an old copy: bring its "
-                    f"newest copy back; nothing was released"
+                    f"ledger {self._ledger.label} has step {row.step:,} of stream {self._name!r} "
+                    f"of state {self._label}, but its witness records step {mark.number:,}, so the "
+                    "ledger was restored from an old copy: restore its newest copy; nothing was "
+                    "released"
                 )
         return row
 
@@ -543,8 +552,9 @@ class SharedEntry:
         if row.token != self._token:
             raise OldCopy(
                 f"the entry for stream {self._name!r} in ledger {self._ledger.label} belongs to "
-                f"another copy of state {self._label}, which began the same stream: go on with "
-                f"that copy, or choose another {field('name')}, which spends its guarantee again"
+                f"another copy of state {self._label}, which began a stream of this name: go on "
+                f"with that copy, or give another {field('name')}: that stream spends the loss "
+                "again"
             )
 
 
@@ -565,8 +575,9 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Return the names of a state's streams that have begun by its ledger, even if the state lacks
-    them.
+    """Return the names of a state's streams that have begun, as its shared ledger knows them.
+
+    A state that was restored from an old copy may lack some of these streams.
     """
     ties = books.ties(connection)
     if not ties:
@@ -604,8 +615,9 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
             raise shared._other(tie)
         if tie is None and serves:
             raise InvalidInput(
-                f"{field('ledger', kept_address(given))} cannot count this state, which is "
-                f"the ledger of other states itself: leave it out, since {_TWO}"
+                f"{field('ledger', kept_address(given))} cannot count this state, because this "
+                f"state is itself the ledger of other states: leave {field('ledger')} out, because "
+                f"{_TWO}"
             )
         shared.refuse_as_ledger()
     except BaseException:

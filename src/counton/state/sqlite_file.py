@@ -126,7 +126,7 @@ def copy_of(
                 source.backup(whole)  # its log included, in one step, under one snapshot
                 if moment_of(path) != before:
                     raise sqlite3.OperationalError(
-                        "it was changed meanwhile, where it has no locks"
+                        "it was changed while it was read, in a place without locks"
                     )
                 yield whole
             os.fsync(handle)
@@ -184,8 +184,8 @@ def check(path: Path) -> None:
     # notices missing whole pages.
     if size % header.page_bytes and not log:
         raise StateError(
-            f"state {path} is truncated: its {size} bytes are no whole pages of "
-            f"{header.page_bytes}; restore it from a copy"
+            f"state {path} is truncated, because its {size} bytes are not a multiple of the page "
+            f"size {header.page_bytes}; restore it from a copy"
         )
 
 
@@ -195,7 +195,7 @@ def check_mode(path: Path) -> None:
     if os.name == "posix" and mode & 0o077:
         raise StateUnavailable(
             f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
-            f"it 0600 (chmod 600), and look who may have read it"
+            "it 0600 (chmod 600), and find out who may have read it"
         )
 
 
@@ -218,9 +218,9 @@ def check_only_name(path: Path) -> None:
         found = path.stat()
     if found.st_nlink > 1:
         raise StateUnavailable(
-            f"state {path} has {found.st_nlink} names (hard links), and what is released under one "
-            f"of them may not be known to another: remove the other names, but keep one that has a "
-            f"log (NAME-wal) beside it; a symbolic link does no harm"
+            f"state {path} has {found.st_nlink} names (hard links), and a release under one name "
+            "may be unknown under another: remove the other names, but keep the name that has a "
+            "log (NAME-wal) beside it; symbolic links do no harm"
         )
 
 
@@ -229,8 +229,8 @@ def create(path: Path) -> None:
     log = path.with_name(path.name + "-wal")
     if log.exists():  # SQLite would read it into the new file
         raise StateError(
-            f"state {path} is missing but its log {log.name} is there: restore the state beside "
-            f"it, or remove the log if the state was deleted on purpose"
+            f"state {path} is missing, but its log {log.name} exists: restore the state beside it, "
+            "or remove the log if the state was deleted on purpose"
         )
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600

@@ -53,8 +53,8 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
     row = records.public_row(connection, name)
     if row is None:
         raise OldCopy(
-            f"state {database.label} has no stream {name!r} any more; put the state back that was "
-            f"used before"
+            f"state {database.label} has no stream {name!r} any more; restore the state that was "
+            "used before"
         )
     digest = digests_in(connection, row.id)
     witness.check(Mark.of(row), digest)
@@ -204,10 +204,10 @@ def for_creation(
         found = keyfile.elsewhere(str(key)) if file is None else Key.load(file)
         if key is None and not any(keyfile.fits(found, *one) for one in used):
             raise WrongKey(
-                f"key file {file} exists, but nothing in state {label} was released with it, so "
-                f"its state may be lost, or the key copied: the same key on changed data would "
-                f"reveal the change; restore the state of the key, or move the key away, and a new "
-                f"one is made; if you prepared the key for this state, name it, "
+                f"key file {file} exists, but state {label} has released nothing with it, so its "
+                "state may be lost, or the key copied. A key that is used again on changed data "
+                "would reveal the change: restore the state of this key, or move the key away, and "
+                "a new one is made; if you made the key for this state, name it: "
                 f"{field('key', file)}"
             )
         yield found.with_salt(), database
@@ -295,6 +295,6 @@ def check_places(state: Path | None, key: Path | None) -> None:
         Path(f"{state}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
     }:
         raise InvalidInput(
-            f"{field('key', key)} is also a file of the state, {field('state', str(state))}; "
-            f"keep the key in a file of its own, {state}.key unless you name one"
+            f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
+            f"another file for the key (without {field('key')} it is {state}.key)"
         )

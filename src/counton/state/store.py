@@ -298,8 +298,8 @@ class Store(Closing):
             present = books.ledger(connection)
             if present is None:
                 raise InvalidInput(
-                    f"{field('quota', party)} is a part of a limit, and {self.database.label} has "
-                    f"none: set one first (counton ledger)"
+                    f"{field('quota', party)} is a part of a limit, but {self.database.label} has "
+                    "no limit: set a limit first (counton ledger)"
                 )
             proposed = present.with_quota(party, quota)
             books.set_limit(connection, proposed, allow_raise=False)
@@ -338,7 +338,9 @@ class Store(Closing):
         """
         records.check_length(name)
         if not unit.strip():
-            raise InvalidInput(f"{field('unit', unit)} names no unit: give one, as in 'reader'")
+            raise InvalidInput(
+                f"{field('unit', unit)} is not the name of a unit: give a word such as 'reader'"
+            )
         with self.database.transaction(write=True) as connection:
             books.add(connection, Spend(name, guarantee, unit, relation, party=party))
 

@@ -367,8 +367,8 @@ class Stream(JournalReader, Closing):
         """
         if self._ordered_machine:
             raise InvalidInput(
-                f"stream {self.name!r} is of {self.statistic!r}, which takes events in order, and "
-                f"no changes of cells: give them to release_events"
+                f"stream {self.name!r} is a {self.statistic!r}, which takes events in order, not "
+                "changes of its numbers: give the events to release_events"
             )
         with self._turn.take(), self._lock:
             return self._release(Addition(xs), first_step)
@@ -474,8 +474,8 @@ class Stream(JournalReader, Closing):
             ends = machine._ends(events, stops)
             if len(ends) > self._step:
                 raise InvalidInput(
-                    f"{len(ends):,} steps are given; stream {self.name!r} has released "
-                    f"{self._step:,}: give those alone"
+                    f"{len(ends):,} steps are given, but stream {self.name!r} has released "
+                    f"{self._step:,}: give only the released steps"
                 )
             if (ordered := self._ordered_machine) is not None:
                 ordered.check(events, ends)
@@ -560,7 +560,7 @@ class Stream(JournalReader, Closing):
         """
         if not 1 <= check_integer("step", step, 0) <= self._step:
             raise InvalidInput(
-                f"step {step} is not released; stream {self.name!r} has released steps 1 to "
+                f"step {step} is not released yet; stream {self.name!r} has released steps 1 to "
                 f"{self._step}: use release"
             )
         return self.release(x, step=step)
@@ -610,7 +610,8 @@ class Stream(JournalReader, Closing):
         """Refuse a closed stream; record its last release before anything of it is shown."""
         if self._closed:
             raise StateError(
-                f"this handle on stream {self.name!r} is closed: open the stream with Stream.open"
+                f"this object of stream {self.name!r} is closed: open the stream again with "
+                "Stream.open"
             )
         self._settle()
 
@@ -654,7 +655,7 @@ class Stream(JournalReader, Closing):
                     raise self._taken_over()
                 if row.step != self._step:
                     raise StateError(
-                        f"stream {self.name!r} was interrupted while it committed and stands at "
+                        f"stream {self.name!r} was interrupted while it saved a step, and is at "
                         f"step {row.step}, not {self._step}: open it again and look at its step"
                     )
                 self._ready = records.revive(row, self._key, self._strategy)
@@ -678,8 +679,8 @@ class Stream(JournalReader, Closing):
         first = check_integer("first step", first, 0)
         if not 1 <= first <= self._step + 1:
             raise InvalidInput(
-                f"first step is {first}; it must be within 1 and {self._step + 1}, the next step "
-                f"of stream {self.name!r}: release the steps between first"
+                f"first step is {first}; it must be from 1 to {self._step + 1}, the next step of "
+                f"stream {self.name!r}: release the steps before it first"
             )
         known = min(len(grid), self._step + 1 - first)
         if not known:
@@ -701,8 +702,8 @@ class Stream(JournalReader, Closing):
         values = counter.design.by_version(entries.values)
         if values.shape != grid.shape:
             raise ReplayMismatch(
-                f"steps {first} to {stop - 1} were released from inputs with another number of "
-                f"cells than {grid.shape[1:]}: repeat the inputs of the first call"
+                f"steps {first} to {stop - 1} were released from inputs of another shape than "
+                f"{grid.shape[1:]}: give the inputs of the first call again"
             )
         journal.check_inputs(entries.input_digests, first, grid, self._digest)
         return values
@@ -834,9 +835,9 @@ class Stream(JournalReader, Closing):
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
-            f"stream {self.name!r} was opened by another process, which now writes it; this one "
-            f"(writer {self._epoch}) released nothing: end one of the two, then open the stream "
-            f"again"
+            f"stream {self.name!r} was opened by another process, which writes it now; this "
+            f"process (writer {self._epoch}) released nothing: end one of the two, then open the "
+            "stream again"
         )
 
 
@@ -855,14 +856,14 @@ def _complete(
 
     if shape != () or counters is not None:
         raise InvalidInput(
-            f"shape {shape} and counters {counters!r} do not go with {statistic!r}, which has its "
-            f"own cells: leave both out"
+            f"shape {shape} and counters {counters!r} cannot be given with {statistic!r}, which "
+            "decides them itself: leave both out"
         )
     whole = statistic.settle(guarantee, strategy.horizon)
     if statistic_from_dict(statistic_to_dict(whole)) != whole:
         raise InvalidInput(
-            f"{statistic!r} cannot be rebuilt from its parameters, so a state cannot keep it: use "
-            f"a statistic of counton.statistics"
+            f"{statistic!r} cannot be built again from its parameters, so a state cannot keep it: "
+            "use a statistic of counton.statistics"
         )
     return whole
 

@@ -39,7 +39,8 @@ class Facts(NamedTuple):
         """Separate facts into a JSON text and the lists of group names."""
         if _NAMES in facts:
             raise InvalidInput(
-                f"details have the key {_NAMES!r}, which the state uses itself: choose another name"
+                f"details have the key {_NAMES!r}, which the state uses itself: give it another "
+                "name"
             )
         names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
         kept = {name: value for name, value in facts.items() if name not in names}
@@ -99,7 +100,7 @@ def _names(
     with reading("the names of groups"):
         names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
         if len(names) != said["count"]:
-            raise ValueError(f"{len(names):,} names of {said['count']:,}")
+            raise ValueError(f"there are {len(names):,} names instead of {said['count']:,}")
     _HELD[names.digest] = names
     return names
 
@@ -112,8 +113,8 @@ def _blocks(
     blocks = [bytes(row.names) for row in rows]
     if digest_of(blocks) != said["digest"]:
         raise StateError(
-            f"the names of {said['count']:,} groups are not those that were declared: the state "
-            f"was altered; restore it from a copy"
+            f"the names of {said['count']:,} groups are not those that the stream was created "
+            "with: the state was altered; restore it from a copy"
         )
     return blocks
 

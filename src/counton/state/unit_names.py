@@ -62,7 +62,7 @@ def unit_word(
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInput(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
-            f"would get one more; name the protected unit: {field('unit', named[0])}"
+            f"would get a total of its own; name the protected unit: {field('unit', named[0])}"
         )
     if stated is None:
         word = words[0] if words else whole_of(default)
@@ -72,15 +72,15 @@ def unit_word(
         first = next(one.name for one in alike if one.unit == ANY_UNIT)
         raise InvalidInput(
             f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
-            f"that the same data could be counted twice, each time up to the limit: call it "
+            "the same people could be counted in two totals, each up to the limit: call the unit "
             f"{ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
         if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
             raise InvalidInput(
-                f"{word!r} is one {one.kind} in the release {one.name!r} of this state and would "
-                f"be one {kind} here, so the ledger would add up different units; name one {kind} "
-                f"differently: {field('unit', kind)}"
+                f"{word!r} means one {one.kind} in the release {one.name!r} of this state, but one "
+                f"{kind} here, so the ledger would add up different units; give one {kind} another "
+                f"name: {field('unit', kind)}"
             )
     return word + suffix
 

@@ -81,9 +81,9 @@ def refuse_unknown(found: int, label: str) -> None:
         )
     if found < OLDEST:
         raise StateError(
-            f"state {label} has format {found}, and this version of counton reads formats from "
-            f"{OLDEST} on: use the version that wrote it; a new state begins anew, and what was "
-            f"spent before is known to the old one alone"
+            f"state {label} has format {found}, but this version of counton reads formats from "
+            f"{OLDEST} on: use the version that wrote it. If you begin a new state instead, "
+            "remember that only the old one knows the loss spent before"
         )
 
 
@@ -160,8 +160,8 @@ def _copy_file(path: Path, found: int) -> str:
             whole.execute("PRAGMA journal_mode=DELETE").close()
     except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
-            f"state {path} could not be copied to {target} ({error}), so that it was not carried "
-            f"over: make room, or upgrade without a copy"
+            f"state {path} could not be copied to {target} ({error}), so it was not converted: "
+            "make room, or upgrade without a copy"
         ) from error
     return str(target)
 

@@ -146,8 +146,8 @@ def verify(
             }
         if name is not None and not rows:
             raise RequestMismatch(
-                f"state {database.label} has no release {name!r}: look at what it has (counton "
-                f"show, or state_summary)"
+                f"state {database.label} has no release {name!r}: see which releases it has "
+                "(counton show, or state_summary)"
             )
         found = []
         for row in rows:
@@ -228,8 +228,8 @@ def _forgotten_releases(
 
 def _forgotten_release(name: str, database: Database, where: str, under: str = "") -> Verification:
     problem = (
-        f"state {database.label} does not have {name!r}{under}, but {where} says that it was "
-        f"released, so the state was restored from an old copy: bring the newest copy back"
+        f"{where} records that {name!r}{under} was released, but state {database.label} does not "
+        "have it, so the state was restored from an old copy: restore the newest copy"
     )
     return Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
@@ -283,8 +283,8 @@ class _Recomputation:
                 check_law(terms.strategy, terms.law)
             except InvalidInput as error:
                 self._problems.append(
-                    f"it can release no further step, though what it promises holds: {error}; end "
-                    f"it, and begin another stream"
+                    f"it can release no further step ({error}), though its promise still holds; "
+                    "end it, and begin another stream"
                 )
         try:
             self._check_seal()
@@ -293,14 +293,15 @@ class _Recomputation:
             self._problems.append(str(error))
         else:
             self._checks.append(
-                "its public details, and how much it remembers, are what its key has sealed"
+                "its public facts, and the numbers of counted users, ids or files, are those that "
+                "were written under its key"
             )
         values = row.step * max(terms.cells, 1)
         if terms.counters is not None:
             values = 0
             unchecked = (
-                "groups that nobody declared are released without a digest of all their counts: "
-                "its command, run again on the same events, compares their values"
+                "this command does not check groups that were found in the data: to compare their "
+                "values, run their own command again on all events"
             )
         else:
             try:
@@ -342,8 +343,9 @@ class _Recomputation:
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
                     raise self._alteration(
-                        f"the journal gives the noise of step {step} of stream {row.name!r} the "
-                        f"standard deviation {std:.6g}, but the stream's terms give {right:.6g}"
+                        f"the journal states that the noise of step {step} of stream {row.name!r} "
+                        f"has the standard deviation {std:.6g}, but the stream's options give "
+                        f"{right:.6g}"
                     )
 
     def _recompute(self) -> None:
@@ -363,7 +365,7 @@ class _Recomputation:
         if statistic.card.on_demand:
             return self._recompute_steps_on_demand(saved.events)
         self._recompute_values()
-        self._checks.append("its exact sums are those that were written with its key")
+        self._checks.append("its exact sums are those that were written under its key")
         return None
 
     def _recompute_values(self) -> None:
@@ -400,15 +402,13 @@ class _Recomputation:
         cells = max(terms.cells, 1)
         self._checks.append(
             f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the "
-            f"sum of the inputs whose digests were kept with it, and the noise that the key gives"
+            "sum of its inputs, whose digests were kept, and of the noise that the key gives"
         )
         if not read_checkpoint(again.checkpoint()).is_of(saved):
             raise self._alteration(
-                f"the checkpoint of stream {row.name!r} holds other sums than its journal"
+                f"the checkpoint of stream {row.name!r} has other sums than its journal"
             )
-        self._checks.append(
-            "the sums kept for the next release are those that the releases lead to"
-        )
+        self._checks.append("the sums kept for the next release fit the releases before it")
         if self._watcher is not None and every:
             values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
             self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
@@ -424,22 +424,21 @@ class _Recomputation:
         entries = self._read(range(1, last + 1), (1,))
         if not (entries.values == digests).all():
             raise self._alteration(
-                f"the journal of statistic {row.name!r} has digests of other events than those "
-                f"that were counted"
+                f"the journal of statistic {row.name!r} has digests of other events than the "
+                "events that were counted"
             )
         if last:
             journal.check_inputs(entries.input_digests, 1, digests, self._digest)
         right = OnDemand(self._terms, self._key, last).checkpoint()
         if not hmac.compare_digest(right, bytes(row.checkpoint)):
             raise self._alteration(
-                f"the saved state of statistic {row.name!r} is not the one that step {last} of its "
-                f"terms gives"
+                f"the saved state of statistic {row.name!r} is not that of step {last}"
             )
         self._checks += [
-            "its checkpoint is that of its last step and its terms",
-            f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each "
-            f"of {self._terms.cells:,} cells is computed from them and the noise that the key "
-            f"gives, when it is asked for",
+            "its checkpoint fits its last step and its options",
+            f"{last:,} step{'s' * (last != 1)}, with the events that were recorded; each of the "
+            f"{self._terms.cells:,} numbers is computed from them and from the noise of the key "
+            "when it is asked for",
         ]
 
     def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
@@ -460,15 +459,15 @@ class _Recomputation:
         if step is not None:
             raise StateError(
                 f"step {step} of stream {name!r} is not the sum of its inputs and the noise of its "
-                f"key: what was released there, or what was kept of its input, was altered; "
-                f"restore the state from a copy"
+                "key, so the release, or the record of its input, was altered; restore the state "
+                "from a copy"
             )
         values = again.release_many(self._terms.contribution.exact_from_grid(inputs)).values
         wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
         if wrong.any():
             raise self._alteration(
                 f"step {steps[int(np.argmax(wrong))]} of stream {name!r} was released as another "
-                f"value than its inputs and its key give"
+                "value than its inputs and its key give"
             )
 
     def _check_promise(self, spent: Any) -> None:
@@ -487,8 +486,8 @@ class _Recomputation:
         relation = terms.contribution.relation
         if spent is not None and (spent.unit, spent.relation) != (unit, relation):
             self._problems.append(
-                f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
-                f"{unit!r} ({relation}): the state was altered; restore it from a copy"
+                f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), but the stream "
+                f"protects {unit!r} ({relation}): the state was altered; restore it from a copy"
             )
         promised = terms.counters or terms.guarantee
         needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law

@@ -28,7 +28,7 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     handle = name = None
     try:
         if path.exists() and not path.is_file():  # the rename would replace it
-            raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+            raise OSError(errno.EINVAL, "it is not a plain file", os.fspath(path))
         remove_left(folder, prefix)
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
         try_lock(handle)  # held while this process lives: an unlocked file is a leftover
@@ -41,8 +41,8 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     except OSError as error:
         raise OSError(
             f"{str(path)!r} could not be written ({error.strerror or error}): check its "
-            f"permissions and the space left; what was released is kept, and the same command "
-            f"writes it again"
+            "permissions and the space left. The release is kept, and the same command writes the "
+            "file again"
         ) from error
     finally:
         if name is not None:

@@ -193,8 +193,9 @@ class Average(ClippedValues):
         if self.number is not None and (each != self.number).any():
             wrong = int(each[each != self.number][0])
             raise InvalidInput(
-                f"a step has {wrong:,} values, but number is {self.number:,}, which is public: "
-                f"give that number in each step, or leave number out, which keeps it private"
+                f"a step has {wrong:,} values, but the public number of values is {self.number:,}: "
+                f"give {self.number:,} values in each step, or leave number out, which keeps the "
+                "number private"
             )
         size = self.width + abs(int(self.lower / self.resolution))
         most = int(each.max(initial=0))
@@ -202,8 +203,8 @@ class Average(ClippedValues):
             most * size,
             _LARGEST_SUM,
             lambda: (
-                f"a step has {most:,} values, which can add up to {most * size:.3g} grid units; "
-                f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
+                f"a step has {most:,} values, which can add up to {most * size:.3g} times the "
+                "resolution; sums are exact up to 2^62: take shorter steps, or a larger resolution"
             ),
         )
 
@@ -213,8 +214,7 @@ class Average(ClippedValues):
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(
-                f"values have shape {grid.shape}; they must be a flat list of numbers, one for "
-                f"each event: flatten them"
+                f"values have shape {grid.shape}; give a flat list of numbers, one for each event"
             )
         lower, upper = super().row_bounds()
         return np.asarray(np.clip(grid, lower, upper) - lower)
@@ -244,7 +244,7 @@ class Average(ClippedValues):
         """
         asked = "mean" if name is None else name
         if asked not in _NAMES:
-            raise InvalidInput(f"name is {quote(name)}; it must be 'mean', 'sum' or 'count'")
+            raise InvalidInput(f"name is {quote(name)}; give 'mean', 'sum' or 'count'")
         if self.number is not None:
             return self._of_public_number(cells, asked)
         lower, upper, one = float(self.lower), float(self.upper), cells.std
@@ -293,7 +293,7 @@ class Average(ClippedValues):
         if name == "sum":
             return one
         if not count:
-            raise InvalidInput("no value was counted yet: ask for the mean after a later step")
+            raise InvalidInput("no value has been counted yet: ask for the mean after a later step")
         return one.over(count, float(self.lower), float(self.upper))
 
 

@@ -103,8 +103,8 @@ class Grouped(TallyStatistic):
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
         if not isinstance(inner, TallyStatistic) or inner.ordered or isinstance(inner, Grouped):
             raise InvalidInput(
-                f"{quote(inner)} counts rows in their order, so it cannot be divided into groups: "
-                f"use another statistic, or a stream for each group"
+                f"{quote(inner)} needs its rows in their order, so it cannot be divided into "
+                "groups: use another statistic, or a stream for each group"
             )
         self.inner, self.groups = inner, names_once(groups, "groups are")
         self.places = len(self.groups) * inner.places
@@ -130,8 +130,8 @@ class Grouped(TallyStatistic):
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
-                f"{self.inner!r} protects the content of an event, but not its presence; by group "
-                f"the presence must be private too: use neighbours='add_remove'"
+                f"{self.inner!r} protects the content of an event, but not its presence, and with "
+                "groups the presence must be private too: use neighbours='add_remove'"
             )
         return found
 
@@ -209,8 +209,8 @@ class Grouped(TallyStatistic):
     def group(self, name: Any) -> int:
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInput(
-                f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
-                f"name one of them"
+                f"group is {quote(name)}, which is not listed: give the name of a group that is "
+                "listed"
             )
         return self._place[name]
 
@@ -225,15 +225,15 @@ class _ByGroup(Sums):
         this, listed = self._statistic, list(events)
         if this.inner.counts_users:
             raise InvalidInput(
-                f"{this!r} counts users in each group, and only a job knows the user of a row: "
-                f"run a job with {field('user')} and {field('by')}"
+                f"{this!r} counts users in each group, and only a job knows the users of rows: run "
+                f"a job with {field('user')} and {field('by')}"
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
         for at, event in enumerate(listed):
             if not isinstance(event, tuple | list) or len(event) != 2:
                 raise InvalidInput(
-                    f"event is {quote(event)}; it must be a pair: its group, and an event"
+                    f"an event is {quote(event)}; give pairs of a group and an event"
                 )
             places[at] = this.group(event[0])
         cells = steps * len(this.groups) + places  # each group of each step counts as a step

@@ -94,14 +94,17 @@ def statistic_named(keyword: str) -> type[Statistic]:
     if keyword in OWN:
         return _class(OWN[keyword])
     if keyword not in _others():
-        raise InvalidInput(f"statistic is {quote(keyword)}; known are {', '.join(keywords())}")
+        raise InvalidInput(
+            f"statistic is {quote(keyword)}, which is not known; give one of "
+            f"{', '.join(keywords())}"
+        )
     where = _others()[keyword]
     try:
         found = _class(where)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(
-            f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); mend or remove "
-            f"the package that has it"
+            f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); repair or remove "
+            "the package that provides it"
         ) from error
     given: Any = found
     bases = given.__mro__ if isinstance(given, type) else ()
@@ -109,8 +112,8 @@ def statistic_named(keyword: str) -> type[Statistic]:
     if not fits or found.card.keyword != keyword or found.__name__ in KNOWN:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}; it must be a subclass of "
-            f"counton.statistics.Statistic whose keyword is {keyword!r}, and whose name is not "
-            f"that of one of counton's"
+            f"counton.statistics.Statistic with the keyword {keyword!r}, and no statistic of "
+            f"counton may have the name of its class: correct the class"
         )
     return found
 
@@ -141,7 +144,7 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
         return kind(**parameters)
     except TypeError as error:
         raise InvalidInput(
-            f"parameters of {kind.__name__} are {str(parameters)[:200]}, which do not fit "
+            f"the parameters of {kind.__name__}, {str(parameters)[:200]}, cannot be read "
             f"({error}): give what statistic_to_dict wrote"
         ) from error
 
@@ -157,6 +160,6 @@ def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
             return statistic_of_kind(statistic_named(keyword), saved)
     others = [where.partition(":")[2] for where in _others().values()]
     raise InvalidInput(
-        f"statistic is {quote(name)}; known are {', '.join([*KNOWN, *others])}: install the "
-        f"package that has another one"
+        f"statistic is {quote(name)}, which is not known; known are "
+        f"{', '.join([*KNOWN, *others])}: install the package that provides another one"
     )

@@ -62,7 +62,7 @@ class ContingencyReading(GridReading):
             )
             raise InvalidInput(
                 f"{quote(given)} names no cell: give one value for each of "
-                f"{', '.join(this.columns)}, in this order, with '/' between; * adds up all "
+                f"{', '.join(this.columns)}, in this order, with '/' between them; * means all "
                 f"values of a column, as in {example!r}"
             )
         places = [
@@ -108,8 +108,8 @@ class ContingencyReading(GridReading):
         for name in columns:
             if name not in names or columns.count(name) > 1:
                 raise InvalidInput(
-                    f"margin of {columns!r}: every name must be one of {', '.join(names)}, and "
-                    f"only once"
+                    f"the margin {columns!r} is not known: give names among {', '.join(names)}, "
+                    "each only once"
                 )
         kept = [names.index(name) for name in columns]
         sizes = [this.shape[axis] for axis in kept]
@@ -254,8 +254,8 @@ class Contingency(GridCells):
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
             raise InvalidInput(
-                f"all margins together have {rows:,} rows; at most {_MOST_ROWS:,} are released: "
-                f"take fewer columns or values"
+                f"all margins together have {rows:,} rows, and at most {_MOST_ROWS:,} can be "
+                "released: take fewer columns or values"
             )
 
     @classmethod
@@ -267,9 +267,9 @@ class Contingency(GridCells):
         if lacking := [name for name in names if name not in values]:
             example = ";".join(f"{name}=A,B" for name in names)
             raise InvalidInput(
-                f"the domain does not list the values of {lacking[0]!r}; values observed in the "
-                f"data would reveal data: declare those of all columns in one option, as in "
-                f"{field('domain')} '{example}'"
+                f"{field('domain')} does not list the values of {lacking[0]!r}, and values found "
+                "in the data would reveal whose rows are in them: list the values of all columns, "
+                f"as in {field('domain')} '{example}'"
             )
         return cls(
             {name: values[name] for name in names},
@@ -323,6 +323,6 @@ class Contingency(GridCells):
     def check_fit(self, fit: Fit) -> None:
         if fit.known:
             raise InvalidInput(
-                f"{field('known')} is for hierarchies; a contingency table has no levels: leave "
-                f"it out"
+                f"{field('known')} is only for hierarchies, because a contingency table has no "
+                "levels: leave it out"
             )

@@ -168,13 +168,15 @@ class Sum(_SumOfRows, ClippedValues):
         absent = [one.name for one in cls.card.options if stated[one.name] is None]
         if absent == ["value"]:
             raise MissingOptions(
-                f"a sum needs {field('value')}: name the column whose values are added up", absent
+                f"a sum needs {field('value')}, the column whose values are added up; give it",
+                absent,
             )
         if absent:
             raise MissingOptions(
-                f"a sum needs {', '.join(map(field, absent))}: values are clipped to bounds and "
-                f"put on a grid, so that one row can change the sum by a known amount; choose them "
-                f"without looking at the data",
+                f"a sum needs {', '.join(map(field, absent))}: values below or above the bounds "
+                "count as the bound, and are rounded to the resolution, so that one row can "
+                "change the sum only by a known amount; choose these options without looking at "
+                "the data",
                 absent,
             )
         return super().from_spec(stated)

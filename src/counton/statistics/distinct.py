@@ -134,18 +134,18 @@ class Distinct(Statistic):
             )
         if window is None and windows is not None:
             raise InvalidInput(
-                f"windows is {windows}, but window is missing: give window too, the number of "
-                f"steps of a window"
+                f"windows is {windows}, but the length of a window is missing: give window too, as "
+                "a number of steps"
             )
         if window is not None and changes is not None:
             raise InvalidInput(
                 f"window is {window} and changes is {changes}, but users who come and go are "
-                f"counted at each step, not in windows: leave window out"
+                "counted at each step, not in windows: leave window out"
             )
         if stay is not None and changes is None:
             raise InvalidInput(
-                f"stay is {stay}, so users come and go without end: give changes too, the most "
-                f"times that a user comes or goes"
+                f"stay is {stay}, so users may come and go without end: give changes too, the "
+                "largest number of times that a user comes or goes"
             )
 
     @classmethod
@@ -159,9 +159,9 @@ class Distinct(Statistic):
         comes, changes = stated["comes"], stated["changes"]
         if (comes is not None) != (changes is not None and stated["stay"] is None):
             raise InvalidInput(
-                f"{field('comes')} and {field('changes')} belong together: the column that says "
-                f"whether a user comes or goes, and the most changes of a user; give both, or "
-                f"neither, or {field('stay')} with {field('changes')} alone"
+                f"{field('comes')} and {field('changes')} need each other: the column that says "
+                "whether a user comes or goes, and the largest number of changes of a user; give "
+                f"both, or neither, or {field('stay')} with {field('changes')} alone"
             )
         (user,) = stated.require("user")
         if _once_for_ever(stated):

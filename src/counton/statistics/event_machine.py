@@ -108,16 +108,16 @@ class Machine:
             or (ends[-1] if len(ends) else 0) != count
         ):
             raise InvalidInput(
-                f"stops are {quote(ends.tolist())} for {count:,} events; they must be integers "
-                f"that ascend, and the last must be the number of events"
+                f"stops are {quote(ends.tolist())} for {count:,} events; give ascending integers, "
+                "the last equal to the number of events"
             )
         ends = ends.astype(np.int64)
         each = np.diff(ends, prepend=0)
         exactly = self.statistic.card.of_letters
         if not self.batched and ((each != 1) if exactly else (each > 1)).any():
             raise InvalidInput(
-                f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
-                f"noise of {self.design.name!r} is for {'' if exactly else 'at most '}one "
+                f"a step has {int(each[each != 1 if exactly else each > 1][0]):,} events, but the "
+                f"noise of {self.design.name!r} was made for {'' if exactly else 'at most '}one "
                 f"{self.statistic.card.event} a step: start it with batched=True"
             )
         return ends
@@ -131,9 +131,8 @@ class Machine:
             or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
         ):
             raise InvalidInput(
-                f"events are {quote(events)}, of type {type(events).__name__}; they must be a "
-                f"list or an array, in order, with each {self.statistic.card.event} by itself: "
-                f"put a single one in brackets"
+                f"events are {quote(events)}, of type {type(events).__name__}; give a list or an "
+                f"array of each {self.statistic.card.event}, in order: put a single one in brackets"
             )
         if isinstance(events, np.ma.MaskedArray):
             without_mask(events, "the events")
@@ -156,8 +155,9 @@ class Machine:
                         largest,
                         most,
                         lambda: (
-                            f"a count of {shorten(largest)} grid units is beyond {most:,}, the "
-                            f"largest exact sum: coarsen the resolution or split the stream"
+                            f"a count is {shorten(largest)} times the resolution, but sums are "
+                            f"exact only up to {most:,} times: give a larger resolution, or split "
+                            "the stream"
                         ),
                     )
                 except SumOverflow:
@@ -175,8 +175,9 @@ class Machine:
     def _check_whole(self, counted: int | None = None) -> None:
         if not self._whole or counted not in (None, self._step):
             raise StateError(
-                f"statistic {self.design.name!r} is within a release, or was interrupted in one, "
-                f"so only some events of step {self._step + 1:,} may be counted: {self._remedy}"
+                f"statistic {self.design.name!r} is in the middle of a release, or was interrupted "
+                f"in one, so perhaps only some events of step {self._step + 1:,} are counted: "
+                f"{self._remedy}"
             )
 
     #: The remedy after an interruption.
@@ -187,8 +188,8 @@ class Machine:
         horizon = last_served_step(self.design.strategy)
         if horizon is not None and steps.stop - 1 > horizon:
             raise HorizonExceeded(
-                f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
-                f"new stream with a larger horizon"
+                f"step {steps.stop - 1:,} is after the last of the {horizon:,} steps: start a new "
+                "stream with more steps"
             )
         return steps
 

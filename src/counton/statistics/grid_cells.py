@@ -56,21 +56,21 @@ def asked_of_tables(stated: Statement) -> dict[str, Any]:
         InvalidInput: an option does not go with rows in the cells of a table.
     """
     reasons = {
-        "by": "tells groups apart, which are to be a part of the table",
-        "other": "is a group of its own, and a table has no groups",
-        "spare": "reserves groups, and a table has none",
+        "by": "divides rows into groups, and here groups must be a column of the table",
+        "other": "adds a group, and a table has no groups",
+        "spare": "reserves room for groups, and a table has no groups",
     }
     for name, why in reasons.items():
         value = getattr(stated, name)
         if value is not None:
             raise InvalidInput(
-                f"{field(name, value)} does not go with a {stated.statistic}: it {why}; leave it "
-                f"out"
+                f"{field(name, value)} does not go with a {stated.statistic}, because it {why}; "
+                "leave it out"
             )
     if stated.unknown == "discover":
         raise InvalidInput(
-            f"{field('unknown', 'discover')} finds groups, and the cells of a {stated.statistic} "
-            f"are declared ({field('domain')}); leave it out"
+            f"{field('unknown', 'discover')} finds groups in the data, but the cells of a "
+            f"{stated.statistic} are listed ({field('domain')}); leave it out"
         )
     neighbours = "replace" if stated["replace"] else "add_remove"
     return {"counts": stated["value"] is not None, "neighbours": neighbours}
@@ -218,8 +218,8 @@ class GridCells(TableStatistic):
             given = dict(given)
         if not isinstance(given, Mapping) or not columns:
             raise InvalidInput(
-                f"columns are {quote(columns)}; give the labels of each by its name, such as "
-                f"{{'sex': ['f', 'm']}}"
+                f"columns are {quote(columns)}; give a dictionary from each column to its labels, "
+                "such as {'sex': ['f', 'm']}"
             )
         refuse_added(list(given))
         self.columns: dict[str, tuple[str, ...]] = {}
@@ -232,8 +232,8 @@ class GridCells(TableStatistic):
         self.places = math.prod(self.shape)
         if self.places > _MOST_CELLS:
             raise InvalidInput(
-                f"there are {self.places:,} cells; at most {_MOST_CELLS:,} can be told "
-                f"apart: take fewer columns or labels"
+                f"there are {self.places:,} cells, and at most {_MOST_CELLS:,} are possible: take "
+                "fewer columns or labels"
             )
         self._protect(neighbours, unit, counts)
         self._measurement = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
@@ -241,8 +241,8 @@ class GridCells(TableStatistic):
             self.card = replace(self.card, sources=self._measurement.sources)
         if self._measurement is not None and self._measurement.shape != self.shape:
             raise InvalidInput(
-                f"the strategy is for {self._measurement.shape} cells, and there are {self.shape}: "
-                f"build it for as many"
+                f"the strategy is made for {self._measurement.shape} cells, but there are "
+                f"{self.shape}: build it for these"
             )
         parts = [Part(name, "label", labels) for name, labels in self.columns.items()]
         self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
@@ -294,7 +294,7 @@ class GridCells(TableStatistic):
             labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
             if len(labels) != len(self.columns):
                 raise InvalidInput(
-                    f"event is {quote(named)}; it must have a label for each of "
+                    f"an event is {quote(named)}; it must have a label for each of the columns "
                     f"{', '.join(self.columns)}"
                 )
             places[:, row] = [self.place_of(axis, label) for axis, label in enumerate(labels)]
@@ -357,8 +357,8 @@ class GridCells(TableStatistic):
     def place_of(self, axis: int, label: Any) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
-                f"{quote(label)} is not declared in {list(self.columns)[axis]!r}: name one of "
-                f"{some_of([*self._codes[axis]])}"
+                f"{quote(label)} is not among the labels of {list(self.columns)[axis]!r}: give one "
+                f"of {some_of([*self._codes[axis]])}"
             )
         return self._codes[axis][label]
 

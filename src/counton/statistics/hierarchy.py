@@ -349,15 +349,15 @@ class Hierarchy(TableStatistic):
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
             raise InvalidInput(
-                f"the tree has a node {quote(wrong)} of type {type(wrong).__name__}, and events "
-                f"name nodes by texts: name all nodes by texts"
+                f"the tree has a node {quote(wrong)} of type {type(wrong).__name__}, but events "
+                "name nodes by texts: give all nodes texts as names"
             )
         refuse_added(self.tree.levels[1:], "level")
         self.places = sum(map(len, self.tree.leaves))
         if self.places > _MOST_LEAVES:
             raise InvalidInput(
-                f"the tree has {self.places:,} leaves; at most {_MOST_LEAVES:,} can be told "
-                f"apart: release a coarser one"
+                f"the tree has {self.places:,} leaves, and at most {_MOST_LEAVES:,} are possible: "
+                "release a tree with fewer leaves"
             )
         wanted_variances(self.tree, targets, relative=True)  # refuses invalid targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
@@ -490,8 +490,9 @@ class Hierarchy(TableStatistic):
         if len(wrong):
             level = next(depth for depth, nodes in enumerate(self.tree.leaves) if len(nodes))
             raise InvalidInput(
-                f"event is {quote(paths[wrong[0]])}, which is no leaf of the tree; give the path "
-                f"of one, such as {self.tree.path(level, int(self.tree.leaves[level][0]))!r}"
+                f"an event is {quote(paths[wrong[0]])}, which is not a leaf of the tree; give the "
+                "path of a leaf, such as "
+                f"{self.tree.path(level, int(self.tree.leaves[level][0]))!r}"
             )
         return columns
 
@@ -597,14 +598,17 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
     for part in given.split(","):
         level, equals, std = part.partition("=")
         if level.strip() in targets:
-            raise InvalidInput(f"{field('target')} names {level.strip()!r} twice; give one of them")
+            raise InvalidInput(
+                f"{field('target')} names the level {level.strip()!r} twice; name it once"
+            )
         try:
             targets[level.strip()] = float(std)
         except ValueError:
             equals = ""
         if not equals:
             raise InvalidInput(
-                f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
+                f"{field('target', part)} cannot be read; write LEVEL=STD, a level and the "
+                "standard deviation wanted there, as in state=50,county=100"
             )
     return targets
 
@@ -620,19 +624,19 @@ def wanted_variances(
         return [1.0] * len(tree.levels), 1.0
     if not isinstance(targets, Mapping):
         raise InvalidInput(
-            f"targets have type {type(targets).__name__}; give a mapping from levels to standard "
-            f"deviations such as {{{tree.levels[-1]!r}: 10}}"
+            f"targets have type {type(targets).__name__}; give a dictionary from levels to "
+            f"standard deviations, such as {{{tree.levels[-1]!r}: 10}}"
         )
     if not targets:
-        raise InvalidInput("targets are empty; name at least one level, or pass None")
+        raise InvalidInput("targets are empty; give at least one level, or None")
     stds = {name: _target(tree, name, std) for name, std in targets.items()}
     unit = max(stds.values()) if relative else 1.0
     for name, std in stds.items():
         if not _LEAST_STD <= std / unit <= _LARGEST_STD:
             bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
             raise InvalidInput(
-                f"the target of {name!r} is {std!r}, which cannot be measured exactly; it must be "
-                f"{bound}: bring it closer"
+                f"the target of {name!r} is {std!r}, which cannot be measured exactly; give a "
+                f"number {bound}"
             )
     current = next(stds[name] for name in tree.levels if name in stds)
     variances = []
@@ -645,7 +649,8 @@ def wanted_variances(
 def _target(tree: Tree, name: str, std: float) -> float:
     if name not in tree.levels:
         raise InvalidInput(
-            f"targets name {name!r}, which is not a level; the levels are {', '.join(tree.levels)}"
+            f"targets name {name!r}, which is not a level; the levels are "
+            f"{', '.join(tree.levels)}: give one of these"
         )
     try:
         value = float(std)
@@ -663,9 +668,7 @@ def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any],
     (['CA', 'NY'], [1.0, -1.0])
     """
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
-        raise InvalidInput(
-            f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
-        )
+        raise InvalidInput(f"nodes are {nodes!r}; give a list of nodes, such as [{nodes!r}]")
     listed = list(nodes)
     if not isinstance(nodes, Mapping):
         return listed, [1.0] * len(listed)

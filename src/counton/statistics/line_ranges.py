@@ -63,7 +63,9 @@ class RangesReading(GridReading):
                     raise
                 low, high = self.statistic.interval_of(name)
         if low > high:
-            raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
+            raise InvalidInput(
+                f"the interval {quote(name)} ends before it begins; write the smaller cell first"
+            )
         return np.array([[low]]), np.array([[high]])
 
     @override
@@ -179,7 +181,7 @@ class Ranges(GridCells):
             )
         if line is not None and line not in _ONCE:
             raise InvalidInput(
-                f"line is {quote(line)}; it must be one of {', '.join(_ONCE)}, or None for the best"
+                f"line is {quote(line)}; give one of {', '.join(_ONCE)}, or None for the best"
             )
         refuse_added([name], "running_total", "running_total_std")
         self.name, self.workload, self.line = name, workload, line
@@ -225,8 +227,8 @@ class Ranges(GridCells):
     def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
         if self.line == "square_root" and horizon not in (None, 1):
             raise InvalidInput(
-                f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
-                f"use one of {', '.join(_LINES)}"
+                f"line is 'square_root', which cannot serve {horizon:,} steps, because its sums "
+                f"would not be exact; give one of {', '.join(_LINES)}"
             )
         return Grid((line_over_time(self._workload, norm, self.line),))
 
@@ -310,10 +312,10 @@ class Ranges(GridCells):
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):
-            raise InvalidInput(f"{quote(text)} is no interval; write 0:24 for cells 0 to 23")
+            raise InvalidInput(f"{quote(text)} is not an interval; write 0:24 for cells 0 to 23")
         if not int(low) <= int(high) <= len(self.labels):
             raise InvalidInput(
-                f"the interval {quote(text)} does not lie within the {len(self.labels):,} cells, "
-                f"which count from 0; write its ends in order"
+                f"the interval {quote(text)} is not within the {len(self.labels):,} cells, which "
+                "count from 0; write the smaller cell first"
             )
         return int(low), int(high)

@@ -104,8 +104,8 @@ class Running(Machine):
         """
         if guarantee is None or (strategy is None and horizon is None):
             raise InvalidInput(
-                "horizon or guarantee is missing: state how many steps there will be, and what is "
-                "promised, such as PureDP(1)"
+                "horizon or guarantee is missing: give the number of steps, and a guarantee such "
+                "as PureDP(1)"
             )
         statistic = statistic.settle(guarantee, horizon if strategy is None else strategy.horizon)
         if strategy is None:
@@ -203,13 +203,13 @@ class Running(Machine):
         """
         if not self._step:
             raise InvalidInput(
-                f"statistic {self.design.name!r} has released no step: release one first"
+                f"statistic {self.design.name!r} has released no step yet: release a step first"
             )
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         if self._counter is not None:
             raise InvalidInput(
-                f"{type(self.statistic).__name__} releases all of its cells at each step and keeps "
-                f"none: keep what release returned"
+                f"{type(self.statistic).__name__} releases all its numbers at each step and does "
+                "not keep them: keep what release returned"
             )
         found: Reading = self.statistic.card.reading(self, step)
         return found
@@ -247,8 +247,8 @@ class Running(Machine):
         check_key(key)
         if key.fingerprint != state["key_fingerprint"]:
             raise WrongKey(
-                f"key {key.fingerprint} is not the key {state['key_fingerprint']} of the stream: "
-                f"load the key that was saved with it"
+                f"the stream was saved under the key {state['key_fingerprint']}, but the given key "
+                f"is {key.fingerprint}: load the key that was saved with it"
             )
         statistic = statistic_from_dict(state["statistic"])
         exact = restore(statistic, b64decode(state["exact"]))
@@ -259,15 +259,15 @@ class Running(Machine):
             source = Counter.resume(state["counter"].encode("latin-1"), key=key)
         if isinstance(source, Counter) and source.step != state["step"]:
             raise StateError(
-                f"the checkpoint is of step {state['step']} and its counter of step {source.step}: "
-                f"it was taken within a release; use another one"
+                f"the checkpoint is of step {state['step']}, but its counter of step "
+                f"{source.step}, so it was taken in the middle of a release; use another checkpoint"
             )
         return cls(statistic, exact, state["batched"], source, state["step"])
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInput(
-            "running statistics are never copied or pickled, since a copy would release the same "
-            "noise over other data: use Running.checkpoint() and Running.resume(saved, key=key)"
+            "running statistics cannot be copied or pickled, because a copy would release other "
+            "data with equal noise: use Running.checkpoint() and Running.resume(saved, key=key)"
         )
 
 
@@ -306,8 +306,8 @@ def counter_of(
         )
     if strategy.facts.delay or strategy.facts.workload != "totals":
         raise InvalidInput(
-            f"strategy {strategy!r} does not release totals without a delay, which cells on demand "
-            f"need: use another one"
+            f"strategy {strategy!r} does not release totals without delay, but numbers computed on "
+            "demand need such totals: use another strategy"
         )
     shape = check_shape(statistic.cells)
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
@@ -324,7 +324,7 @@ def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Sta
     """
     if saved is None:
         raise RequestMismatch(
-            f"stream {stream!r} releases counts and no statistic: open it as a Stream"
+            f"stream {stream!r} releases counts and no statistic: open it with Stream.open"
         )
     own = dict(saved)
     batched = own.pop("batched", False)

@@ -142,7 +142,7 @@ class TableStatistic(TallyStatistic):
             return event, 1
         if not isinstance(event, (tuple, list)) or len(event) != 2:
             raise InvalidInput(
-                f"event is {quote(event)}; it must be a pair: {named}, and how often it counts"
+                f"an event is {quote(event)}; give pairs: {named}, and how often it counts"
             )
         what, count = event
         whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
@@ -212,9 +212,9 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
         most * largest_entry,
         LARGEST_MEASUREMENT - 1,
         lambda: (
-            f"the counts of a step sum to {most:.3g}; at most "
-            f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in "
-            f"larger units"
+            f"the counts of a step add up to {most:.3g}; at most "
+            f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in larger "
+            "units"
         ),
     )
 

@@ -147,7 +147,8 @@ class MomentsReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         if name is None:
             raise InvalidInput(
-                f"Moments has several numbers; name one of {', '.join(self.statistic.kinds)}"
+                "Moments has several numbers; give the name of one of them: "
+                f"{', '.join(self.statistic.kinds)}"
             )
         kinds = self.statistic.kinds
         kind, places = self._places_asked(kinds.get(name, name) if isinstance(name, str) else name)
@@ -180,11 +181,13 @@ class MomentsReading(Reading):
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
             if len({*places}) < len(places):
-                raise InvalidInput(f"both columns are {quote(columns[0])}; give two different ones")
+                raise InvalidInput(
+                    f"both columns are {quote(columns[0])}; give two different columns"
+                )
             return kind, places
         raise InvalidInput(
-            f"name is {quote(name)}; it must be 'count', or one of ('mean', column), ('sum', "
-            f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
+            f"name is {quote(name)}; give 'count', ('mean', column), ('sum', column), "
+            "('variance', column), ('covariance', one, other) or ('slope', of, on)"
         )
 
     # ------------------------------------------------------------------ functions of the sums
@@ -472,8 +475,8 @@ class Moments(TallyStatistic):
             given = {name: tuple(ends) for name, *ends in given}
         if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise InvalidInput(
-                f"columns are {quote(columns)}; give names and bounds of 1 to {_MOST_COLUMNS}, "
-                f"such as {{'price': (0, 100)}}"
+                f"columns are {quote(columns)}; give a dictionary from 1 to {_MOST_COLUMNS} "
+                "columns to their bounds, such as {'price': (0, 100)}"
             )
         self.grid = check_integer("grid", grid, 1, _MOST_GRID)
         self.unit, self._stated = checked_unit(unit), unit != "event"
@@ -483,13 +486,13 @@ class Moments(TallyStatistic):
                 raise InvalidInput(f"a column is called {quote(name)}; give it a name")
             if not isinstance(ends, (tuple, list)) or len(ends) != 2:
                 raise InvalidInput(
-                    f"bounds of column {quote(name)} are {quote(ends)}; give (lower, upper)"
+                    f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
                 )
             lower, upper = exact(ends[0], "lower"), exact(ends[1], "upper")
             if not lower < upper:
                 raise InvalidInput(
-                    f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}); the "
-                    f"lower one must be below the upper one: swap them or widen them"
+                    f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}), but the "
+                    "lower must be below the upper: swap them or widen them"
                 )
             largest = max(abs(lower), abs(upper))
             if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
@@ -501,8 +504,8 @@ class Moments(TallyStatistic):
             self.columns[name] = lower, upper
         if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:
             raise InvalidInput(
-                f"grid is {self.grid}, and there are {len(self.columns)} columns: a row would not "
-                f"fit into 62 bits; take a coarser grid"
+                f"grid is {self.grid} and there are {len(self.columns)} columns, so a row would "
+                "take more than 62 bits; give a smaller grid"
             )
         self.names = tuple(self.columns)
         self.parts = tuple(Part(name) for name in self.names)
@@ -522,7 +525,7 @@ class Moments(TallyStatistic):
         pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
         if len(names) != len(ends) or any(len(pair) != 2 or "" in pair for pair in pairs):
             raise InvalidInput(
-                f"{field('bounds', ','.join(ends))} must be two numbers for each of the columns "
+                f"{field('bounds', ','.join(ends))} must give two numbers for each of the columns "
                 f"{', '.join(names)}, as in 0:100,0:20"
             )
         return cls(dict(zip(names, pairs, strict=True)), **stated.only("grid"))
@@ -588,7 +591,7 @@ class Moments(TallyStatistic):
             _LARGEST_SUM,
             lambda: (
                 f"a step has {most:,} rows, more than can be added up on a grid of {self.grid} "
-                f"cells: take shorter steps, or a coarser grid"
+                "cells: take shorter steps, or a smaller grid"
             ),
         )
 
@@ -602,12 +605,12 @@ class Moments(TallyStatistic):
             if wrong or any(isinstance(row, (str, bytes)) for row in events):
                 what = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
                 raise InvalidInput(
-                    f"a row is {quote(what)}; it must have a number for each of {count} columns, "
+                    f"a row is {quote(what)}; give a number for each of the {count} columns "
                     f"{', '.join(self.names)}"
                 )
         elif events.ndim != 2 or events.shape[1] != count:
             raise InvalidInput(
-                f"rows have shape {events.shape}; they must be (n, {count}): a number for each of "
+                f"rows have shape {events.shape}; give shape (n, {count}), a number for each of "
                 f"the columns {', '.join(self.names)}"
             )
         else:
@@ -703,7 +706,8 @@ class Moments(TallyStatistic):
     def place(self, name: object) -> int:
         if name not in self.names:
             raise InvalidInput(
-                f"column is {quote(name)}; there are {', '.join(map(repr, self.names))}"
+                f"column is {quote(name)}, which is not known; the columns are "
+                f"{', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))
 

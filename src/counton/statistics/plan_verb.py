@@ -137,7 +137,7 @@ def plan(
     """
     if of is None and batched:
         raise InvalidInput(
-            "batched belongs to a statistic, and none is given: give of, such as of=Distinct(), or "
+            "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
             "leave batched out"
         )
     asked: dict[str, Any] = {
@@ -160,13 +160,14 @@ def plan(
         ):  # fmt: skip
             if value != usual:
                 raise InvalidInput(
-                    f"{field(name, value)} is only for a plan that starts from a half-width: give "
+                    f"{field(name, value)} is only for a plan that starts from an error: give "
                     f"{field('within')}, or leave {field(name)} out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **asked)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInput(
-            f"{field('within')} finds the guarantee, and one is given: leave one of them out"
+            f"{field('within')} finds the privacy loss, but a guarantee is given too: leave one of "
+            "them out"
         )
     return _within(horizon, asked, within, level, least, delta, size)
 
@@ -182,7 +183,7 @@ def _of_own(
         raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
     # For a statistic that adds up rows, the number of rows of a user may be stated.
     for name in [*(() if is_tallied(of) else contribution), *(["shape"] if shape != () else ())]:
-        raise InvalidInput(f"the statistic determines {name}: leave {name} out")
+        raise InvalidInput(f"the statistic decides {name} itself: leave {name} out")
     return contribution
 
 

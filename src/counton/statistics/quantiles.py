@@ -72,7 +72,7 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
     if not shares or not all(0 < share < 1 for share in shares):
         words = given if isinstance(given, str) else ",".join(map(str, shares))
         raise InvalidInput(
-            f"{field('shares', words)} must each be above 0 and below 1; try 0.5, the median"
+            f"{field('shares', words)} must be numbers above 0 and below 1; try 0.5, the median"
         )
     return tuple(dict.fromkeys(shares))
 
@@ -155,7 +155,7 @@ class QuantilesReading(Reading):
         this, given = self.statistic, np.asarray(weights, np.float64)
         if given.shape != (this.places,) or not np.isfinite(given).all():
             raise InvalidInput(
-                f"weights are {quote(weights)}; give one finite number for each of the "
+                f"weights are {quote(weights)}; give a finite number for each of the "
                 f"{this.places:,} cells"
             )
         variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
@@ -201,8 +201,8 @@ class QuantilesReading(Reading):
             return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
         if len(name) != 2:
             raise InvalidInput(
-                f"name is {quote(name)}; the number of values between two edges is named by "
-                f"them: give a pair, such as (0, 30)"
+                f"{quote(name)} names no number of values; give the two ends of a range, such as "
+                "(0, 30)"
             )
         return self._between(*name)
 
@@ -349,13 +349,13 @@ class Quantiles(TableStatistic):
             known = [each for each in NAMES if serves(each, Prefixes(self.places), 1, 1)]
             self._named = line
             if line not in known:
-                raise InvalidInput(f"line is {line!r}; it must be one of {', '.join(known)}")
+                raise InvalidInput(f"line is {line!r}; give one of {', '.join(known)}")
         elif line is not None:
             made = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
             if made.cells != self.places:
                 raise InvalidInput(
-                    f"line has {made.cells:,} cells, but edges make {self.places:,}: build it for "
-                    f"as many"
+                    f"line is made for {made.cells:,} cells, but the edges make {self.places:,} "
+                    "cells: build it for that number"
                 )
             self._measurement = made
 
@@ -456,8 +456,7 @@ class Quantiles(TableStatistic):
         values = value_grid.finite(events)
         if values.ndim != 1:
             raise InvalidInput(
-                f"values have shape {values.shape}; they must be a flat list of numbers, one for "
-                f"each event: flatten them"
+                f"values have shape {values.shape}; give a flat list of numbers, one for each event"
             )
         return (values,)
 
@@ -488,7 +487,8 @@ class Quantiles(TableStatistic):
             return place
         near = self.edges[max(place - 1, 0) : place + 1].tolist()
         raise InvalidInput(
-            f"{quote(value)} is no edge of a cell: ask for {' or '.join(f'{e:g}' for e in near)}"
+            f"{quote(value)} is not an edge of a cell: ask for "
+            f"{' or '.join(f'{e:g}' for e in near)}"
         )
 
     def excess_variance(self, share: float) -> Floats:
@@ -531,7 +531,7 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     even = (lower, upper, cells)
     if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
         raise MissingOptions(
-            "edges are missing: give edges, or lower, upper and cells, to state where cells begin",
+            "the edges of cells are missing: give edges, or lower, upper and cells",
             [] if edges is not None else ["lower", "upper", "cells"],
         )
     if edges is None:
@@ -541,12 +541,11 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     try:
         ends = np.asarray(edges, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"edges are {quote(edges)}; they must be a list of numbers") from None
+        raise InvalidInput(f"edges are {quote(edges)}; give a list of numbers") from None
     ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
     if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
         raise InvalidInput(
-            f"edges are {quote(edges)}; they must ascend, and be at least two and at most "
-            f"65,537 finite numbers"
+            f"edges are {quote(edges)}; give two to 65,537 finite numbers in ascending order"
         )
     found: Floats = read_only(ends)
     return found

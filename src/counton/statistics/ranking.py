@@ -116,8 +116,8 @@ def rank_largest(
     up = halfwidth if upward is None else upward
     if values.ndim != 1 or len(names) != len(values):
         raise InvalidInput(
-            f"values have shape {values.shape} and there are {len(names):,} names: give one value "
-            f"for each name"
+            f"values have shape {values.shape}, but there are {len(names):,} names: give one value "
+            "for each name"
         )
     best = _largest(values, k + 1)
     shown, beyond = best[:k], best[k:]

@@ -211,7 +211,7 @@ def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
     known = all(1 <= one <= _MOST_ROWS for one in found)
     if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
         raise InvalidInput(
-            f"{field('at_least')} is {quote(given)}; give 1 to {_MOST_THRESHOLDS} whole numbers "
-            f"from 1 to {_MOST_ROWS:,}, each once, as in 1,5,100"
+            f"{field('at_least')} is {quote(given)}; give 1 to {_MOST_THRESHOLDS} different whole "
+            f"numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
         )
     return tuple(found)

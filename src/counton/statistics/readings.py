@@ -88,8 +88,8 @@ class Cells:
         """
         if earlier.first != self.first:
             raise InvalidInput(
-                "cells of one group cannot be subtracted from those of another: give cells of "
-                "one group"
+                "numbers of one group cannot be subtracted from those of another: give numbers of "
+                "the same group"
             )
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
@@ -216,8 +216,8 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     names = [str(one) for one in ([counted] if counted else statistic.number_names)]
     if type(name) in (str, int) and str(name) in names:
         return names.index(str(name))
-    there = f"use one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
-    raise InvalidInput(f"{quote(name)} is none of the {len(names):,} names there are; {there}")
+    there = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    raise InvalidInput(f"{quote(name)} is not among the {len(names):,} names; {there}")
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
@@ -235,7 +235,9 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
     """
     if name is None:
         if math.prod(statistic.cells) != 1:
-            raise InvalidInput(f"{type(statistic).__name__} has several numbers; name one of them")
+            raise InvalidInput(
+                f"{type(statistic).__name__} has several numbers; give the name of one of them"
+            )
         return cells.one(0)
     return cells.one(place_of_name(statistic, name))
 
@@ -317,8 +319,8 @@ class Reading(PublicNumbers):
         statistic = self.statistic
         if statistic.card.whole is None:
             raise InvalidInput(
-                f"numbers of {type(statistic).__name__} are not shares of one total; ask for a "
-                f"ratio of two numbers"
+                f"numbers of {type(statistic).__name__} are not parts of one total, so they have "
+                "no shares; ask for a ratio of two numbers"
             )
         return statistic.card.whole(self.cells)
 
@@ -471,7 +473,10 @@ class Readings(Sequence[Reading]):
             InvalidInput: all cells are released.
         """
         if self._machine is None:
-            raise InvalidInput(f"{self._statistic!r} releases all of its cells: take its table")
+            raise InvalidInput(
+                f"{self._statistic!r} releases all its numbers, so there is no need to ask for "
+                "single ones: use its table"
+            )
         return self._machine
 
     def __len__(self) -> int:
@@ -521,8 +526,8 @@ class Readings(Sequence[Reading]):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
                 raise InvalidInput(
-                    f"{place} picks steps that are not consecutive: leave out the slice's third "
-                    f"number"
+                    f"{place} skips steps, but steps must follow each other: leave out the third "
+                    "number of the slice"
                 )
             if releases is not None:
                 releases = Releases(steps, releases.values[place], releases._design)
@@ -568,8 +573,8 @@ class OnDemandReading(Reading):
             InvalidInput: always.
         """
         raise InvalidInput(
-            f"readings of cells that are computed on request cannot be subtracted, here of steps "
-            f"{self.step} and {earlier.step}: subtract their numbers"
+            "numbers that are computed on request cannot be subtracted as a whole (here of steps "
+            f"{self.step} and {earlier.step}): subtract single numbers"
         )
 
     def ranking(
@@ -591,7 +596,7 @@ class OnDemandReading(Reading):
         """
         cells = self._cells(among)
         if not len(cells):
-            raise InvalidInput("among is empty: name the cells that may be shown")
+            raise InvalidInput("among is empty: name at least one cell that may be shown")
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
         return ranking_of(names, values, self._half, k, level)
@@ -603,8 +608,8 @@ class OnDemandReading(Reading):
         count = math.prod(self.statistic.cells)
         if count > _MOST_LISTED:
             raise InvalidInput(
-                f"{count:,} cells are more than {_MOST_LISTED:,}, which are listed at most: "
-                f"ask for some by name"
+                f"there are {count:,} cells, and at most {_MOST_LISTED:,} can be listed: ask for "
+                "single cells by name"
             )
         return np.arange(count)
 

@@ -110,9 +110,9 @@ class ReportReading(Reading):
                 return self.of(part).number_of(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
         raise InvalidInput(
-            f"{quote(name)} names no number of the report: give the name of one of its "
-            f"statistics ({', '.join(self.statistic.statistics)}), followed by the name of a "
-            f"number if it has several, such as {f'{first} mean'!r}"
+            f"{quote(name)} names no number of the report: give the name of a statistic "
+            f"({', '.join(self.statistic.statistics)}), and after it the name of its number if it "
+            f"has several, such as {f'{first} mean'!r}"
         )
 
     @override
@@ -148,7 +148,8 @@ class FollowedReading(Reading):
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:
                 raise InvalidInput(
-                    f"name is {quote(name)}; it must be one of {', '.join(map(str, self._rows))}"
+                    f"name is {quote(name)}, which is not known; the numbers are "
+                    f"{', '.join(map(str, self._rows))}"
                 )
             there = self._rows[name]
         return self._reading.number_of(there)
@@ -184,9 +185,9 @@ def _by_groups(report: Report, groups: Sequence[str]) -> None:
         if one.card.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
             what = "counts users" if one.counted_ranks else "has groups of its own"
             raise InvalidInput(
-                f"{field('by')} groups the whole report, and {name!r} {what}: "
-                f"give {field('by')} and {field('domain')} to each statistic that is to be by "
-                f"group, and not to the report"
+                f"{field('by')} would group the whole report, but {name!r} {what}: give "
+                f"{field('by')} and {field('domain')} inside the statistics that need groups, and "
+                "not to the report"
             )
 
 
@@ -323,19 +324,21 @@ class Report(TallyStatistic):
         pairs = [*given.items()] if isinstance(given, Mapping) else given
         if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
             raise InvalidInput(
-                "statistics of a report have no names: give a mapping from names to statistics, as "
-                "in {'visits': Count()}"
+                "the statistics of a report have no names: give a dictionary from names to "
+                "statistics, such as {'visits': Count()}"
             )
         if not 1 <= len(pairs) <= _MOST_STATISTICS:
             raise InvalidInput(
-                f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS} by name"
+                f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS}"
             )
         self.statistics: dict[str, TallyStatistic] = {}
         for name, one in pairs:
             own = (groups or {}).get(name)
             self.statistics[checked_name(name)] = fitting(name, one, own)
         if len(self.statistics) < len(pairs):
-            raise InvalidInput("two statistics of a report have one name; give each its own")
+            raise InvalidInput(
+                "two statistics of a report have the same name; give each its own name"
+            )
         for name in (*apart, *(groups or ())):
             self.statistic(name)
         self.apart = tuple(apart)
@@ -344,8 +347,8 @@ class Report(TallyStatistic):
         self._base = 0 if self.parts else 1  # a row without columns has code 1
         if not self.parts and not any(one.counted_ranks for one in self.statistics.values()):
             raise InvalidInput(
-                "no statistic of the report reads a column: for the number of rows alone, release "
-                "count"
+                "no statistic of the report reads a column, so it would only count rows: release "
+                "count instead"
             )
         named = [source for one in self.statistics.values() for source in one.card.sources]
         known = any(one.card.known_beforehand is not None for one in self.statistics.values())
@@ -365,8 +368,8 @@ class Report(TallyStatistic):
         most = self.said_bounds()[1]
         if most >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
             raise InvalidInput(
-                "the values that a report's statistics read from one row take more than 62 bits: "
-                "take a coarser resolution, fewer cells, or two reports"
+                "the values that the report reads from one row take more than 62 bits: give a "
+                "larger resolution, fewer cells, or two reports"
             )
 
     # The statistics and columns that it is made of.
@@ -453,9 +456,9 @@ class Report(TallyStatistic):
             names = tuple(part.name for part in one.parts) if own is None else split_names(own)
             if len(names) != len(one.parts) or not all(names):
                 raise InvalidInput(
-                    f"columns of {name!r} are {', '.join(names) or 'none'}, and {one!r} reads "
-                    f"{len(one.parts)}: {', '.join(part.name for part in one.parts)}; name one for "
-                    f"each"
+                    f"columns of {name!r} are {', '.join(names) or 'none'}, but {one!r} reads "
+                    f"{len(one.parts)} columns: {', '.join(part.name for part in one.parts)}; "
+                    "give a column for each"
                 )
             found[name] = names
         return found
@@ -469,7 +472,8 @@ class Report(TallyStatistic):
                 if before.kind != part.kind:
                     raise InvalidInput(
                         f"column {column!r} would be read as {before.kind}s by one statistic of "
-                        f"the report and as {part.kind}s by another: give each its own column"
+                        f"the report and as {part.kind}s by another: give one of them another "
+                        "column"
                     )
                 labels = tuple(dict.fromkeys((*before.labels, *part.labels)))
                 found[column] = Part(column, part.kind, labels)
@@ -478,7 +482,8 @@ class Report(TallyStatistic):
     def statistic(self, name: object) -> TallyStatistic:
         if not isinstance(name, str) or name not in self.statistics:
             raise InvalidInput(
-                f"{quote(name)} is no statistic of the report; it has {', '.join(self.statistics)}"
+                f"{quote(name)} is not a statistic of the report, which has "
+                f"{', '.join(self.statistics)}: give one of these"
             )
         return self.statistics[name]
 
@@ -614,7 +619,8 @@ class Report(TallyStatistic):
             if one.counted_ranks and one.counted_ranks[-1] > most:
                 raise InvalidInput(
                     f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
-                    f"only {field('most', most)} rows of a user count; give at least as many"
+                    f"only {field('most', most)} rows of a user count; give a larger "
+                    f"{field('most')}"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -651,8 +657,8 @@ class Report(TallyStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         if self.counts_users:
             raise InvalidInput(
-                f"{self!r} counts users, but events do not name their user: run a job with "
-                f"{field('user')} and {field('most')}"
+                f"{self!r} counts users, but events of Python do not name their user: run a job "
+                f"with {field('user')} and {field('most')}"
             )
         found: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):
@@ -696,8 +702,8 @@ class Report(TallyStatistic):
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
                 raise InvalidInput(
-                    f"rows have codes outside the range that {one!r} states, which is a defect of "
-                    f"that statistic: report it to its author"
+                    f"encode() of {one!r} returned codes outside said_bounds, which is a defect of "
+                    "that statistic: report it to its author"
                 )
             found += (said - low) * unit
         return np.where(known, found, -1)
@@ -762,8 +768,8 @@ class Report(TallyStatistic):
             float(most),
             LARGEST_MEASUREMENT - 1,
             lambda: (
-                f"the sums of a step of the report can reach {most:.3g}; they are exact only "
-                f"below {LARGEST_MEASUREMENT:.3g}: take shorter steps, or a coarser resolution"
+                f"the sums of a step of the report may reach {most:.3g}, but they are exact only "
+                f"below {LARGEST_MEASUREMENT:.3g}: take shorter steps, or a larger resolution"
             ),
         )
         parts = [

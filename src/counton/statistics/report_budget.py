@@ -174,7 +174,8 @@ def _bounds(
         said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")
         raise InvalidInput(
             f"{field(WITHIN, said)} of {name!r} depends on the number of rows; give about how many "
-            f"there will be, if that is public ({field('size', 10_000)}), or give it a share"
+            f"rows there will be, if that is public ({field('size', 10000)}), or give a share "
+            "instead"
         )
 
     def read(promised: Guarantee) -> Reading:

@@ -155,7 +155,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         one = GroupedRows(fitting(name, one.inner), one.groups)
     called = inner_of(one).card.keyword or type(inner_of(one)).__name__
     if not isinstance(one, TallyStatistic) or one.ordered:
-        raise unfit(name, called, "takes rows in their order")
+        raise unfit(name, called, "needs its rows in their order")
     own = one.contribution(batched=True)
     if own.relation != "add_remove":
         raise unfit(name, called, "protects the values of a row, but not its presence")
@@ -167,17 +167,20 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     return one
 
 
-def unfit(name: str, called: str, why: str = "takes rows in their order") -> InvalidInput:
+def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInput:
     """Return the error that a report cannot have this statistic, and why."""
     return InvalidInput(
-        f"{name!r} of the report is a statistic ({called}) which {why}; a report adds up rows one "
-        f"by one, each added or removed: release it as a job of its own beside the report"
+        f"{name!r} of the report is a statistic ({called}) that {why}, but a report can only add "
+        "up rows one by one, each present or absent: release it as a job of its own beside the "
+        "report"
     )
 
 
 def checked_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(f"a statistic of the report is called {quote(name)}; give it a name")
+        raise InvalidInput(
+            f"a statistic of the report is called {quote(name)}; give it a name that is not empty"
+        )
     return name
 
 
@@ -186,7 +189,9 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
-            raise InvalidInput(f"{what} names {name!r}; the report has {', '.join(known)}")
+            raise InvalidInput(
+                f"{what} names {name!r}, which is not in the report; it has {', '.join(known)}"
+            )
         number = exact(value, f"{what} of {name!r}")
         if number <= 0:
             raise InvalidInput(f"{what} of {name!r} is {value!r}; it must be above 0")
@@ -228,8 +233,8 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
     """Check that each measured statistic has a weight from 1 to 2^40, and return the weights."""
     if set(given) != set(known):
         raise InvalidInput(
-            f"weights are given for {', '.join(given)}; give one for each measured statistic: "
-            f"{', '.join(known)}"
+            f"weights are given for {', '.join(given)}; give one for each statistic that is "
+            f"measured: {', '.join(known)}"
         )
     return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}
 
@@ -243,13 +248,13 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
             found = parse_json(data) if data.lstrip().startswith(b"{") else parse_toml(data)
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"{field('statistics', given[:80])} is no table of statistics by name ({error}); "
-                f"give a TOML or JSON file with one"
+                f"{field('statistics', given[:80])} is not a table of statistics by name "
+                f"({error}); give a TOML or JSON file with such a table"
             ) from None
     if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
         raise InvalidInput(
-            f"{field('statistics')} are {quote(found)}; give a table for each by its name, with "
-            f"statistic and its options"
+            f"{field('statistics')} are {quote(found)}; give a table for each statistic by its "
+            "name, with the key statistic and its options"
         )
     return {str(name): dict(own) for name, own in found.items()}
 
@@ -280,8 +285,8 @@ def member_of(
             continue
         if key not in known:
             raise InvalidInput(
-                f"{name!r} of the report has {key!r}, which is not an option of {keyword}; it "
-                f"takes {', '.join([*taken, WITHIN, SHARE])}"
+                f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
+                f"options are {', '.join([*taken, WITHIN, SHARE])}"
             )
         option = known[key]
         if isinstance(value, float) and option.kind == "text":
@@ -312,13 +317,13 @@ def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(by, str) or not by or len(split_names(by)) > 1:
         raise InvalidInput(
-            f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be one column, "
-            f"which names the group of each row; join several columns into one"
+            f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be a single "
+            "column, the group of each row; join several columns into one"
         )
     if domain is None:
         raise InvalidInput(
-            f"{field('by', by)} of {name!r} needs {field('domain')}: its groups must be declared, "
-            f"because groups found in the data would reveal whose rows are in it; give a file with "
-            f"one group per line, or a list"
+            f"{field('by', by)} of {name!r} needs {field('domain')}, a list of the groups, because "
+            "groups found in the data would reveal whose rows are in it; give a file with one "
+            "group a line, or a list"
         )
     return by

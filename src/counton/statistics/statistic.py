@@ -451,9 +451,7 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
     listed = [] if isinstance(given, (str, Set, Mapping)) else list(given)
     texts = all(type(one) is str for one in listed)
     if not listed or not texts or len({*listed}) < len(listed):
-        raise InvalidInput(
-            f"{what} {quote(given)}; they must be a list of texts in order, each once"
-        )
+        raise InvalidInput(f"{what} {quote(given)}; give a list of different texts, in order")
     return tuple(listed)
 
 
@@ -471,8 +469,8 @@ def check_asked(statistic: Statistic, name: Any) -> None:
         place_of_name(statistic, name)
     else:
         raise InvalidInput(
-            f"{field('ask', name)} names cells, but {type(statistic).__name__} releases all of its "
-            f"cells; leave it out"
+            f"{field('ask', name)} asks for single numbers, but {type(statistic).__name__} "
+            "releases all its numbers; leave it out"
         )
 
 

@@ -263,7 +263,7 @@ class UsersByRank(TallyStatistic):
     @override
     def encode(self, *parts: Any) -> Integers:
         raise InvalidInput(
-            f"a column identifies users, and one row does not show how many rows of its user came "
+            "a column names users, and a single row does not tell how many rows of its user came "
             f"before it: run a job with {field('user')}"
         )
 
@@ -294,8 +294,8 @@ class Sums(Exact):
         said = this.encode(*this.columns_of(events))
         if this.spans and (said < 0).any():
             raise InvalidInput(
-                f"an event is in no declared cell of {this!r}: give a declared one, or leave the "
-                f"event out"
+                f"an event belongs to no cell of {this!r}: give it a cell that is listed, or leave "
+                "the event out"
             )
         sums = np.zeros((steps, this.places), np.int64)
         ends = np.concatenate([[0], stops])
@@ -349,8 +349,8 @@ def refuse_unreadable(
         whole,
         most,
         lambda: (
-            f"the counts add up to {whole:,.0f}, and with this noise the numbers of "
-            f"{statistic!r} can be read up to {max(most, 0):,.0f}: count in larger units"
+            f"the counts add up to {whole:,.0f}, but with this noise the numbers of {statistic!r} "
+            f"are exact only up to {max(most, 0):,.0f}: count in larger units"
         ),
     )
 

@@ -155,8 +155,7 @@ class TopK(TallyStatistic):
         self.groups = names_once(groups, "groups are")
         if wrong := [group for group in self.groups if "\0" in group]:
             raise InvalidInput(
-                f"a group is {quote(wrong[0])}, which has the character NUL in its name: leave it "
-                f"out"
+                f"a group is {quote(wrong[0])}, which has the character NUL in its name: remove it"
             )
         self.card = replace(self.card, declares=self.groups)
         self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
@@ -176,8 +175,8 @@ class TopK(TallyStatistic):
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
                     f"cells={cells} and neighbours={neighbours!r} do not go with most={most}, "
-                    f"which bounds the events of one user, each in one group: leave out cells "
-                    f"and neighbours, or most"
+                    "which bounds the events of one user: leave out either cells and neighbours, "
+                    "or most"
                 )
 
     @classmethod
@@ -186,22 +185,22 @@ class TopK(TallyStatistic):
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
-                f"{field('first', True)} needs {field('most')} too: give a number, or leave "
-                f"{field('first')} out"
+                f"{field('first', True)} needs {field('most')} too, in how many groups a user "
+                f"counts: give it, or leave {field('first')} out"
             )
         if top is not None and top < 1:
-            raise InvalidInput(f"{field('top', top)} shows nothing; give at least 1")
+            raise InvalidInput(f"{field('top', top)} would show nothing; give at least 1")
         if room is not None and stated.unknown != "discover":
             raise InvalidInput(
-                f"{field('room', room)} is the number of groups that may be found in the data; "
-                f"give {field('unknown', 'discover')} too, or leave it out"
+                f"{field('room', room)} is the largest number of groups that may be found in the "
+                f"data; give {field('unknown', 'discover')} too, or leave it out"
             )
         if stated.unknown == "discover":
             return Count()
         if stated.domain is None:
             raise MissingOptions(
-                f"{field('domain')} is missing: which groups are there? to show those that nobody "
-                f"declared, once they are large, give {field('unknown', 'discover')}",
+                f"{field('domain')}, the list of groups, is missing; if groups should be found in "
+                f"the data, and shown once they are large, give {field('unknown', 'discover')}",
                 ["by"] * (stated.by is None) + ["domain"],
             )
         given: dict[str, Any] = {"neighbours": "replace"} if stated["replace"] else {}
@@ -214,8 +213,8 @@ class TopK(TallyStatistic):
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         if (stated.user is None) != (stated.most is None):
             raise InvalidInput(
-                f"{field('user')} and {field('most')} belong together: the column of users, and "
-                f"the most events of a user that count; give both, or neither"
+                f"{field('user')} and {field('most')} need each other: the column of users, and "
+                "the largest number of events of a user that count; give both, or neither"
             )
         (by,) = stated.require("by")
         if stated.time is not None:
@@ -278,8 +277,8 @@ class TopK(TallyStatistic):
             return self._place[name]
         except (KeyError, TypeError):
             raise InvalidInput(
-                f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
-                f"name one of them, or declare one more for all others"
+                f"group is {quote(name)}, which is not listed: give the name of a group that is "
+                "listed, or list one more group for all others"
             ) from None
 
 
@@ -332,13 +331,11 @@ class _Tally(Exact):
 
     def _several(self, event: Any, most: int) -> list[int]:
         if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
-            raise InvalidInput(
-                f"event is {quote(event)}; it must be a list of up to {most:,} groups"
-            )
+            raise InvalidInput(f"an event is {quote(event)}; give a list of up to {most:,} groups")
         cells = [self._statistic._cell(group) for group in event]
         if len(cells) > most or len(set(cells)) < len(cells):
             raise InvalidInput(
-                f"event is {quote(event)}; it must be a list of up to {most:,} different groups"
+                f"an event is {quote(event)}; give a list of up to {most:,} different groups"
             )
         return cells
 

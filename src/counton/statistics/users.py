@@ -60,8 +60,8 @@ def _name_bytes(user: Any) -> bytes:
     if type(held) is int and held.bit_length() <= _MOST_BITS:
         return b"i%d" % held
     raise InvalidInput(
-        f"user is {quote(held)}; it must be a text or an integer of up to 1,000 digits, and one "
-        f"name for all events of a user"
+        f"a user is {quote(held)}; give a text or an integer of up to 1,000 digits, which must be "
+        "equal in all events of the user"
     )
 
 
@@ -74,7 +74,9 @@ def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
     try:
         return np.frombuffer(saved, kind)
     except ValueError as error:
-        raise StateError(f"users cannot be read ({error}): restore them from a copy") from error
+        raise StateError(
+            f"saved users cannot be read ({error}): restore them from a copy"
+        ) from error
 
 
 def names_in(records: NDArray[np.void]) -> list[bytes]:
@@ -91,13 +93,11 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
     """
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:
         return event[0], event[1]
-    raise InvalidInput(f"event is {quote(event)}; it must be a pair of the user and {what}")
+    raise InvalidInput(f"an event is {quote(event)}; give pairs of the user and {what}")
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
     """Check the flag of an event: True if ``who`` comes, False if it goes."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
-    raise InvalidInput(
-        f"whether {who} comes is {quote(comes)}; it must be True (comes) or False (goes)"
-    )
+    raise InvalidInput(f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)")

@@ -126,7 +126,9 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     kind = stream_strategy_named(said)
     if kind is None:
         names = [*_KINDS, *(one.name for one in _others())]
-        raise InvalidInput(f"strategy is {quote(said)}; known are {', '.join(names)}")
+        raise InvalidInput(
+            f"strategy is {quote(said)}, which is not known; known are {', '.join(names)}"
+        )
     return built_from(kind, {name: _inner(value) for name, value in description.items()})
 
 

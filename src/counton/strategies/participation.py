@@ -147,8 +147,9 @@ def schedule_for(
         every = check_integer("every", every, 1, remedy="a unit counts in each such step")
         if separation != 1:
             raise InvalidInput(
-                f"separation is {separation} and every is {every}; a fixed schedule has its own "
-                f"distance between steps: leave separation out"
+                f"separation is {separation} and every is {every}, but with every a unit follows a "
+                "fixed schedule, which already states the distance of its steps: leave separation "
+                "out"
             )
     apart = separation if every is None else every
     if horizon is not None:
@@ -157,7 +158,7 @@ def schedule_for(
     elif steps is None:
         raise InvalidInput(
             f"every is {every} and the stream never ends, so a unit counts in any number of steps: "
-            f"state steps too, or use a strategy with a horizon"
+            "give steps too, or use a strategy with a horizon"
         )
     all_steps = apart == 1 and steps == horizon
     return Schedule(steps, apart, fixed=(every is not None or all_steps) and steps > 1)
@@ -301,9 +302,9 @@ def sensitivities(
     if any(column.denominator != 1 for column in columns):
         raise InvalidInput(
             f"{strategy!r} states columns with entries in multiples of "
-            f"2^-{strategy.facts.lattice_bits}, and a 1-norm of {columns[0] / unit} with a squared "
-            f"2-norm of {columns[1] / unit**2}, which such columns cannot have: correct its "
-            f"lattice_bits or sensitivities"
+            f"2^-{strategy.facts.lattice_bits}, but its sensitivities (1-norm {columns[0] / unit}, "
+            f"squared 2-norm {columns[1] / unit**2}) are impossible for such columns: correct "
+            "facts.lattice_bits, or what its methods l1_sensitivity and squared_sensitivity return"
         )
     single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None
@@ -376,14 +377,14 @@ def check_norm(norm: object) -> Norm:
         for known in _NORMS:
             if norm == known:
                 return known
-    raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+    raise InvalidInput(f"norm is {quote(norm)}; give 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
 def _horizon_of(strategy: _StepNodes) -> int:
     if strategy.horizon is None:
         raise InvalidInput(
-            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
-            f"strategy with a horizon"
+            f"{strategy!r} has no horizon, so the change by a unit has no bound: use a strategy "
+            "with a horizon"
         )
     return strategy.horizon
 
@@ -522,8 +523,8 @@ def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
             total[some] += run.times * run.size**norm * moved[begins[some] - 1].astype(total.dtype)
     if not total.max():
         raise InvalidInput(
-            f"runs are {pattern.runs!r}, and no run falls within the horizon of {horizon:,} "
-            f"steps, so nothing changes: use a longer horizon"
+            f"runs are {pattern.runs!r}, and none of them begins within the horizon of {horizon:,} "
+            "steps, so nothing changes: use a longer horizon"
         )
     return int(total.max())
 

@@ -303,9 +303,9 @@ class StreamStrategy(Strategy):
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
             raise InvalidInput(
-                f"the sensitivity of {self!r} is that of its longest column, and columns are "
-                f"compared one by one up to {LARGEST_DENSE} steps only: override l1_sensitivity "
-                f"and squared_sensitivity"
+                f"the sensitivity of {self!r} would be found by comparing its columns one by one, "
+                f"which is possible only up to {LARGEST_DENSE} steps: define the methods "
+                "l1_sensitivity and squared_sensitivity in its class"
             )
         for step in range(1, self.horizon + 1):
             weights = (abs(Fraction(node.weight)) for node in self.column(step))
@@ -382,13 +382,13 @@ class StreamStrategy(Strategy):
         check_metric(metric)
         if self.horizon is None:
             raise InvalidInput(
-                f"{self!r} serves a stream without an end; use mean_variance(steps) or "
-                f"variance([step])"
+                f"{self!r} serves a stream without an end, so there is no mean over all steps; use "
+                "mean_variance(steps) or variance([step])"
             )
         if self.horizon > _LARGEST_ENUMERATED:
             raise InvalidInput(
-                f"{self!r} has no mean variance over more than {_LARGEST_ENUMERATED:,} steps: use "
-                f"a tree such as KAry"
+                f"the mean variance of {self!r} cannot be computed over more than "
+                f"{_LARGEST_ENUMERATED:,} steps: use a tree such as KAry"
             )
         steps = np.arange(1, self.horizon + 1)
         found = self.variance(steps, steps - 1 if of == "windows" else None)
@@ -501,8 +501,8 @@ class EndlessStrategy(StreamStrategy):
         # Strategies call it if a count enters nodes for ever.
         if last is None:
             raise InvalidInput(
-                f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
-                f"give the last release that reads them, column(step, last)"
+                f"an item of {self!r} counts in ever more partial sums as the stream goes on: give "
+                "the last release to look at, column(step, last)"
             )
         return check_step(self, last)
 
@@ -648,8 +648,8 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
     if law.std > most:
         raise InvalidInput(
             f"noise of {strategy.saved_name} would have a standard deviation of {law.std:,.4g} "
-            f"units of its fixed-point sums, which hold at most {most:,.4g}: raise the budget, "
-            f"coarsen the resolution, or use Binary or KAry"
+            f"units of its exact sums, which hold at most {most:,.4g}: give a larger epsilon, rho "
+            "or resolution, or use Binary or KAry"
         )
 
 
@@ -680,8 +680,8 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     last = last_served_step(strategy)
     if last is not None and step > last:
         raise HorizonExceeded(
-            f"step {step} lies beyond the horizon of {last} steps: plan a longer "
-            f"horizon, or start a new stream"
+            f"step {step} is after the last of the {last} steps: plan a longer horizon, or start a "
+            "new stream"
         )
     return step
 
@@ -737,20 +737,21 @@ def check_ends(
         first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
     except ValueError as error:
         raise InvalidInput(
-            f"starts and stops of windows do not go together ({error}): give as many of each"
+            f"starts and stops of windows have different shapes ({error}): give one stop for each "
+            "start"
         ) from None
     if first.size == 0:
         return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
     if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
         raise InvalidInput(
-            f"windows start and stop at types {first.dtype} and {last.dtype}; give integers "
-            f"from 0 on"
+            f"windows start and stop at types {first.dtype} and {last.dtype}; give integers of at "
+            "least 0"
         )
     if first.min() < 0 or (first > last).any():
         wrong = int(np.argmax((first < 0) | (first > last)))
         raise InvalidInput(
-            f"a window reaches from {first.flat[wrong]} to {last.flat[wrong]}; it must be "
-            f"0 <= start <= stop, and holds the steps start + 1 to stop"
+            f"a window goes from {first.flat[wrong]} to {last.flat[wrong]}, but 0 <= start <= stop "
+            "is needed; it holds the steps start + 1 to stop: correct it"
         )
     check_step(strategy, max(int(last.max()), 1))
     return first.astype(np.int64), last.astype(np.int64)
@@ -760,7 +761,9 @@ def _numbers(steps: Any) -> NDArray[Any]:
     try:
         return np.array(list(steps))
     except (TypeError, ValueError, OverflowError):  # no collection, or a ragged one
-        raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
+        raise InvalidInput(
+            f"steps are {quote(steps)}; give a list of integers of at least 1"
+        ) from None
 
 
 def matrices(
@@ -784,8 +787,8 @@ def matrices(
     steps = strategy.horizon if steps is None else steps
     if steps is None or not 1 <= steps <= LARGEST_DENSE:
         raise InvalidInput(
-            f"dense matrices over {steps} steps were asked for; between 1 and {LARGEST_DENSE} "
-            f"are possible: use row(step) and column(step) instead"
+            f"dense matrices over {steps} steps are too large; 1 to {LARGEST_DENSE} steps are "
+            "possible: use row(step) and column(step) instead"
         )
     rows = [strategy.row(step) for step in range(1, steps + 1)]
     columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
@@ -877,8 +880,9 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
         for level, index, weight in strategy.row(step):
             if not isinstance(weight, int):
                 raise InvalidInput(
-                    f"release {step} of {strategy!r} reads a node {weight} times; where rows have "
-                    f"fractions, write noise() so that it is rounded in one definite way"
+                    f"release {step} of {strategy!r} weighs a node by {weight}, not by a whole "
+                    "number; its class must then define the method noise(), which says how noise "
+                    "is rounded"
                 )
             reads[level].append((index, place, weight))
     out = np.zeros((len(steps), *field.shape), np.int64)
@@ -952,7 +956,7 @@ class TableStrategy(Strategy):
         if relation != "move":
             raise InvalidInput(
                 f"relation is {relation!r}; a unit of a table is added or removed, or moved to "
-                f"another cell: use 'add_remove' or 'move'"
+                "another cell: give 'add_remove' or 'move'"
             )
         l1 = self.largest_move(1)
         # Both may be bounds; integer vectors have l1 <= l2_squared.
@@ -1016,7 +1020,7 @@ def check_metric(metric: str) -> None:
         InvalidInput: another metric; names the value and the choices.
     """
     if metric not in ("mean", "max"):
-        raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")
+        raise InvalidInput(f"metric is {metric!r}; give 'mean' or 'max'")
 
 
 def check_release_form(release: str) -> None:
@@ -1026,7 +1030,7 @@ def check_release_form(release: str) -> None:
         InvalidInput: another form; names the value and the choices.
     """
     if release not in ("totals", "windows", "both"):
-        raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
+        raise InvalidInput(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 
 
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
@@ -1056,8 +1060,8 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
         ) from error
     if wrong:
         raise InvalidInput(
-            f"strategy {kind.saved_name} does not have the digest {wrong[0]!r} that is stated with "
-            f"it: restore it from a copy"
+            f"strategy {kind.saved_name} does not have the digest {wrong[0]!r} that was saved with "
+            "it: restore it from a copy"
         )
     return made
 
@@ -1071,7 +1075,9 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
         return kind
-    raise InvalidInput(f"strategy is {quote(kind)}; known{where} are {', '.join(known)}")
+    raise InvalidInput(
+        f"strategy is {quote(kind)}, which is not known; known{where} are {', '.join(known)}"
+    )
 
 
 def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:

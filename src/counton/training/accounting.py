@@ -127,11 +127,11 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
     delta = float_below(guarantee.delta)
     if lost > delta / 2:
         raise InvalidInput(
-            f"delta is {float(guarantee.delta):g}; noise that ends at "
+            f"delta is {float(guarantee.delta):g}, but noise that ends at "
             f"{math.sqrt(LARGEST_SQUARED_RADIUS):.2f} standard deviations may show more than "
             f"epsilon {float(guarantee.epsilon):g} allows with a probability of {lost:.2g} "
             f"({steps:,} steps, any number of coordinates), and half of delta has to cover that: "
-            f"state a larger delta, or a smaller epsilon"
+            "give a larger delta, or a smaller epsilon"
         )
     return (delta - lost) * math.exp(-_pairs(steps) * math.exp(-LARGEST_SQUARED_RADIUS / 2))
 
@@ -166,8 +166,8 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
         )
         return analytic_gaussian_sigma(guarantee.epsilon, left)
     raise InvalidInput(
-        f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
-        f"ApproxDP(epsilon, delta)"
+        f"{guarantee!r} cannot be kept with Gaussian noise; give ZCDP(rho) or ApproxDP(epsilon, "
+        "delta)"
     )
 
 
@@ -190,8 +190,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
-            f"{guarantee!r} is not amplified by Poisson sampling here; state ApproxDP(epsilon, "
-            f"delta)"
+            f"how Poisson sampling improves {guarantee!r} is not known here; give "
+            "ApproxDP(epsilon, delta)"
         )
     from counton.privacy.gaussian import analytic_gaussian_sigma
 

@@ -71,8 +71,8 @@ class Sampler(ABC):
             InvalidInput: batches are not random, or some were taken from this sampler already.
         """
         raise InvalidInput(
-            f"the batches of {type(self).__name__} are not secret, so no process has to take them "
-            f"over: do not call join"
+            f"the batches of {type(self).__name__} are not secret, so other processes need not "
+            "join: leave out the call of join"
         )
 
     @property
@@ -167,7 +167,8 @@ class Sampler(ABC):
         step = check_integer("step", step, 1)
         if step > self.steps:
             raise InvalidInput(
-                f"step {step} is beyond the {self.steps} steps of the sampler: make one with more"
+                f"step {step} is after the last of the {self.steps} steps of the sampler: make a "
+                "sampler with more steps"
             )
         return step
 
@@ -242,14 +243,14 @@ class MinSeparation(FixedEpochs):
         super().__init__(examples, batch_size, epochs, seed)
         if self.examples % self.batch_size:
             raise InvalidInput(
-                f"examples is {examples} and batch_size is {batch_size}; batches are equally "
-                f"large: leave {examples % batch_size} examples out"
+                f"examples is {examples} and batch_size is {batch_size}, but all batches must be "
+                f"equally large: leave {examples % batch_size} examples out"
             )
         self.window = check_integer("window", window, 1, self.steps_per_epoch)
         if self.steps_per_epoch % self.window:
             raise InvalidInput(
-                f"window is {window} and an epoch has {self.steps_per_epoch} steps; windows fill "
-                f"an epoch: take a divisor of {self.steps_per_epoch}"
+                f"window is {window} and an epoch has {self.steps_per_epoch} steps, but windows "
+                f"must fill an epoch: give a divisor of {self.steps_per_epoch}"
             )
 
     @property
@@ -336,7 +337,7 @@ def _checked_ids(ids: Any, examples: int) -> list[int | str]:
     found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(found) != examples:
         raise InvalidInput(
-            f"ids are stated for {len(found)} examples and there are {examples}: give one for each"
+            f"ids are given for {len(found)} examples, but there are {examples}: give one for each"
         )
     for place, one in enumerate(found):
         if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
@@ -380,7 +381,10 @@ class _SecretSampler(Sampler):
     def join(self, identity: str) -> None:
         if identity != self.identity:
             if self._taken:
-                raise InvalidInput("join comes after a batch was taken; call it before the first")
+                raise InvalidInput(
+                    "join must be called before the first batch is taken, but a batch was taken "
+                    "already: call it first"
+                )
             self._be(identity)
 
     def _serve_only(self, who: str, when: str) -> None:
@@ -547,7 +551,7 @@ class GivenBatches(Sampler):
     Schedule(steps=2, apart=2, fixed=True)
     >>> GivenBatches([[0, 1], [1], [0], [2]], order="fixed", epochs=2)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: example 1 counts in step 2 and counted in step 1; ...
+    counton.base.errors.InvalidInput: example 1 counts in step 2 and in step 1, ...
     """
 
     def __init__(
@@ -564,12 +568,12 @@ class GivenBatches(Sampler):
         if not self._batches or order not in ("fixed", "separated"):
             raise InvalidInput(
                 f"there are {len(self._batches)} batches and order is {order!r}; give at least one "
-                f"batch, and order='fixed' or 'separated'"
+                "batch, and order as 'fixed' or 'separated'"
             )
         if people is not None and len(people) < self.examples:
             raise InvalidInput(
-                f"people are stated for {len(people)} examples and there are {self.examples}: give "
-                f"one for each"
+                f"people are given for {len(people)} examples, but there are {self.examples}: give "
+                "one for each"
             )
         self.unit = unit = "example" if people is None else "person"
         seen: dict[Any, list[int]] = {}
@@ -579,8 +583,8 @@ class GivenBatches(Sampler):
                 before = seen.setdefault(who, [])
                 if before and before[-1] == step:
                     raise InvalidInput(
-                        f"{unit} {who} is in step {step} twice: take it once, so that its "
-                        f"gradients are clipped together"
+                        f"{unit} {who} is in step {step} twice: put it there once, so that its "
+                        "gradients are clipped together"
                     )
                 before.append(step)
         if order == "fixed":
@@ -594,17 +598,17 @@ class GivenBatches(Sampler):
     def _fix(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
         if len(self._batches) % epochs:
             raise InvalidInput(
-                f"{len(self._batches)} batches do not divide into {epochs} equally long epochs: "
-                f"give whole epochs"
+                f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
+                "epochs: give whole epochs"
             )
         apart = len(self._batches) // epochs
         for who, steps in seen.items():
             for step in steps[1:]:
                 if (step - steps[0]) % apart:
                     raise InvalidInput(
-                        f"{unit} {who} counts in step {step} and counted in step {steps[0]}; in a "
-                        f"fixed order its steps are multiples of {apart} apart: keep its place, or "
-                        f"state order='separated'"
+                        f"{unit} {who} counts in step {step} and in step {steps[0]}, but in a "
+                        f"fixed order its steps must be a multiple of {apart} apart: keep its "
+                        "place, or give order='separated'"
                     )
         return Schedule(epochs, apart, fixed=True)
 

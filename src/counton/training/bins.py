@@ -383,8 +383,8 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
-            f"{guarantee!r} does not get smaller where the places of examples in the epochs are "
-            f"drawn at random and kept secret; state ApproxDP(epsilon, delta)"
+            f"how secret random places of examples improve {guarantee!r} is not known here; give "
+            "ApproxDP(epsilon, delta)"
         )
     steps = places * epochs
     widest = math.sqrt(epochs) * noise_multiplier(guarantee, steps)

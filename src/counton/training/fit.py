@@ -35,35 +35,35 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     promised, needed = sampler.schedule, strategy.schedule
     if sampler.for_independent_noise and not is_independent(strategy):
         raise InvalidInput(
-            f"the sampler takes examples at random, which is accounted for independent noise only, "
-            f"and the noise of {strategy.name} is correlated: plan with this sampler, or use "
-            f"FixedEpochs"
+            "the sampler takes examples at random, which can be accounted for only with "
+            f"independent noise, but the noise of {strategy.name} is correlated: plan with this "
+            "sampler, or use FixedEpochs"
         )
     if sampler.steps > strategy.steps:
         raise InvalidInput(
-            f"the sampler has {sampler.steps} steps and the strategy {strategy.steps}: plan for "
-            f"steps={sampler.steps}"
+            f"the sampler has {sampler.steps} steps, but the strategy has {strategy.steps}: plan "
+            f"for steps={sampler.steps}"
         )
     if promised.steps > needed.steps:
         raise InvalidInput(
-            f"the sampler's examples count up to {promised.steps} times, and the strategy is "
-            f"calibrated for {needed.steps}: plan for epochs={promised.steps}"
+            f"the sampler's examples count up to {promised.steps} times, but the strategy is "
+            f"calibrated for {needed.steps} times: plan for epochs={promised.steps}"
         )
     if needed.fixed and needed.steps > 1 and not promised.fixed and promised.steps > 1:
         raise InvalidInput(
-            f"{strategy.name} is calibrated for an enforced order and the sampler promises a "
-            f"distance of {promised.apart} steps only, so that its noise would be too small: plan "
-            f"with order='separated', or sample with FixedEpochs"
+            f"{strategy.name} is calibrated for an enforced order, but the sampler promises only a "
+            f"distance of {promised.apart} steps, so the noise would be too small: plan with "
+            "order='separated', or sample with FixedEpochs"
         )
     exactly = needed.fixed and needed.steps > 1 and promised.steps > 1
     if exactly and promised.apart != needed.apart:
         raise InvalidInput(
-            f"the sampler's epochs have {promised.apart} steps and those of the strategy "
+            f"the sampler's epochs have {promised.apart} steps, but those of the strategy "
             f"{needed.apart}: plan for steps={sampler.steps} and epochs={promised.steps}"
         )
     if promised.steps > 1 and promised.apart < needed.apart:
         raise InvalidInput(
-            f"the sampler keeps {promised.apart} steps between two times of an example, and the "
+            f"the sampler keeps {promised.apart} steps between two uses of an example, but the "
             f"strategy needs {needed.apart}: plan with separation={promised.apart}"
         )
 

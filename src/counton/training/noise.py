@@ -109,17 +109,17 @@ class TrainingNoise:
             used = float(np.float32(decay))
             if not used < 1 or abs(used - decay) > ROUNDING / 10 * (1 - decay):
                 raise InvalidInput(
-                    f"a buffer decays by {decay!r}, which float32 rounds to {used!r}: too far from "
-                    f"it for the sensitivity that is claimed; use the fit of the strategy, whose "
-                    f"zeros are float32 numbers"
+                    f"a buffer decays by {decay!r}, which float32 rounds to {used!r}, and the "
+                    "stated sensitivity would not hold; use the fit method of the strategy, which "
+                    "finds float32 numbers"
                 )
         self._key = check_key(key)
         self.strategy, self.name, self.guarantee = strategy, name, guarantee
         self.clip, self.group = float(bound), check_integer("group", group, 1)
         if sampler is not None and sampler.chance is not None and self.group > 1:
             raise InvalidInput(
-                f"group is {group}, but with random batches the guarantee is computed for single "
-                f"examples only: leave group out, or use a sampler such as FixedEpochs"
+                f"group is {group}, but with random batches the guarantee can be computed only for "
+                "single examples: leave group out, or use a sampler such as FixedEpochs"
             )
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
         #: Standard deviation of one fresh normal, before the step's divisor.
@@ -289,13 +289,13 @@ class TrainingNoise:
             raise InvalidInput(f"two gradients are both called {twice!r}: rename one")
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
-                f"shards are {quote(shards)}; give, by name, the number of the first coordinate "
-                f"and how many there are"
+                f"shards are {quote(shards)}; give, for each name, the number of the first "
+                "coordinate and how many there are"
             )
         unknown = set(shards or ()) - set(names)
         if unknown:
             raise InvalidInput(
-                f"shards name {sorted(unknown)[0]!r}, which is no gradient: leave it out"
+                f"shards name {sorted(unknown)[0]!r}, which is not a gradient: leave it out"
             )
         for name, array in found:
             trees.check_floats(array, name)
@@ -376,14 +376,14 @@ class TrainingNoise:
         """
         if self.sampler is None:
             raise InvalidInput(
-                "a batch is stated and the noise has no sampler to compare it with: give "
-                "noise(sampler=...), or leave it out"
+                "a batch is given, but the noise has no sampler to compare it with: give "
+                "noise(sampler=...), or leave batch out"
             )
         given, wanted = np.sort(np.asarray(batch)), np.sort(self.sampler.batch(step))
         if not np.array_equal(given, wanted):
             raise InvalidInput(
                 f"the batch of step {step} has {given.size} examples that are not the "
-                f"{wanted.size} of the sampler, and the guarantee counts on the sampler's: take "
+                f"{wanted.size} of the sampler, on which the guarantee relies: take "
                 f"sampler.batch({step})"
             )
 
@@ -406,8 +406,8 @@ class TrainingNoise:
         if rows < wanted or counted > wanted:
             raise InvalidInput(
                 f"step {step} has the gradients of {counted if counted > wanted else rows} "
-                f"examples and the sampler's batch has {wanted}, and the guarantee counts on "
-                f"these: take sampler.batch({step})"
+                f"examples, but the sampler's batch has {wanted}, on which the guarantee relies: "
+                f"take sampler.batch({step})"
             )
 
     def check_length(self, step: int, length: float) -> None:
@@ -426,9 +426,10 @@ class TrainingNoise:
         examples = len(self.sampler.batch(step))
         if not length <= examples * self.clip * (1 + _CLIPPING):
             raise InvalidInput(
-                f"the gradients of step {step} add up to a norm of {length:.6g}; the {examples} "
-                f"examples of the sampler's batch reach at most {examples * self.clip:.6g} if each "
-                f"is clipped to {self.clip:g}: clip each, and take sampler.batch({step})"
+                f"the gradients of step {step} add up to a norm of {length:.6g}, but the "
+                f"{examples} examples of the sampler's batch can reach only "
+                f"{examples * self.clip:.6g} if each is clipped to {self.clip:g}: clip each "
+                f"example, and take sampler.batch({step})"
             )
 
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
@@ -449,13 +450,14 @@ class TrainingNoise:
         self.check_step(step)
         if self._parameters:
             raise InvalidInput(
-                f"resume({step}) comes after noise was drawn; call it first, in the new process"
+                f"resume({step}) must be called before noise is drawn, but noise was drawn "
+                "already: call it first, in the new process"
             )
         if run is None and not self.seeded:
             raise StateError(
-                f"resume({step}) continues a run of unknown identity, and new noise in place of "
-                f"the old breaks the guarantee: load the checkpoint, or give run=, the value of "
-                f"noise.run; a new run begins with step 1 under another name"
+                f"resume({step}) would continue an unknown run, and new noise in place of the old "
+                "breaks the guarantee: load the checkpoint, or give run=, the value of noise.run; "
+                "to begin a new run, start with step 1 under another name"
             )
         if run is not None:
             identity, sessions = read_run(run)
@@ -483,7 +485,10 @@ class TrainingNoise:
             StateError: the run cannot be read, or is under other terms.
         """
         if self._drawn:
-            raise InvalidInput("join comes after noise was drawn; call it before the first step")
+            raise InvalidInput(
+                "join must be called before the first step, but noise was drawn already: call it "
+                "first"
+            )
         found = *read_run(run), self._check_terms(run)
         self._keep_places(run)
         self._be(*found)
@@ -500,8 +505,8 @@ class TrainingNoise:
         self.strategy.check_step(step)
         if self.sampler is not None and step > self.sampler.steps:
             raise InvalidInput(
-                f"step {step} is beyond the {self.sampler.steps} steps of the sampler, and "
-                f"the guarantee counts on these: take a longer sampler"
+                f"step {step} is after the last of the {self.sampler.steps} steps of the sampler, "
+                "on which the guarantee relies: use a longer sampler"
             )
 
     def take(self) -> None:
@@ -512,15 +517,15 @@ class TrainingNoise:
         """
         if self._taken:
             raise InvalidInput(
-                f"the noise of {self.name!r} belongs to another optimizer already, and two that "
-                f"clip apart make an example's gradient longer than clip: give each its own, with "
-                f"a name and a guarantee of its own"
+                f"the noise of {self.name!r} belongs to another optimizer already; two optimizers "
+                "that clip apart would make an example's gradient longer than clip: give each its "
+                "own noise, with its own name and guarantee"
             )
         self._taken = True
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise StateError(
-            "noise of training is not copied or pickled, since two copies would give the same "
+            "noise of training cannot be copied or pickled, because two copies would give equal "
             "noise to different gradients: make it where it is used, and save its state_dict()"
         )
 
@@ -560,7 +565,7 @@ class TrainingNoise:
         try:
             if state["format"] != STATE_FORMAT:
                 raise StateError(
-                    f"the state of the noise has format {state['format']}; this version reads "
+                    f"the state of the noise has format {state['format']}, but this version reads "
                     f"{STATE_FORMAT}: resume with the version that wrote it"
                 )
             identity, sessions = read_run(state["run"])
@@ -577,8 +582,8 @@ class TrainingNoise:
                 buffers = np.array(entry["buffers"], np.float32)
                 if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
                     raise StateError(
-                        f"buffers of {name!r} are not those of {self.strategy!r}: restore the "
-                        f"checkpoint from a copy"
+                        f"buffers of {name!r} do not belong to {self.strategy!r}: restore the "
+                        "checkpoint from a copy"
                     )
                 parameter.buffers, parameter.step = buffers, int(entry["step"])
                 found[name, first, stop] = parameter
@@ -646,15 +651,15 @@ class TrainingNoise:
             first = other[0] if other else "format"
             said = shorten(str(there.get(first))), shorten(str(here.get(first)))
             raise StateError(
-                f"the run is not that of {self.name!r}, or has other terms: its {first} is "
-                f"{said[0]}, and here {said[1]}; steps under two sets of terms keep the guarantee "
-                f"of neither: make the noise with TrainingNoise.of_run(run, key=..., sampler=...) "
-                f"of that run"
+                f"the run belongs to another noise than {self.name!r}, or to other settings: its "
+                f"{first} is {said[0]}, but here it is {said[1]}; with two settings neither "
+                "guarantee would hold: make the noise with TrainingNoise.of_run(run, key=..., "
+                "sampler=...) from that run"
             )
         if not abs(std / self.std - 1) <= _SAME_STD:
             raise StateError(
-                f"the run of {self.name!r} has noise of standard deviation {std!r}, and its terms "
-                f"need {self.std!r}: give the value of noise.run, unchanged"
+                f"the run of {self.name!r} has noise of standard deviation {std!r}, but its "
+                f"settings need {self.std!r}: give the value of noise.run, unchanged"
             )
         return std
 
@@ -670,16 +675,17 @@ class TrainingNoise:
         places = run.get("places")
         if not isinstance(places, str):
             raise StateError(
-                f"the run of {self.name!r} does not contain the places of its examples, and other "
-                f"places would count them twice in an epoch: give the value of noise.run"
+                f"the run of {self.name!r} does not contain the places of its examples in the "
+                "epochs, and other places would count them twice in an epoch: give the value of "
+                "noise.run"
             )
         try:
             self.sampler.join(places)
         except InvalidInput as error:
             raise StateError(
                 f"the run of {self.name!r} has secret places for its examples, but the sampler has "
-                f"already given batches by other places: load the checkpoint before the first "
-                f"batch is taken"
+                "already given batches by other places: load the checkpoint before the first batch "
+                "is taken"
             ) from error
 
     def begin(self, identity: str, session: str) -> None:
@@ -697,8 +703,8 @@ class TrainingNoise:
         """
         if os.getpid() != self._process:
             raise StateError(
-                f"the noise of {self.name!r} was made in another process, and each of its copies "
-                f"would give the same noise: make it in the process that trains"
+                f"the noise of {self.name!r} was made in another process, and each copy would give "
+                "equal noise: make it in the process that trains"
             )
         if self.sampler is not None:
             self.sampler.serve(identity, session)
@@ -706,9 +712,9 @@ class TrainingNoise:
             return
         if identity_of(self._key, f"training: {self.name}", identity) != identity:
             raise StateError(
-                f"key {self._key.fingerprint} has begun another run called {self.name!r}: to go on "
-                f"with it, load its checkpoint; a new run, whose cost adds to the other's, has a "
-                f"name of its own: give another name"
+                f"key {self._key.fingerprint} has begun a run called {self.name!r} already: to "
+                "continue it, load its checkpoint; to begin another run, whose loss adds up with "
+                "the first, give another name"
             )
         self._remembered = identity
 
@@ -733,8 +739,8 @@ class TrainingNoise:
                     parameter.check_next(step)
                 if step in parameter.released or step <= self._resumed:
                     raise InvalidInput(
-                        f"step {step} has its noise already; the same noise on other gradients "
-                        f"would give their difference away: count steps up"
+                        f"step {step} has its noise already; equal noise on other gradients would "
+                        "reveal their difference: increase the step with each call"
                     )
             for parameter in parameters.values():
                 parameter.released.add(step)
@@ -755,8 +761,8 @@ class TrainingNoise:
     def _parameter(self, name: str, size: int, first: int, stop: int) -> _Parameter:
         if not 0 <= first <= stop <= size:
             raise InvalidInput(
-                f"coordinates {first} to {stop} are not all among the {size} of {name!r}: give "
-                f"some of these"
+                f"coordinates {first} to {stop} are not all among the {size} coordinates of "
+                f"{name!r}: give coordinates among these"
             )
         known = self._parameters.get((name, first, stop))
         if known is None:
@@ -764,16 +770,16 @@ class TrainingNoise:
                 if other == name and max(low, first) < min(high, stop):
                     raise InvalidInput(
                         f"coordinates {first} to {stop} of {name!r} overlap {low} to {high}, which "
-                        f"have noise here already; a parameter keeps its shape, and its shards "
-                        f"their places"
+                        "have noise in this step already; a parameter must keep its shape, and its "
+                        "shards their places: give each coordinate once"
                     )
             known = self._make_parameter(name, size, first, stop)
             known.replay(self._resumed)
             self._parameters[name, first, stop] = known
         elif known.field.size != size:
             raise InvalidInput(
-                f"{name!r} has {size} coordinates and had {known.field.size} before: a "
-                f"parameter keeps its shape"
+                f"{name!r} has {size} coordinates, but had {known.field.size} before: keep the "
+                "shape of a parameter"
             )
         return known
 
@@ -803,8 +809,8 @@ class TrainingNoise:
 
 def _unreadable(error: Exception) -> StateError:
     return StateError(
-        f"a run of training cannot be read ({type(error).__name__}): give what noise.run said, or "
-        f"the whole checkpoint"
+        f"a run of training cannot be read ({type(error).__name__}): give the value of noise.run, "
+        "or the whole checkpoint"
     )
 
 
@@ -869,8 +875,9 @@ class _Parameter:
     def check_next(self, step: int) -> None:
         if self.strategy.buffers and step != self.step + 1:
             raise InvalidInput(
-                f"step {step} comes after step {self.step}; noise with buffers is drawn in order: "
-                f"load the checkpoint of step {step - 1}, or call resume({step}) on new noise"
+                f"step {step} was requested after step {self.step}, but noise with buffers must be "
+                f"drawn in order: load the checkpoint of step {step - 1}, or call resume({step}) "
+                "on new noise"
             )
 
     def replay(self, step: int) -> None:

@@ -100,7 +100,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     if noise.sampler is not None and noise.sampler.secret_places is not None:
         raise InvalidInput(
             "the sampler's places are secret, and a state of JAX does not keep them for a "
-            "continuation: take PoissonBatches or FixedEpochs, or noise.add"
+            "continuation: use PoissonBatches or FixedEpochs, or noise.add"
         )
     noise.take()
     strategy = noise.strategy
@@ -184,7 +184,10 @@ def resume(state: Any, identity: str | None = None) -> Any:
     import jax.numpy as jnp
 
     if identity is None and jax.process_count() > 1:
-        raise InvalidInput("JAX runs in several processes: give all of them one identity=")
+        raise InvalidInput(
+            "JAX runs in several processes, which must have one identity: give the same identity= "
+            "to all of them"
+        )
 
     def one(found: Any) -> Any:
         if not isinstance(found, NoiseState):
@@ -198,7 +201,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
         with _giving:
             if own in _given:
                 raise InvalidInput(
-                    "another run of this process has this identity, and would have the same noise: "
+                    "another run of this process has this identity, and would have equal noise: "
                     "give identity= 32 other hexadecimal digits, the same to all processes of a "
                     "run; where JAX runs in one process, leave it out"
                 )
@@ -214,8 +217,8 @@ def _begin(noise: TrainingNoise) -> Any:
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
         raise InvalidInput(
-            "JAX runs in several processes, and each would draw a run of its own: pass the value "
-            "of noise.run of the first process to noise.join in all processes, before init"
+            "JAX runs in several processes, and each would draw its own run: pass the value of "
+            "noise.run of the first process to noise.join in all processes, before init"
         )
     run = noise.run
     if not noise.joined and not noise.seeded:
@@ -234,8 +237,8 @@ def _as_numbers(run: Any) -> Any:
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
         raise InvalidInput(
-            f"the run was continued {_ROWS - 3} times already, and its state holds no more: begin "
-            f"another run under another name"
+            f"the run was continued {_ROWS - 3} times already, which is the most that its state "
+            "can record: begin another run under another name"
         )
     words = np.zeros((_ROWS, 5), np.uint32)
     for place, (first, text) in enumerate(rows):
@@ -259,9 +262,9 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
     """
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
-            f"the state is not that of the run {noise.name!r}, or has other terms, and steps under "
-            f"two sets of terms keep the guarantee of neither: make the noise with "
-            f"TrainingNoise.of_run(run, key=..., sampler=...), where run is the value of noise.run"
+            f"the state belongs to another run than {noise.name!r}, or to other settings, and with "
+            "two settings neither guarantee would hold: make the noise with "
+            "TrainingNoise.of_run(run, key=..., sampler=...), where run is the value of noise.run"
         )
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:
@@ -270,18 +273,18 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
         given = _given.get(run["sessions"][-1][1])
         if given is None:
             raise StateError(
-                f"the state of {noise.name!r} at step {step} is of another process, which may have "
-                f"gone on from it: go on with counton.training.optax.resume(state), whose "
-                f"noise is its own"
+                f"the state of {noise.name!r} at step {step} belongs to another process, which may "
+                "have gone on from it: continue with counton.training.optax.resume(state), which "
+                "draws its own noise"
             )
         if step not in given and step > max(given, default=0):
             given[step] = digest
             given.pop(step - _REMEMBERED, None)
         elif given.get(step) != digest:
             raise InvalidInput(
-                f"step {step} of {noise.name!r} has its noise already; the same noise on other "
-                f"gradients would give their difference away: take each state once, make one for "
-                f"each run, or go on from an older one with counton.training.optax.resume(state)"
+                f"step {step} of {noise.name!r} has its noise already; equal noise on other "
+                "gradients would reveal their difference: use each state once, make one state for "
+                "each run, or go on from an older state with counton.training.optax.resume(state)"
             )
 
 

@@ -94,7 +94,8 @@ class PrivateSteps:
         if not clipped and any(hasattr(parameter, "placements") for parameter in mine):
             raise InvalidInput(
                 "parameters are sharded over processes, where the gradients of single examples are "
-                "not known: clip yourself and state clipped=True, or use DistributedDataParallel"
+                "not known: clip them yourself and give clipped=True, or use "
+                "DistributedDataParallel"
             )
         noise.take()
         self._parameters = {names[id(parameter)]: parameter for parameter in mine}
@@ -125,8 +126,8 @@ class PrivateSteps:
             yield sampler.batch(step + 1)
             if self.step != step + 1:
                 raise InvalidInput(
-                    f"the batch of step {step + 1} was followed by {self.step - step} steps of the "
-                    f"optimizer; take one for each batch"
+                    f"after the batch of step {step + 1} the optimizer took {self.step - step} "
+                    "steps; take exactly one step for each batch"
                 )
 
     def accumulate(self) -> None:
@@ -138,7 +139,7 @@ class PrivateSteps:
         if self._clipped:
             raise InvalidInput(
                 "gradients are clipped already and add up in parameter.grad by themselves: leave "
-                "accumulate() out"
+                "the call of accumulate() out"
             )
         self._take_in()
 
@@ -188,8 +189,8 @@ class PrivateSteps:
             ) from error
         if step != inner.get("step", step):
             raise StateError(
-                f"the state is at step {step} and that of its noise at {inner['step']}: load an "
-                f"earlier checkpoint"
+                f"the state is at step {step}, but its noise at step {inner['step']}: load an "
+                "earlier checkpoint"
             )
         self._noise.load_state_dict(inner)
         self._sums, self._rows = {}, 0
@@ -202,7 +203,7 @@ class PrivateSteps:
         if any(argument is not None and argument is not optimizer for argument in given):
             raise InvalidInput(
                 "the optimizer was given a closure, which would compute gradients after their "
-                "noise: call step() without one"
+                "noise was added: call step() without it"
             )
         import torch
 
@@ -250,7 +251,8 @@ class PrivateSteps:
             if any(grad is not None and bool(grad.any()) for grad in found) and not self._sums:
                 raise InvalidInput(
                     "parameters have no grad_sample, the gradients of single examples: wrap the "
-                    "model in opacus.GradSampleModule, or clip yourself and state clipped=True"
+                    "model in opacus.GradSampleModule, or clip gradients yourself and give "
+                    "clipped=True"
                 )
             return  # an empty batch
         passes = {
@@ -332,8 +334,8 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
         return local, None
     if len(placements) != 1 or not placements[0].is_shard(0):
         raise InvalidInput(
-            f"a gradient is sharded as {placements}; it must be by rows over one dimension of "
-            f"processes, as fully_shard does"
+            f"a gradient is sharded as {placements}; it must be sharded by rows over one dimension "
+            "of processes, as fully_shard does"
         )
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 

@@ -191,11 +191,13 @@ def plan(
     """
     if sampler is not None:
         if steps is not None or epochs != 1 or separation is not None:
-            raise InvalidInput("a sampler states steps, epochs and separation: leave them out")
+            raise InvalidInput(
+                "a sampler already states steps, epochs and separation: leave these out"
+            )
         steps, epochs = sampler.steps, sampler.epochs
         order, separation = sampler.order, sampler.separation
     if steps is None:
-        raise InvalidInput("steps is missing: state the steps of the run, or give a sampler")
+        raise InvalidInput("steps is missing: give the number of steps of the run, or a sampler")
     dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)

@@ -71,9 +71,8 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
     registered = _registered_children(tree)
     if registered is None:
         raise InvalidInput(
-            f"gradients hold {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
-            f"arrays of numpy, PyTorch or JAX in dicts, lists or tuples: hand over the tree's "
-            f"arrays"
+            f"gradients contain {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
+            "arrays of numpy, PyTorch or JAX in dicts, lists or tuples: pass the arrays of the tree"
         )
     children, whole = registered
     return children, whole.unflatten
@@ -129,7 +128,7 @@ def check_floats(array: Any, name: str) -> None:
     if not floating:
         raise InvalidInput(
             f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
-            f"leave out what is not trained"
+            "leave out parameters that are not trained"
         )
 
 
@@ -139,8 +138,8 @@ def check_finite(array: Any, name: str) -> None:
         total = float(array.sum())
     if not math.isfinite(total):
         raise InvalidInput(
-            f"gradient {name!r} adds up to {total}; it must be finite: leave out the examples "
-            f"whose gradients are not"
+            f"gradient {name!r} adds up to {total}, which is not finite: leave out examples whose "
+            "gradients are not finite"
         )
 
 

@@ -137,7 +137,7 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
         (lambda: Haar.cascade(0), "between 1 and 2"),
         (lambda: Nodes(10, (3, 3), (1, 1, 1)), "their product at least 10"),
         (lambda: Nodes(4, (2, 2), (0, 1, 1)), "the first at least 1"),
-        (lambda: Nodes(4, (2, 2), (1, 1)), "there must be 3 integers"),
+        (lambda: Nodes(4, (2, 2), (1, 1)), "give 3 integers"),
         (lambda: Dense(np.array([[1.0]]), "mine"), "matrix of integers"),
         (lambda: Dense(np.array([[2**32]]), "mine"), "divide the matrix"),
         (lambda: Dense(np.array([[3037000500]]), "mine"), "divide the matrix"),
@@ -148,9 +148,9 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
         (lambda: optimal_gaussian(AllRanges(5000)), "at most 4096"),
         (lambda: optimal_laplace(AllRanges(5000)), "at most 1024"),
         (lambda: AllRanges(5000).gram(), "at most 4096"),
-        (lambda: workload("all", 4), "must be one of ranges, prefixes"),
-        (lambda: workload([[1, 1]], 4), "asks about 2 cells, but there are 4"),
-        (lambda: Queries([[np.nan]]), "must be a finite matrix"),
+        (lambda: workload("all", 4), "give one of ranges, prefixes"),
+        (lambda: workload([[1, 1]], 4), "has 2 columns, but there are 4"),
+        (lambda: Queries([[np.nan]]), "give a finite matrix"),
         (lambda: Queries([["a"]]), "not a matrix of numbers"),
         (lambda: Queries([[0, 0]]), "all zeros"),
         (lambda: Queries(np.ma.array([[1.0, 2.0]], mask=[[False, True]])), "masked value"),
@@ -231,11 +231,11 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
     ("change", "message"),
     [
         ({"strategy": "Binary"}, "known for lines are Dense, Dyadic, Haar, Hats, Nodes, Sq"),
-        ({"matrix": "x"}, "does not hold integers"),
-        ({"matrix": 3}, "does not hold integers"),
-        ({"matrix": "2:eJwDAAAAAAE="}, "does not hold integers"),
-        ({"matrix": "1:!"}, "does not hold integers"),
-        ({"measurements": 3}, "does not hold integers"),
+        ({"matrix": "x"}, "stored integers of shape"),
+        ({"matrix": 3}, "stored integers of shape"),
+        ({"matrix": "2:eJwDAAAAAAE="}, "stored integers of shape"),
+        ({"matrix": "1:!"}, "stored integers of shape"),
+        ({"measurements": 3}, "stored integers of shape"),
         ({"measurements": -2}, "measurements is -2"),
         ({"measurements": None}, "measurements is None"),
         ({"matrix_sha256": "0"}, "does not have the digest"),
@@ -254,7 +254,7 @@ def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> Non
 def test_a_table_has_two_relations() -> None:
     strategy = Haar.cascade(4)
     relation: Any = "replace"
-    with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*use 'add_remove' or 'move'"):
+    with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*give 'add_remove' or 'move'"):
         strategy.sensitivities(relation)
 
 

@@ -78,7 +78,7 @@ def test_bad_horizons(horizon: int) -> None:
 
 def test_steps_are_checked_before_anything_is_drawn() -> None:
     tree = Binary(10)
-    with pytest.raises(HorizonExceeded, match="step 11 lies beyond the horizon of 10"):
+    with pytest.raises(HorizonExceeded, match="step 11 is after the last of the 10"):
         tree.variance([3, 11])
     with pytest.raises(InvalidInput, match="step is 0"):
         tree.noise(HashedNoise(), range(3))

@@ -77,7 +77,7 @@ def test_blocks_join_seamlessly(shape: tuple[int, ...]) -> None:
 
 def test_noise_too_large_for_its_sums_is_refused() -> None:
     tree = HonakerOnline(2**40)
-    with pytest.raises(SumOverflow, match="raise epsilon"):
+    with pytest.raises(SumOverflow, match="give a larger epsilon"):
         tree.noise(HashedNoise(spread=2**40), range(1, 40))
     largest = np.abs(tree.noise(HashedNoise(spread=2**37 - 1), range(1, 4000))).max()
     assert largest < 2**62

@@ -157,7 +157,7 @@ def test_long_windows_join_seamlessly() -> None:
         ((5, 4, 0), "zeros is 0"),
         ((5, 4, 4), "zeros is 4"),
         ((5, 4, True), "zeros is True"),
-        ((6, 4, 2), "has 6 leaves; a horizon of 6 needs at least 7"),
+        ((6, 4, 2), "gives 6 leaves, but a horizon of 6 needs at least 7"),
     ],
 )
 def test_bad_arguments(arguments: tuple[int, int, int], complaint: str) -> None:

@@ -305,7 +305,7 @@ def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
 
 def test_what_it_cannot_serve_is_refused() -> None:
     root = GrowingSquareRoot()
-    with pytest.raises(HorizonExceeded, match="lies beyond the horizon of 5726273536"):
+    with pytest.raises(HorizonExceeded, match="is after the last of the 5726273536"):
         root.variance([LAST + 1])
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.l1_sensitivity()
@@ -313,15 +313,15 @@ def test_what_it_cannot_serve_is_refused() -> None:
         sensitivity(root, 1)
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         check_law(root, DiscreteLaplace(Fraction(3)))
-    with pytest.raises(InvalidInput, match="wider than 2\\^40"):
+    with pytest.raises(InvalidInput, match="more than 2\\^40"):
         check_law(root, DiscreteGaussian(Fraction(2**75)))
     with pytest.raises(InvalidInput, match="without an end"):
         root.overall_variance("mean")
-    with pytest.raises(InvalidInput, match="without end"):
+    with pytest.raises(InvalidInput, match="as the stream goes on"):
         root.column(3)
     with pytest.raises(InvalidInput, match="weight_bits is 19"):
         GrowingSquareRoot(19)
-    with pytest.raises(InvalidInput, match="even is 64; it must be one of 32, 128, 512, 2048"):
+    with pytest.raises(InvalidInput, match="even is 64; give one of 32, 128, 512, 2048"):
         GrowingSquareRoot(even=64)
 
 

@@ -251,7 +251,7 @@ def test_bad_choices() -> None:
 
 
 def test_steps_beyond_the_horizon_name_it() -> None:
-    with pytest.raises(HorizonExceeded, match="step 11 lies beyond the horizon of 10 steps"):
+    with pytest.raises(HorizonExceeded, match="step 11 is after the last of the 10 steps"):
         KAry(10, 3).noise(HashedNoise(), range(9, 12))
 
 

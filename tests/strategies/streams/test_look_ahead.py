@@ -194,7 +194,7 @@ REFUSED = [
     ({"horizon": 9, "radices": range(10**30)}, "more than 64 values of radix"),
     ({"horizon": 9, "radices": (3,), "weights": range(10**30)}, "more than 65 values of weight"),
     ({"horizon": 9, "radices": (3,), "weights": (1, 0)}, "weight is 0"),
-    ({"horizon": 9, "radices": (3,), "weights": (1,)}, "give a weight for each"),
+    ({"horizon": 9, "radices": (3,), "weights": (1,)}, "give 2 weights"),
     ({"horizon": 9, "radices": (3,), "weights": (3, 1)}, "a power of two"),
     ({"horizon": 9, "radices": (2**15,) * 5}, "leave out some of the radices"),
 ]
@@ -207,7 +207,7 @@ def test_what_it_refuses(arguments: dict[str, object], said: str) -> None:
 
 
 def test_noise_too_wide_for_its_sums_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="raise the budget"):
+    with pytest.raises(InvalidInput, match="give a larger epsilon"):
         law_for(LookAhead.best(1000), PureDP("1e-9"), Contribution.add_remove())
     with pytest.raises(HorizonExceeded):
         LookAhead(5).row(6)

@@ -282,7 +282,7 @@ def test_arguments_out_of_range_are_refused() -> None:
         MultiscaleInterpolation(0)
     with pytest.raises(InvalidInput, match="horizon"):
         MultiscaleInterpolation(2**60 + 1)
-    with pytest.raises(InvalidInput, match="grid_bits is 13; use 12, 14 or 16"):
+    with pytest.raises(InvalidInput, match="grid_bits is 13; give 12, 14 or 16"):
         MultiscaleInterpolation(9, grid_bits=13)
     with pytest.raises(InvalidInput, match="grid_bits is 17"):
         MultiscaleInterpolation(9, grid_bits=17)
@@ -310,5 +310,5 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     assert ends - noise_variance(fine, law, [5, 4, 7], since=[0, 3, 7]) == pytest.approx(
         [1 / 12, 1 / 6, 0.0]
     )
-    with pytest.raises(InvalidInput, match="whole is 1; use True"):
+    with pytest.raises(InvalidInput, match="whole is 1; give True"):
         MultiscaleInterpolation(9, whole=1)  # type: ignore[arg-type]

@@ -52,10 +52,10 @@ SOLVED = [
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"line": Haar.cascade(8)}, "give a strategy such as Hats or Dense"),
+        ({"line": Haar.cascade(8)}, "give a line strategy such as Hats or Dense"),
         ({"norm": 3}, "norm is 3"),
         ({"norm": True}, "norm is True"),
-        ({"line": 10**5000}, "line is a value of type int; give a strategy"),
+        ({"line": 10**5000}, "line is a value of type int; give a line strategy"),
         ({"radices": None}, "values of radix are None; give a list"),
         ({"radices": 3}, "values of radix are 3"),
         ({"radices": {2, 3}}, "values of radix are a value of type set"),
@@ -72,16 +72,16 @@ SOLVED = [
         ({"radices": (2,), "shares": (1, 1, 1)}, "shares are [1, 1, 1] and radices [2]"),
         ({"radices": (2,), "shares": (0, 1)}, "give one share above 0 for each of the 1 levels"),
         ({"shares": (1,)}, "shares are [1] and radices []"),
-        ({"horizon": 9}, "horizon is 9; 8 blocks of 1 steps serve more than 7 and at most 8"),
+        ({"horizon": 9}, "horizon is 9, but 8 blocks of 1 steps serve more than 7 and at most 8"),
         ({"radices": (3,), "horizon": 21}, "serve more than 21 and at most 24"),
-        ({"line": SOLVED[2].line, "radices": (2,)}, "has no row of its own"),
+        ({"line": SOLVED[2].line, "radices": (2,)}, "is not measured by itself"),
         (
             {"line": Hats(8, (), (), bits=24), "radices": (2, 2), "shares": (1024, 1024)},
-            "are too fine for the lattice",
+            "too large for exact sums",
         ),
         (
             {"line": Hats(8, (), (), bits=24), "radices": (4, 3), "shares": (5, 3, 2)},
-            "are too fine for the lattice",
+            "too large for exact sums",
         ),
     ],
 )
@@ -234,7 +234,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
     strategy = SOLVED[0]
-    with pytest.raises(InvalidInput, match="raise epsilon or rho"):
+    with pytest.raises(InvalidInput, match="give a larger epsilon"):
         check_law(strategy, DiscreteLaplace(Fraction(2**36)))
     with pytest.raises(InvalidInput, match="raise epsilon"):
         Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")

@@ -341,7 +341,7 @@ def test_what_is_refused(make: object) -> None:
 
 def test_a_step_beyond_the_run_is_refused() -> None:
     for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), Echo.fit(8, 2)):
-        with pytest.raises(HorizonExceeded, match="beyond the 8 steps"):
+        with pytest.raises(HorizonExceeded, match="after the last of the 8 steps"):
             strategy.taps(9)
         with pytest.raises(InvalidInput):
             strategy.taps(0)

@@ -52,7 +52,7 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
 
 def test_weights_that_int64_cannot_square_are_refused() -> None:
     tree = Tree.from_leaves({"a": [0, 0], "b": [0, 1]}, ["a", "b"])
-    with pytest.raises(InvalidInput, match="cannot be measured exactly: raise the targets"):
+    with pytest.raises(InvalidInput, match="cannot be measured exactly: give larger targets"):
         tree_strategy_for(tree, [1e-20, 1e-20, 1e-20], 2)
 
 

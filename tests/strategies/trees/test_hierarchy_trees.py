@@ -25,7 +25,7 @@ def test_nodes_are_known_by_their_paths() -> None:
     assert [nodes.tolist() for nodes in tree.leaves] == [[], [1], [0, 1, 2]]
     with pytest.raises(InvalidInput, match="not in the domain"):
         tree.find(("TX",))
-    with pytest.raises(InvalidInput, match="level is 'city'"):
+    with pytest.raises(InvalidInput, match="there is no level 'city'"):
         tree.level("city")
 
 
@@ -82,21 +82,21 @@ def test_trees_from_parents() -> None:
     ("parents", "message"),
     [
         ([("a", "r"), ("a", "s")], "has two parents, 'r' and 's'"),
-        ({"a": "b", "b": "a"}, "is its own ancestor"),
-        ({"a": "r", "b": "c", "c": "b"}, "node 'b' is its own ancestor"),
-        ({"a": "a"}, "is its own ancestor"),
+        ({"a": "b", "b": "a"}, "is above itself"),
+        ({"a": "r", "b": "c", "c": "b"}, "node 'b' is above itself"),
+        ({"a": "a"}, "is above itself"),
         ({}, "no nodes"),
-        (None, "parents are None; give a mapping"),
-        (5, "parents are 5; give a mapping"),
-        ("ab", "parents are 'ab'; give a mapping"),
-        ([1, 2], "parents hold 1, which is no pair"),
-        (["ab", "cd"], "parents hold 'ab', which is no pair"),
-        ([("a", "b", "c")], "which is no pair"),
+        (None, "parents are None; give a dictionary"),
+        (5, "parents are 5; give a dictionary"),
+        ("ab", "parents are 'ab'; give a dictionary"),
+        ([1, 2], "parents contain 1, which is not a pair"),
+        (["ab", "cd"], "parents contain 'ab', which is not a pair"),
+        ([("a", "b", "c")], "which is not a pair"),
         ([(["a"], "r")], r"the label \['a'\] of type list"),
         ({"a": ["r"]}, r"the label \['r'\] of type list"),
         ({("a", 1): {}}, "the label {} of type dict"),
         ([(("a", []), "r")], "of type tuple; a label must be a plain value"),
-        ({"a": "r", "r": float("nan")}, "put None where a node has no parent"),
+        ({"a": "r", "r": float("nan")}, "give None where a node has no parent"),
     ],
 )
 def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
@@ -108,29 +108,37 @@ def test_what_is_no_tree_is_refused(parents: Any, message: Any) -> None:
     ("domain", "levels", "message"),
     [
         ({"a": []}, ["a"], "no rows"),
-        ({"a": [1, 1]}, ["a"], "repeats a leaf"),
-        ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats a leaf"),
-        ({"a": ["x", "x", "w"], "b": [None, None, "y"]}, ["a", "b"], "row 2 .* repeats a leaf"),
+        ({"a": [1, 1]}, ["a"], "repeats an earlier row"),
+        ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats an earlier row"),
+        (
+            {"a": ["x", "x", "w"], "b": [None, None, "y"]},
+            ["a", "b"],
+            "row 2 .* repeats an earlier row",
+        ),
         ({"total": [1, 2]}, ["total"], "rename the column"),
         ({1: [1, 2]}, [1], "give names of columns"),
         ({"a": [[1], None]}, ["a"], "labels must be plain values"),
-        ({"std": [1, 2]}, ["std"], "column of the released table"),
+        ({"std": [1, 2]}, ["std"], "released table needs this name"),
         ({"a": [None, "x"]}, ["a"], "has no a"),
         (
             {"a": ["x", "x"], "b": [None, "y"], "c": ["z", "z"]},
             ["a", "b", "c"],
-            "below a missing level",
+            "below a level that is empty",
         ),
-        ({"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]}, ["a", "b", "c"], "missing level"),
+        (
+            {"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]},
+            ["a", "b", "c"],
+            "level that is empty",
+        ),
         ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),
         ({"a": [1]}, ["b"], "no column 'b'"),
-        ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] repeat a name"),
+        ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] name a column twice"),
         ({"a": [1]}, "a", "at least one column"),
         (5, ["a"], "give a data frame"),
         ({"a": [1]}, 1, "levels are 1; give a list of at least one column name"),
         ({"a": [1]}, None, "levels are None; give a list"),
         ({"a": [{1}]}, ["a"], "labels must be plain values"),
-        ({"\ud800": [1]}, ["\ud800"], "holds half of a character"),
+        ({"\ud800": [1]}, ["\ud800"], "has half a character"),
     ],
 )
 def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:

@@ -182,11 +182,11 @@ class Cuts(NamedCells):
             named.number(self.nodes)
             if len(named) < len(self.nodes):
                 twice = next(one for one, often in Counter(self.nodes).items() if often > 1)
-                raise InvalidInput(f"nodes has {quote(twice)} twice: name each once")
+                raise InvalidInput(f"nodes contain {quote(twice)} twice: list each node once")
         if not 2 <= len(named) <= _MOST_NODES:
             raise InvalidInput(
-                f"there are {len(named)} nodes; cuts are released of graphs with 2 to "
-                f"{_MOST_NODES:,}: give as many"
+                f"there are {len(named)} nodes, but cuts are released only for graphs of 2 to "
+                f"{_MOST_NODES:,} nodes: give fewer or more"
             )
         self.card = replace(self.card, domain=self.nodes)
         self._named, self._labels = named, list(named.numbers)
@@ -197,8 +197,8 @@ class Cuts(NamedCells):
         elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
             raise InvalidInput(
                 f"{field('lower')} is {quote(lower)} and {field('upper')} is {quote(upper)}, but "
-                f"every edge weighs 1: state {field('resolution')}, the finest difference of "
-                f"weights, or leave bounds out"
+                f"every edge weighs 1: give {field('resolution')} too (the finest difference of "
+                "weights), or leave the bounds out"
             )
         elif neighbours == "replace":
             self.bounds = Contribution.replace(unit=_UNIT)
@@ -222,8 +222,8 @@ class Cuts(NamedCells):
         weight = stated["weight"]
         if (weight is None) != (stated["resolution"] is None):
             raise InvalidInput(
-                f"{field('weight')} and {field('resolution')} belong together: the column of "
-                f"weights, and the finest difference of weights; give both, or neither"
+                f"{field('weight')} and {field('resolution')} need each other: the column of "
+                "weights, and the finest difference of weights; give both, or neither"
             )
         more = () if weight is None else (weight,)
         return OwnColumns((*ends_of_edges(stated), *more), more)
@@ -263,8 +263,8 @@ class Cuts(NamedCells):
         found = self._named.numbers.get(checked_label(node))
         if found is None:
             raise InvalidInput(
-                f"node {quote(node)} is none of the {len(self._labels)} declared nodes: name one "
-                f"of them"
+                f"node {quote(node)} is not among the {len(self._labels)} nodes: give the name of "
+                "one of them"
             )
         return found
 
@@ -312,8 +312,7 @@ class Cuts(NamedCells):
         every = first + second
         if not first or not second or len(set(every)) < len(every):
             raise InvalidInput(
-                "a cut is of two sets of nodes: give at least one node each, and none in both or "
-                "twice"
+                "a cut needs two sets of nodes: give at least one node in each, and no node twice"
             )
         if len(first) * len(second) > _MOST_PAIRS:
             raise InvalidInput(

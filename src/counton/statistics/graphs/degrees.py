@@ -173,8 +173,8 @@ class Degrees(GraphStatistic):
             return ()
         if nodes > self.nodes:
             raise InvalidInput(
-                f"the edges have {nodes:,} nodes, and {field('nodes')} is {self.nodes:,}: state "
-                f"their number, or leave it out"
+                f"the edges have {nodes:,} nodes, but {field('nodes')} is {self.nodes:,}: give "
+                f"their number, or leave {field('nodes')} out"
             )
         return ((0, self.nodes),)
 

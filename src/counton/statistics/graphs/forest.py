@@ -103,14 +103,14 @@ class Forest(Statistic):
         self.largest, self.resolution = exact(largest, "largest"), exact(resolution, "resolution")
         if self.resolution <= 0:
             raise InvalidInput(
-                f"{field('resolution')} is {text(self.resolution)}; it must be above 0: the finest "
-                f"difference of weights"
+                f"{field('resolution')} is {text(self.resolution)}; it is the finest difference of "
+                "weights, and must be above 0"
             )
         units = self.largest / self.resolution
         if units.denominator != 1 or not 1 <= units <= _MOST_WEIGHT:
             raise InvalidInput(
-                f"{field('largest')} is {text(self.largest)}; it must be a multiple of the "
-                f"resolution, {text(self.resolution)}: from 1 to 2^32 times as much"
+                f"{field('largest')} is {text(self.largest)}; it must be 1 to 2^32 times the "
+                f"resolution, {text(self.resolution)}"
             )
         check_relation("neighbours", neighbours)
         self.units, self.neighbours = int(units), neighbours
@@ -216,9 +216,10 @@ class _Forest(Exact):
             units = round(exact(held, "weight") / statistic.resolution)
         if not 1 <= units <= statistic.units:
             raise InvalidInput(
-                f"weight of an edge is {quote(held)}; it must be above 0 and at most "
-                f"{field('largest', text(statistic.largest))}, on a grid of "
-                f"{text(statistic.resolution)}: start with other bounds"
+                f"the weight of an edge is {quote(held)}; it must be above 0, at most "
+                f"{field('largest', text(statistic.largest))}, and a multiple of "
+                f"{text(statistic.resolution)}: correct it, or start another stream with other "
+                "bounds"
             )
         return units
 

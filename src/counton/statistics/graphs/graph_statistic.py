@@ -43,8 +43,8 @@ def ends_of_edges(stated: Statement) -> tuple[str, ...]:
     names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
-            f"{field('edge', stated['edge'])} must name two columns, of the ends of an edge, as in "
-            f"from,to"
+            f"{field('edge', stated['edge'])} must name the two columns of an edge's ends, as in "
+            "from,to"
         )
     return names
 
@@ -107,9 +107,7 @@ class GraphStatistic(Statistic):
         self.degree = degree
         self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
         if beyond not in ("refuse", "drop"):
-            raise InvalidInput(
-                f"{field('beyond')} is {quote(beyond)}; it must be 'refuse' or 'drop'"
-            )
+            raise InvalidInput(f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'")
         check_relation("neighbours", neighbours)
         self.beyond, self.neighbours = beyond, neighbours
 
@@ -119,9 +117,9 @@ class GraphStatistic(Statistic):
         comes = stated["comes"]
         if (comes is None) != (stated["changes"] in (None, 1)):
             raise InvalidInput(
-                f"{field('comes')} and {field('changes')} belong together: the column that says "
-                f"whether an edge comes or goes, and the most changes of an edge; give both, or "
-                f"neither"
+                f"{field('comes')} and {field('changes')} need each other: the column that says "
+                "whether an edge comes or goes, and the largest number of changes of an edge; give "
+                "both, or neither"
             )
         flags = () if comes is None else (comes,)
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
@@ -134,8 +132,8 @@ class GraphStatistic(Statistic):
             sizes = {"degree": self.degree, **more, "changes": self.changes}
             said = ", ".join(f"{field(name)} is {size:,}" for name, size in sizes.items())
             raise InvalidInput(
-                f"{said}, so that one edge may change counts by over 2^40 in all under "
-                f"{field('neighbours', self.neighbours)}: choose smaller numbers"
+                f"{said}, so one edge may change counts by more than 2^40 in all under "
+                f"{field('neighbours', self.neighbours)}: give smaller numbers"
             ) from None
 
     @override
@@ -241,7 +239,7 @@ class NodeNumbers:
             if not isinstance(event, (tuple, list)) or len(event) != width:
                 third = "" if more is None else f" and {more}"
                 raise InvalidInput(
-                    f"event is {quote(event)}; it must be an edge: its two nodes{third}"
+                    f"an event is {quote(event)}; give edges: the two nodes of each{third}"
                 )
         nodes = edges if more is None else [event[:2] for event in edges]
         ends = self.number(list(chain.from_iterable(nodes))).reshape(-1, 2)
@@ -252,7 +250,7 @@ class NodeNumbers:
     def _read_array(self, events: NDArray[Any]) -> EdgeRows:
         if events.ndim != 2 or events.shape[1] != 2:
             raise InvalidInput(
-                f"edges have shape {events.shape}; they must be pairs of nodes: a row for each"
+                f"edges have shape {events.shape}; give pairs of nodes, a row for each edge"
             )
         values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
         order = np.argsort(first)
@@ -269,7 +267,9 @@ class NodeNumbers:
             if label not in numbers:
                 numbers[checked_label(label)] = len(numbers)
         if len(numbers) > 2**31:
-            raise InvalidInput("a graph has at most 2^31 nodes: start another stream")
+            raise InvalidInput(
+                "a graph has at most 2^31 nodes, and there are more: start another stream"
+            )
         return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
 
     def _no_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -277,8 +277,8 @@ class NodeNumbers:
         if loops.any():
             label = self.label(int(ends[np.argmax(loops), 0]))
             raise InvalidInput(
-                f"an edge joins node {quote(label)} with itself; it must join two different "
-                f"nodes: leave it out"
+                f"an edge joins node {quote(label)} with itself, but it must join two different "
+                "nodes: leave it out"
             )
         return ends
 
@@ -292,7 +292,7 @@ def checked_label(label: Any) -> Any:
     held = label.item() if isinstance(label, np.generic) else label
     if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
         raise InvalidInput(
-            f"node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
+            f"a node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
         )
     return held
 
@@ -406,9 +406,9 @@ class Graph(Exact):
         edge = tuple(self._nodes.label(end) for end in ends)
         degree = self._statistic.degree
         raise InvalidInput(
-            f"edge {_edge_in_words(edge)} is one more than {field('degree')}, {degree}, of node "
-            f"{quote(self._nodes.label(node))}: start with a larger one, or with "
-            f"{field('beyond', 'drop')}, which leaves such edges out"
+            f"edge {_edge_in_words(edge)} would give node {quote(self._nodes.label(node))} more "
+            f"than {degree} edges ({field('degree')}): start another stream with a larger degree, "
+            f"or with {field('beyond', 'drop')}, which leaves such edges out"
         )
 
     def _take_many(
@@ -482,9 +482,9 @@ class Graph(Exact):
                 return
             edge = tuple(self._nodes.label(end) for end in (one, other))
             raise InvalidInput(
-                f"edge {_edge_in_words(edge)} comes or goes more often than {field('changes')}, "
-                f"{statistic.changes}: start with more, or with {field('beyond', 'drop')}, which "
-                f"leaves such changes out"
+                f"edge {_edge_in_words(edge)} comes or goes more than {statistic.changes} times "
+                f"({field('changes')}): start another stream with a larger number, or with "
+                f"{field('beyond', 'drop')}, which leaves such changes out"
             )
         kept = index.kept is None or key in index.kept
         if not made:
@@ -577,7 +577,9 @@ def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.in
         found = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
         return int(edges["step"]), list(edges["nodes"]), found
     except (ValueError, KeyError, TypeError) as error:
-        raise StateError(f"edges cannot be read ({error}): restore them from a copy") from error
+        raise StateError(
+            f"saved edges cannot be read ({error}): restore them from a copy"
+        ) from error
 
 
 def _edge_in_words(ends: Iterable[object]) -> str:

@@ -69,14 +69,14 @@ class Stars(Subgraphs):
         self.leaves = self.size = check_integer("leaves", leaves, 1)
         if leaves > degree:
             raise InvalidInput(
-                f"{field('leaves')} is {leaves} and {field('degree')} is {degree}, so that there "
-                f"is no star: choose a degree of at least {leaves}"
+                f"{field('leaves')} is {leaves}, but {field('degree')} is only {degree}, so there "
+                f"can be no such star: give a degree of at least {leaves}"
             )
         self.most = 2 * math.comb(degree - 1, leaves - 1)  # with either node in the middle
         if self.most > _MOST_STARS:
             raise InvalidInput(
-                f"an edge is in up to {self.most} stars with {leaves} leaves, and at most 2^40 can "
-                f"be counted: choose a smaller degree, or fewer leaves"
+                f"an edge may be in {self.most} stars with {leaves} leaves, and at most 2^40 can "
+                "be counted: give a smaller degree, or fewer leaves"
             )
         self.check_size(leaves=self.leaves)
 

@@ -93,8 +93,8 @@ class Triangles(Subgraphs):
         self.most = (self.degree or 0) - 1  # most common neighbours of the nodes of an edge
         if self.most < 1:
             raise InvalidInput(
-                f"{field('degree')} is {degree!r}, so that there is no triangle; it must be at "
-                f"least 2: the most edges of one node"
+                f"{field('degree')} is {degree!r}, so there can be no triangle; it is the largest "
+                "number of edges of one node: give at least 2"
             )
         self.check_size()
 

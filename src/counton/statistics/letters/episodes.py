@@ -101,9 +101,9 @@ class Episodes(Words):
         others = min(self._others, self.longest - 1)  # limited by the length of a word
         if self.longest > len(CHANGES) or others >= len(CHANGES[self.longest - 1]):
             raise InvalidInput(
-                f"longest is {self.longest}, and the alphabet has {len(self.letters):,} letters; "
-                f"episodes may have up to 5 letters, or up to 6 if the alphabet has at most 4: "
-                f"take a shorter longest, or Substrings"
+                f"longest is {self.longest} and the alphabet has {len(self.letters):,} letters, "
+                "which makes too many episodes; give a longest of at most 5, or 6 if the alphabet "
+                "has at most 4 letters, or use Substrings"
             )
 
     @property

@@ -52,11 +52,11 @@ class Words(NamedCells):
             )
         if len(set(letters)) < len(letters):
             twice = next(letter for at, letter in enumerate(letters) if letter in letters[:at])
-            raise InvalidInput(f"alphabet has {twice!r} twice: give every letter once")
+            raise InvalidInput(f"alphabet has {twice!r} twice: give each letter once")
         if len(letters) > _MOST_LETTERS:
             raise InvalidInput(
-                f"alphabet has {len(letters):,} letters; at most {_MOST_LETTERS:,} are possible: "
-                f"join those that matter least"
+                f"alphabet has {len(letters):,} letters, and at most {_MOST_LETTERS:,} are "
+                "possible: join the letters that matter least"
             )
         self.letters = letters
         self.alphabet = "".join(letters) if max(map(len, letters)) == 1 else list(letters)
@@ -65,7 +65,7 @@ class Words(NamedCells):
         if words > _MOST_WORDS:
             raise InvalidInput(
                 f"longest is {self.longest}, which makes {words:.3g} words over {len(letters):,} "
-                f"letters; at most 2^31 can have cells: take a shorter length"
+                "letters, and at most 2^31 are possible: give a smaller longest"
             )
 
     @classmethod
@@ -114,7 +114,7 @@ class Words(NamedCells):
             place = self.number.get(letter) if isinstance(letter, str) else None
             if place is None:
                 raise InvalidInput(
-                    f"word is {quote(name)}, and {quote(letter)} is no letter of the alphabet "
+                    f"word is {quote(name)}, but {quote(letter)} is not in the alphabet "
                     f"{self._letters()}: give a word of its letters"
                 )
             code = code * len(self.letters) + place
@@ -147,8 +147,8 @@ class Words(NamedCells):
         numbers = range(self.firsts[length - 1], self.firsts[length])
         if len(numbers) > _MOST_REMEMBERED:
             raise InvalidInput(
-                f"{len(numbers):,} words of {length} letters are more than 2^22, which are listed "
-                f"at most: ask for some by name"
+                f"there are {len(numbers):,} words of {length} letters, and at most 2^22 can be "
+                "listed: ask for single words by name"
             )
         return [self.name_of(number) for number in numbers]
 
@@ -162,7 +162,8 @@ class Words(NamedCells):
         if isinstance(events, str):
             if not self._single:
                 raise InvalidInput(
-                    f"letters are {quote(events)}; those of this alphabet are names: give a list"
+                    f"letters are {quote(events)}, but the letters of this alphabet are names: "
+                    "give a list of names"
                 )
             points = np.frombuffer(events.encode("utf-32-le", "surrogatepass"), np.uint32)
             if not len(points):
@@ -195,8 +196,8 @@ class Words(NamedCells):
     def _refuse(self, place: int, events: Sequence[Any]) -> None:
         raise InvalidInput(
             f"letter {place + 1} is {quote(events[place])}, which is not in the alphabet "
-            f"{self._letters()}: leave it out, or put one letter in the alphabet for all "
-            f"others"
+            f"{self._letters()}: leave it out, or add a letter to the alphabet that stands for all "
+            "others"
         )
 
     @abstractmethod
@@ -308,8 +309,8 @@ class Letters(Exact):
                 raise ValueError(f"{letters} letters in {steps} steps")
         except (struct.error, ValueError) as error:
             raise StateError(
-                f"saved letters of {self._statistic!r} cannot be read ({error}): "
-                f"restore them from a copy"
+                f"saved letters of {self._statistic!r} cannot be read ({error}): restore them from "
+                "a copy"
             ) from error
         self._append(found, stops)
 

@@ -49,8 +49,8 @@ class Dense(OwnCells):
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
             raise InvalidInput(
-                f"the matrix has shape {matrix.shape} and type {matrix.dtype}; it must be a matrix "
-                f"of integers, one row a measurement"
+                f"the matrix has shape {matrix.shape} and type {matrix.dtype}; give a matrix of "
+                "integers, with one row for each measurement"
             )
         self.measurements, self.cells = matrix.shape
         _checked_size(self.cells)
@@ -58,7 +58,8 @@ class Dense(OwnCells):
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
             raise InvalidInput(
                 f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
-                f"squared columns must sum to less than 2^60 to be exact: divide the matrix"
+                "the squares of a column must add up to less than 2^60 to be exact: divide the "
+                "matrix by a number"
             )
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
@@ -111,7 +112,7 @@ class Dense(OwnCells):
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise InvalidInput(
                 f"{os.fspath(path)!r} cannot be read as a strategy ({error}): give a file that "
-                f"Dense.save wrote"
+                "Dense.save wrote"
             ) from error
 
     @classmethod
@@ -325,8 +326,8 @@ class Dense(OwnCells):
 def _checked_size(cells: int) -> int:
     if not 1 <= cells <= LARGEST_DENSE:
         raise InvalidInput(
-            f"a dense strategy over {cells} cells was asked for; at most {LARGEST_DENSE} are "
-            f"possible: use haar or square_root"
+            f"a dense strategy over {cells} cells is too large; at most {LARGEST_DENSE} cells are "
+            "possible: use haar or square_root"
         )
     return cells
 
@@ -383,8 +384,8 @@ class _DenseEquations(NormalEquations):
             except np.linalg.LinAlgError:
                 least /= 16
         raise InvalidInput(
-            "the columns of the matrix are almost linearly dependent, so releases cannot be "
-            "rounded with certainty: add measurements"
+            "the columns of the matrix are almost linearly dependent, so estimates cannot be "
+            "rounded reliably: add measurements"
         )
 
     @on_one_thread

@@ -75,8 +75,8 @@ class Grid(TableStrategy):
         for axis in self.axes:
             if len(self.axes) > 1 and not axis.works_on_grids:
                 raise InvalidInput(
-                    f"strategy {axis.name} works on a line only, not on one of {len(self.axes)} "
-                    f"axes: use haar or optimal"
+                    f"strategy {axis.name} works only on a line, not on one of {len(self.axes)} "
+                    "axes: use haar or optimal"
                 )
         self.unit_columns = len(self.axes) == 1 and self.axes[0].unit_columns
         self.sources = tuple(dict.fromkeys(name for axis in self.axes for name in axis.sources))
@@ -118,7 +118,7 @@ class Grid(TableStrategy):
         if description.get("strategy") != cls.saved_name or not isinstance(axes, list):
             raise InvalidInput(
                 f"strategy is {description.get('strategy')!r}; it must be a Grid with a list of "
-                f"axes: give what to_dict wrote"
+                "axes: give what to_dict wrote"
             )
         return cls([line_strategy_from_dict(axis) for axis in axes])
 

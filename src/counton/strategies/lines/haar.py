@@ -58,7 +58,7 @@ class Haar(WeightedTree):
         if len(weights) != self.height + 1 or min(weights) < 1:
             raise InvalidInput(
                 f"weights are {weights}; a tree over {cells} cells needs {self.height + 1} "
-                f"integers of at least 1: one for the total and one a level"
+                "integers of at least 1: one for the total, and one for each level"
             )
         self.weights = tuple(int(weight) for weight in weights)
         self.name = check_name(name)

@@ -100,7 +100,7 @@ class Hats(OwnCells):
         if len(spacings) != len(amplitudes):
             raise InvalidInput(
                 f"there are {len(spacings)} spacings and {len(amplitudes)} rows of amplitudes; "
-                f"give one of each for every level"
+                "give one spacing and one row for each level"
             )
         self.spacings = tuple(_spacing(self.cells, spacing) for spacing in spacings)
         self._amplitudes: list[Integers] = []
@@ -193,8 +193,9 @@ class Hats(OwnCells):
         if left.min() < 1:
             worst = int(np.argmin(left))
             raise InvalidInput(
-                f"the hats over cell {worst} add up to {int(spent[worst])} of {unit**self.norm}, "
-                f"the norm of a column, and leave no weight for the cell: lower the amplitudes"
+                f"the measurements of cell {worst} use {int(spent[worst])} of the "
+                f"{unit**self.norm} that a column may have, and leave nothing for the cell "
+                "itself: give smaller amplitudes"
             )
         if self.norm == 1:
             return left
@@ -362,8 +363,9 @@ def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
     knots = np.array(spacing, np.int64)
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInput(
-            f"knots of a level over {cells} cells are {shorten(spacing)}; give increasing "
-            f"integers from 0 on, and only the last of them may be {cells} or more"
+            f"knots (the cells at which the tents of a level have their peaks) over {cells} cells "
+            f"are {shorten(spacing)}; give increasing integers from 0 on, and only the last of "
+            f"them may be {cells} or more"
         )
     return knots
 
@@ -383,12 +385,12 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
     if array.shape != (knots,) or array.dtype.kind not in "iu":
         raise InvalidInput(
             f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "
-            f"integer for each of its {knots} knots"
+            f"integer for each of its {knots} knots (the cells of its peaks)"
         )
     if array.min() < 0 or array.max() > 1 << bits:
         raise InvalidInput(
-            f"amplitudes of a level lie between {array.min()} and {array.max()}; they must lie "
-            f"between 0 and 2^{bits}"
+            f"amplitudes of a level are from {array.min()} to {array.max()}; they must be from 0 "
+            f"to 2^{bits}"
         )
     array = array.astype(np.int64)
     array.flags.writeable = False

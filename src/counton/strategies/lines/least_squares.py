@@ -188,8 +188,8 @@ class IntegerEquations:
                     further = further_right()
                     continue
                 raise SumOverflow(
-                    f"sums of noise reach {size:.3g}, which are not exact on a grid of "
-                    f"{2.0**-bits:g}: raise epsilon or rho, or coarsen the resolution"
+                    f"sums of noise reach {size:.3g}, and are not exact in multiples of "
+                    f"{2.0 ** (-bits):g}: give a larger epsilon, rho or resolution"
                 )
             # The residual is known modulo 2^64, or also modulo the prime, and within half of that
             # by floats: so this is the true residual.

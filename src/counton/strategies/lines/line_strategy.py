@@ -179,8 +179,8 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
     largest = float(np.abs(cells).max())
     if largest >= 2.0**53:
         raise SumOverflow(
-            f"private sums reach {largest * 2.0**-bits:.3g}; at this noise they are exact up to "
-            f"{2.0 ** (53 - bits):.3g}: count in larger units"
+            f"private sums reach {largest * 2.0 ** (-bits):.3g}, but with this noise they are "
+            f"exact only up to {2.0 ** (53 - bits):.3g}: count in larger units"
         )
     sums = np.zeros(tuple(count + 1 for count in cells.shape), np.int64)
     sums[(slice(1, None),) * cells.ndim] = cells
@@ -203,7 +203,7 @@ def check_name(given: object) -> str:
     """
     if isinstance(given, str) and is_text(given):
         return given
-    raise InvalidInput(f"name is {quote(given)}; give a text")
+    raise InvalidInput(f"the name of a strategy is {quote(given)}; give a text")
 
 
 #: Names of strategies for lines in descriptions.

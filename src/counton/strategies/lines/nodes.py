@@ -73,7 +73,7 @@ class Nodes(WeightedTree):
         self.weights = tuple(int(weight) for weight in weights)
         if min(self.radices, default=2) < 1 or math.prod(self.radices) < cells:
             raise InvalidInput(
-                f"radices are {self.radices}; they must be at least 1 and their product at least "
+                f"radices are {self.radices}; each must be at least 1, and their product at least "
                 f"{cells}, the number of cells"
             )
         if (
@@ -82,8 +82,8 @@ class Nodes(WeightedTree):
             or self.weights[0] < 1
         ):
             raise InvalidInput(
-                f"weights are {self.weights}; there must be {len(self.radices) + 1} integers, the "
-                f"first at least 1 and none below 0"
+                f"weights are {self.weights}; give {len(self.radices) + 1} integers, the first at "
+                "least 1 and the others at least 0"
             )
         self.name = check_name(name)
         self.unit_columns = max(self.weights) == 1

@@ -120,8 +120,8 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
     """Refuse a workload on more than ``most`` cells, for which a search takes too long."""
     if workload.cells > most:
         raise InvalidInput(
-            f"the optimal strategy with {noise} noise over {workload.cells} cells was asked for; "
-            f"at most {most} are possible: use haar, hierarchy or square_root"
+            f"the optimal strategy with {noise} noise is too slow for {workload.cells} cells; at "
+            f"most {most} are possible: use haar, hierarchy or square_root"
         )
 
 

@@ -38,8 +38,8 @@ def scaled_root(steps: int, formula: str) -> Integers:
     # steps, and d_j so that all columns have norm 1.
     if formula not in FORMULAS:
         raise InvalidInput(
-            f"the formula {formula!r} is not known here: read it with the version of counton that "
-            f"wrote it"
+            f"the formula {formula!r} is not known to this version: read it with the version of "
+            "counton that wrote it"
         )
     step = np.arange(steps, dtype=np.float64)
     if formula == "mean":

@@ -127,8 +127,8 @@ class NamedWorkload(Workload):
         """Refuse a line with too many cells to write out a matrix over them."""
         if self.cells > LARGEST_DENSE:
             raise InvalidInput(
-                f"a dense matrix over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
-                f"are possible: use a tree strategy such as haar"
+                f"a dense matrix over {self.cells} cells is too large; at most {LARGEST_DENSE} "
+                "cells are possible: use a tree strategy such as haar"
             )
 
 
@@ -407,8 +407,8 @@ class RandomSubsets(NamedWorkload):
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
         raise InvalidInput(
-            "the workload is one random subset, and the largest error depends on the number of "
-            "subsets: give a matrix with one subset in each row"
+            "the workload is a single random subset, but the largest error depends on the number "
+            "of subsets: give a matrix with one subset in each row"
         )
 
     def _weights(self) -> tuple[float, float]:
@@ -445,14 +445,16 @@ class Queries(Workload):
         try:
             weights = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidInput("the workload is not a matrix of numbers; give one") from None
+            raise InvalidInput(
+                "the workload is not a matrix of numbers; give a matrix with one row for each query"
+            ) from None
         if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
             raise InvalidInput(
-                f"the workload has shape {weights.shape}; it must be a finite matrix with one row "
-                f"a query and one column a cell"
+                f"the workload has shape {weights.shape}; give a finite matrix with one row for "
+                "each query and one column for each cell"
             )
         if not weights.any():
-            raise InvalidInput("the workload is all zeros; it must ask for at least one cell")
+            raise InvalidInput("the workload is all zeros; ask for at least one cell")
         weights.flags.writeable = False
         self.matrix = weights
         self.queries, self.cells = weights.shape
@@ -495,14 +497,14 @@ def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
     if isinstance(kind, str):
         if kind not in NAMED:
             raise InvalidInput(
-                f"workload is {kind!r}; it must be one of {', '.join(NAMED)}, or a matrix with one "
-                f"row a query"
+                f"workload is {kind!r}; give one of {', '.join(NAMED)}, or a matrix with one row "
+                "for each query"
             )
         return NAMED[kind](cells)
     asked = kind if isinstance(kind, Workload) else Queries(kind)
     if asked.cells != cells:
         raise InvalidInput(
-            f"the workload asks about {asked.cells} cells, but there are {cells}: give it one "
-            f"column for each cell"
+            f"the workload has {asked.cells} columns, but there are {cells} cells: give one column "
+            "for each cell"
         )
     return asked

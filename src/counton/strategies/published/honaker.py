@@ -243,7 +243,7 @@ def _draw(field: NodeNoise, level: int, nodes: int) -> NDArray[np.int64]:
     noise = field.run(level, range(nodes))
     if noise.size and not -LARGEST_NOISE < noise.min() <= noise.max() < LARGEST_NOISE:
         raise SumOverflow(
-            f"noise of a node of HonakerOnline is {LARGEST_NOISE} or more, which its fixed-point "
-            f"sums cannot hold: raise epsilon, coarsen the resolution, or use Binary or KAry"
+            f"the noise of a partial sum of HonakerOnline is {LARGEST_NOISE} or more, too large "
+            "for its exact sums: give a larger epsilon or resolution, or use Binary or KAry"
         )
     return noise

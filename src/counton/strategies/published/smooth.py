@@ -80,9 +80,9 @@ class SmoothBinary(StreamStrategy):
         leaves = math.comb(self.height, self.zeros)
         if leaves <= self.horizon:
             raise InvalidInput(
-                f"height {self.height} with {self.zeros} zeros has {leaves} leaves; a horizon of "
-                f"{self.horizon} needs at least {self.horizon + 1}: raise the height, or use "
-                f"SmoothBinary.best({self.horizon})"
+                f"height {self.height} with {self.zeros} zeros gives {leaves} leaves, but a "
+                f"horizon of {self.horizon} needs at least {self.horizon + 1}: give a larger "
+                f"height, or use SmoothBinary.best({self.horizon})"
             )
 
     @classmethod

@@ -59,8 +59,8 @@ class BlockTree:
             self.widths.append(self.widths[-1] * radix)
         if self.widths[-1] > LARGEST_BLOCK:
             raise InvalidInput(
-                f"blocks have {self.widths[-1]} steps, at most 2^22 are possible: leave out some "
-                f"of the radices {list(self.radices)}, and use a longer line"
+                f"blocks have {self.widths[-1]} steps, but at most 2^22 are possible: leave out "
+                f"some of the radices {list(self.radices)}, and use a longer line"
             )
         #: The given shares, or the default ones.
         self.given = check_integers("share", shares, 0, 2**10)
@@ -71,8 +71,8 @@ class BlockTree:
         ):
             raise InvalidInput(
                 f"shares are {list(self.given)} and radices {list(self.radices)}; give one share "
-                f"above 0 for each of the {self.top} levels below a block; one more, of the block "
-                f"itself, may follow"
+                f"above 0 for each of the {self.top} levels below a block, and perhaps one more "
+                "for the block itself"
             )
         self.shares = (*self.given, 0)[: self.top + 1] if self.top else (1,)
         squares = sum(share**2 for share in self.shares)

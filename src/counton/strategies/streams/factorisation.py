@@ -70,15 +70,16 @@ class Factorisation(LeastSquaresFactorization):
         # rounding may raise each entry by half a unit
         if largest * 2.0**bits + len(real) >= _LARGEST_COLUMN:
             raise InvalidInput(
-                f"a column of the matrix adds up to {largest:.4g} without its signs, which is "
-                f"2^30 multiples of 2^-{bits} or more: give fewer bits, or scale the matrix"
+                f"the magnitudes in a column of the matrix add up to {largest:.4g}, but they must "
+                f"be below 2^30 times 2^-{bits}: give fewer bits, or divide the matrix by a number"
             )
         rounded = np.rint(np.ldexp(real, bits)).astype(np.int64)
         empty = ~rounded.any(axis=0)
         if empty.any():
             raise InvalidInput(
-                f"column {int(np.argmax(empty)) + 1} of the matrix is 0 in multiples of 2^-{bits}, "
-                f"so its step is never measured: give more bits, or scale the matrix"
+                f"column {int(np.argmax(empty)) + 1} of the matrix is 0 when it is rounded to "
+                f"multiples of 2^-{bits}, so its step would never be measured: give more bits, or "
+                "multiply the matrix by a number"
             )
         super().__init__(Dense(rounded, "given"))
         triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
@@ -87,8 +88,8 @@ class Factorisation(LeastSquaresFactorization):
         condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
             raise InvalidInput(
-                f"the columns of the matrix are almost linearly dependent: its squared condition "
-                f"number may be {condition:.2g}, and errors are proven up to "
+                "the columns of the matrix are almost linearly dependent: its squared condition "
+                f"number may be {condition:.2g}, and errors are proven only up to "
                 f"{_LARGEST_CONDITION:.2g}: add measurements"
             )
 
@@ -203,24 +204,24 @@ def _check_matrix(matrix: ArrayLike) -> Floats:
         ) from None
     if found.ndim != 2 or found.dtype.kind not in "iuf":
         raise InvalidInput(
-            f"the matrix has shape {found.shape} and type {found.dtype}; it must be a matrix of "
-            f"real numbers, one column a step"
+            f"the matrix has shape {found.shape} and type {found.dtype}; give a matrix of real "
+            "numbers, with one column for each step"
         )
     rows, steps = found.shape
     if not 1 <= steps <= LARGEST_DENSE:
         raise InvalidInput(
-            f"the matrix has {steps} columns; a matrix serves from 1 to {LARGEST_DENSE} steps: use "
-            f"SqrtToeplitz or KAry for longer streams"
+            f"the matrix has {steps} columns, but 1 to {LARGEST_DENSE} steps are possible: use "
+            "SqrtToeplitz or KAry for longer streams"
         )
     if rows < steps:
         raise InvalidInput(
-            f"the matrix has {rows} rows for {steps} steps, too few to estimate them all: add "
-            f"measurements"
+            f"the matrix has {rows} rows for {steps} steps, too few to estimate all steps: add "
+            "measurements"
         )
     real = found.astype(np.float64)
     if not np.isfinite(real).all():
         row, step = np.argwhere(~np.isfinite(real))[0].tolist()
         raise InvalidInput(
-            f"entry {row}, {step} of the matrix is {real[row, step]}; all must be finite numbers"
+            f"entry {row}, {step} of the matrix is {real[row, step]}; all entries must be finite"
         )
     return np.asarray(real)

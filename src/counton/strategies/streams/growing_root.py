@@ -570,7 +570,7 @@ class GrowingSquareRoot(EndlessStrategy):
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.even = even if even is None else check_integer("even", even, EVEN[0], EVEN[-1])
         if even is not None and even not in EVEN:
-            raise InvalidInput(f"even is {even}; it must be one of {', '.join(map(str, EVEN))}")
+            raise InvalidInput(f"even is {even}; give one of {', '.join(map(str, EVEN))}")
         self._equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
         self.facts = StrategyFacts(
             lattice_bits=series_bits(self.weight_bits) + self.weight_bits,
@@ -709,8 +709,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def _laplace(self) -> NoReturn:
         raise InvalidInput(
-            f"{self!r} has no finite 1-norm, since the stream never ends: use Gaussian noise (ZCDP "
-            f"or ApproxDP), or Epochs for Laplace noise"
+            f"{self!r} has no finite 1-norm, because the stream never ends, so Laplace noise is "
+            "impossible: use Gaussian noise (ZCDP or ApproxDP), or Epochs for Laplace noise"
         )
 
     def squared_sensitivity(self) -> Fraction:
@@ -764,9 +764,8 @@ class GrowingSquareRoot(EndlessStrategy):
             self._laplace()
         if law.sigma_squared * self._node_factor(quarter(NODES, self._equal)) > LARGEST_SPREAD**2:
             raise InvalidInput(
-                f"noise of {self!r} would be wider than 2^40 units of its lattice at node "
-                f"{NODES:,}: raise rho or epsilon, take fewer weight_bits, or coarsen the "
-                f"resolution"
+                f"the noise of {self!r} would be more than 2^40 units of its exact sums at node "
+                f"{NODES:,}: give a larger rho, epsilon or resolution, or fewer weight_bits"
             )
 
     def _of_releases(self, at: Integers) -> Floats:

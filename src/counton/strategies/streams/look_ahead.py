@@ -171,18 +171,18 @@ class LookAhead(StreamStrategy):
         self.weights = check_integers("weight", given, 1, LARGEST_WEIGHT, most=65)
         if len(self.weights) != len(self.radices) + 1:
             raise InvalidInput(
-                f"weights are {list(self.weights)} and radices {list(self.radices)}; there are "
-                f"{len(self.radices) + 1} levels, single steps included: give a weight for each"
+                f"weights are {list(self.weights)} and radices {list(self.radices)}; give "
+                f"{len(self.radices) + 1} weights, one for each level and one for single steps"
             )
         if self.weights[0].bit_count() != 1 or self.weights[0] > 1 << FRACTION_BITS:
             raise InvalidInput(
-                f"the first of the weights is {self.weights[0]}; it is the unit of the others: "
+                f"the first of the weights is {self.weights[0]}, which is the unit of the others: "
                 f"give a power of two up to 2^{FRACTION_BITS}"
             )
         if math.prod(self.radices) > LARGEST_HORIZON:
             raise InvalidInput(
-                f"nodes of the highest level would have {shorten(math.prod(self.radices))} steps; "
-                f"at most 2^62 are possible: leave out some of the radices {list(self.radices)}"
+                f"a node of the highest level would have {shorten(math.prod(self.radices))} steps, "
+                f"but at most 2^62 are possible: leave out some of the radices {list(self.radices)}"
             )
         #: Number of levels.
         self.height = len(self.weights)

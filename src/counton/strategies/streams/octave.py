@@ -462,9 +462,9 @@ class MultiscaleInterpolation(StreamStrategy):
         self.metric: Metric = metric
         self.grid_bits = check_integer("grid_bits", grid_bits, 12, 16)
         if self.grid_bits % 2:
-            raise InvalidInput(f"grid_bits is {grid_bits}; use 12, 14 or 16")
+            raise InvalidInput(f"grid_bits is {grid_bits}; give 12, 14 or 16")
         if not isinstance(whole, bool):
-            raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
+            raise InvalidInput(f"whole is {whole!r}; give True for whole numbers, or False")
         self.whole = whole
         #: Binary places of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2

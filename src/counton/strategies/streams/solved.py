@@ -140,19 +140,19 @@ class LeastSquaresFactorization(StreamStrategy):
         if most > LARGEST_HORIZON:
             raise InvalidInput(
                 f"{line.cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
-                f"of fewer cells, or shorter blocks"
+                "of fewer cells, or shorter blocks"
             )
         self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
         if not most - self._block < self.horizon <= most:
             raise InvalidInput(
-                f"horizon is {horizon}; {line.cells} blocks of {self._block} steps serve more than "
-                f"{most - self._block} and at most {most} steps: give a line with another number "
-                f"of cells"
+                f"horizon is {horizon}, but {line.cells} blocks of {self._block} steps serve more "
+                f"than {most - self._block} and at most {most} steps: give a line with another "
+                "number of cells"
             )
         if self.radices and line.own.min() < 1:
             raise InvalidInput(
-                f"cell {int(np.argmin(line.own))} of {line!r} has no row of its own, which the "
-                f"tree inside the block could share: use Hats, or leave radices out"
+                f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
+                "share of it is left for the tree inside a block: use Hats, or leave radices out"
             )
         unit = self._tree.unit
         # Both sides of the normal equations, as integers.
@@ -162,8 +162,8 @@ class LeastSquaresFactorization(StreamStrategy):
         )
         if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
-                f"shares {list(self.shares)} are too fine for the lattice of {line!r}: its "
-                f"entries times the shares would overflow exact sums: give the line fewer bits"
+                f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
+                "sums: give the line fewer bits"
             )
         # C in units in which columns have norm about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
@@ -268,9 +268,9 @@ class LeastSquaresFactorization(StreamStrategy):
         """Refuse noise for which sums of whole blocks, or sums inside blocks, could be inexact."""
         if law.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
-                f"noise of a node of {self.saved_name} has a standard deviation of "
-                f"{law.std / self._l1:.3g} times the largest column, and sums are exact up to "
-                f"{_LARGEST_STD:.3g}: raise epsilon or rho, coarsen the resolution, or use KAry"
+                f"a measurement of {self.saved_name} has noise with a standard deviation of "
+                f"{law.std / self._l1:.3g} times the largest column, but sums are exact only up to "
+                f"{_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use KAry"
             )
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
@@ -293,10 +293,10 @@ class LeastSquaresFactorization(StreamStrategy):
         held = self._system.holds(largest, solved, total, bits)
         if not held or widest >= 2.0**62:
             raise InvalidInput(
-                f"noise of a node of {self.saved_name} has a standard deviation of "
-                f"{law.std / self._l1:.3g} times the largest column, and sums of it over "
-                f"{self.horizon:,} steps are not exact: raise epsilon or rho, coarsen the "
-                f"resolution, or use KAry"
+                f"a measurement of {self.saved_name} has noise with a standard deviation of "
+                f"{law.std / self._l1:.3g} times the largest column, and its sums over "
+                f"{self.horizon:,} steps are not exact: give a larger epsilon, rho or resolution, "
+                "or use KAry"
             )
 
     @property
@@ -478,8 +478,8 @@ class LeastSquaresFactorization(StreamStrategy):
         cells = self.line.cells
         if cells > LARGEST_EXACT:
             raise InvalidInput(
-                f"a row of B was asked for, over {cells} cells of a line; exact rows are written "
-                f"out up to {LARGEST_EXACT}: use variance and noise instead"
+                f"an exact row over {cells} cells of a line is too long; exact rows are possible "
+                f"up to {LARGEST_EXACT} cells: use variance and noise instead"
             )
         variance, unit = self._tree.variance, self._tree.unit
         columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
@@ -762,7 +762,7 @@ class LeastSquaresFactorization(StreamStrategy):
 def _checked_line(line: object) -> OwnCells:
     if isinstance(line, OwnCells):
         return line
-    raise InvalidInput(f"line is {quote(line)}; give a strategy such as Hats or Dense")
+    raise InvalidInput(f"line is {quote(line)}; give a line strategy such as Hats or Dense")
 
 
 class _BlockSums(Reader):

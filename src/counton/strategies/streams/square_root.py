@@ -217,8 +217,8 @@ class RootSeries:
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
             raise SumOverflow(
-                "noise of a node of a square root is 2^52 or more, or of all nodes 2^60, which "
-                "its exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
+                "the noise of a square root is too large for its exact sums (2^52 in one node, or "
+                "2^60 in all): give a larger epsilon, rho or resolution"
             )
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 

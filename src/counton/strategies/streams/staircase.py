@@ -38,7 +38,7 @@ class Staircase:
 
     def __init__(self, numerators: Integers, bits: int) -> None:
         if bits > 16 or numerators[0] != 1 << bits or (np.diff(numerators) > 0).any():
-            raise ValueError("a staircase falls from 1, in units of 2^-16 or more")
+            raise ValueError("a staircase must fall from 1, in units of 2^-16 or more")
         self.bits, self.half = bits, 52 - bits
         self.point = 2 * self.half - _ROOM - 1
         falls = -np.diff(numerators)
@@ -166,6 +166,6 @@ class Dividing:
 
 def _too_wide() -> SumOverflow:
     return SumOverflow(
-        f"noise of a node of GrowingSquareRoot, or a sum of it, is 2^{_ROOM} or "
-        "more, which its exact sums cannot hold: raise epsilon or rho, or coarsen the resolution"
+        f"the noise of GrowingSquareRoot, or a sum of it, is 2^{_ROOM} or more, too large for its "
+        "exact sums: give a larger epsilon, rho or resolution"
     )

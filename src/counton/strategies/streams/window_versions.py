@@ -165,8 +165,8 @@ class WindowVersions(StreamStrategy):
         found = cls(horizon, inner, corrections)
         if nodes != found._nodes:
             raise InvalidInput(
-                f"a window of {found.inner!r} has the nodes {found._nodes} by level, and "
-                f"{str(nodes)[:200]} are stated: restore it from a copy"
+                f"a window of {found.inner!r} has the nodes {found._nodes} by level, but "
+                f"{str(nodes)[:200]} are saved: restore it from a copy"
             )
         return found
 
@@ -853,13 +853,13 @@ def _checked_inner(inner: object) -> StreamStrategy:
     """Return the strategy of one window; refuse one that cannot serve a window."""
     if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
         raise InvalidInput(
-            f"the strategy of a window is {quote(inner)}; give one for as many steps as a window "
-            f"has versions, such as SqrtToeplitz(15)"
+            f"the strategy of a window is {quote(inner)}; give a strategy for as many steps as a "
+            "window has versions, such as SqrtToeplitz(15)"
         )
     bad = inner.horizon is None or inner.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
     if bad or inner.facts.workload != "totals" or inner.facts.delay:
         raise InvalidInput(
-            f"the strategy of a window is {inner!r}, of {inner.facts.workload}; it must release "
-            f"totals over at most {MOST_VERSIONS:,} versions, without a delay"
+            f"the strategy of a window is {inner!r}, made for {inner.facts.workload}; give a "
+            f"strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
         )
     return inner

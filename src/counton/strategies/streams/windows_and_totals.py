@@ -392,8 +392,8 @@ class LeastSquaresAsOf(AsOf):
     @override
     def row(self, step: int) -> tuple[Node, ...]:
         raise InvalidInput(
-            f"window {step} is read from the nodes of all nights by least squares: take variance "
-            f"and covariances"
+            f"window {step} is estimated from measurements of all nights by least squares, so it "
+            "has no row of its own: use variance and covariances"
         )
 
     @override
@@ -492,8 +492,8 @@ def checked_share(share: Any) -> Fraction:
     found = exact(share, "also_totals")
     if not 0 < found < 1:
         raise InvalidInput(
-            f"also_totals is {quote(share)}; it is the part of the budget that running totals have "
-            f"beside revised windows, and must be above 0 and below 1: try 0.1"
+            f"also_totals is {quote(share)}; it is the part of the privacy budget that running "
+            "totals get beside revised windows, and must be above 0 and below 1: try 0.1"
         )
     return found
 
@@ -506,15 +506,15 @@ def _fitting(windows: Any, totals: Any) -> tuple[WindowVersions, StreamStrategy]
         )
     if windows.horizon > MOST_WINDOWS:
         raise InvalidInput(
-            f"{windows.horizon:,} windows have totals beside them, and all are read together: give "
-            f"at most {MOST_WINDOWS:,}"
+            f"there are {windows.horizon:,} windows, and with totals beside them at most "
+            f"{MOST_WINDOWS:,} are possible, because all are read together: give fewer"
         )
     served = isinstance(totals, StreamStrategy) and not isinstance(totals, EndlessStrategy)
     if not (served and totals.facts.workload == "totals" and not totals.facts.delay):
         raise InvalidInput(f"totals are {quote(totals)}; give a strategy of totals without a delay")
     if totals.horizon is None or totals.horizon < windows.horizon:
         raise InvalidInput(
-            f"the strategy of totals serves {totals.horizon} steps, and there are "
-            f"{windows.horizon:,} windows: give one for as many"
+            f"the strategy of totals serves {totals.horizon} steps, but there are "
+            f"{windows.horizon:,} windows: give a strategy for that number"
         )
     return windows, totals

@@ -83,9 +83,9 @@ class BufferedToeplitz(ToeplitzTraining):
         self.thetahat = tuple(float(value) for value in thetahat)
         if not interlaces(self.theta, self.thetahat):
             raise InvalidInput(
-                f"theta is {self.theta} and thetahat is {self.thetahat}; they must be equally "
-                f"many, 1 to {MOST_BUFFERS}, with 1 > theta_1 > thetahat_1 > theta_2 > ... > 0: "
-                f"use BufferedToeplitz.fit"
+                f"theta is {self.theta} and thetahat is {self.thetahat}; give 1 to {MOST_BUFFERS} "
+                "numbers in each, equally many, with 1 > theta_1 > thetahat_1 > theta_2 > ... > 0: "
+                "use BufferedToeplitz.fit to find them"
             )
         self.shares = check_shares(self.steps, shares)
         self.decays = self.thetahat

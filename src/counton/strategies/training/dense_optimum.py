@@ -324,7 +324,9 @@ class BandedOptimum(DenseOptimum):
         schedule = training_schedule(steps, epochs, "separated", separation)
         most = (steps + 1) / 2 if draws is None else float(draws)
         if not most >= 1:
-            raise InvalidInput(f"draws is {draws}; it must be at least 1: a normal for each step")
+            raise InvalidInput(
+                f"draws is {draws}; it must be at least 1: each step takes one normal or more"
+            )
         if most >= (steps + 1) / 2:
             return cls(_optimal_bands(steps, schedule), schedule)
         lags = _lags_of(steps, schedule, most)

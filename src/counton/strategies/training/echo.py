@@ -99,15 +99,15 @@ class Echo(ToeplitzTraining):
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
         if not schedule.fixed or schedule.steps < 2 or schedule.steps * schedule.apart != steps:
             raise InvalidInput(
-                f"Echo cannot serve {steps} steps with {schedule}: its sensitivity holds for two "
-                f"or more whole epochs in an enforced order (order='fixed') only; take "
-                f"BufferedToeplitz"
+                f"Echo cannot serve {steps} steps with {schedule}: its sensitivity holds only for "
+                "two or more whole epochs in an enforced order (order='fixed'); use "
+                "BufferedToeplitz"
             )
         base = BufferedToeplitz(steps, theta, thetahat, schedule)
         if not (math.isfinite(gain) and abs(ratio) < 1 and abs(ratio - gain) < 1):
             raise InvalidInput(
-                f"gain is {gain} and ratio is {ratio}; ratio and ratio - gain must lie within "
-                f"(-1, 1): use Echo.fit"
+                f"gain is {gain} and ratio is {ratio}; ratio and ratio - gain must be above -1 and "
+                "below 1: use Echo.fit to find them"
             )
         self.theta, self.thetahat = base.theta, base.thetahat
         self.decays, self.outputs = base.decays, base.outputs
@@ -138,7 +138,8 @@ class Echo(ToeplitzTraining):
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
         if epochs < 2:
             raise InvalidInput(
-                f"epochs is {epochs}; Echo reads noise of earlier epochs: use BufferedToeplitz.fit"
+                f"epochs is {epochs}, but Echo needs earlier epochs to read noise from: use "
+                "BufferedToeplitz.fit"
             )
         check_scaling(scaling)
         if scaling == "none":
@@ -214,8 +215,8 @@ class Echo(ToeplitzTraining):
         if schedule != self.schedule:
             raise InvalidInput(
                 f"strategy {self.name} was made for the schedule {self.schedule}, and its "
-                f"sensitivity holds for no other one: plan again for {schedule}, or take "
-                f"BufferedToeplitz"
+                f"sensitivity holds only for that: plan again for {schedule}, or use "
+                "BufferedToeplitz"
             )
         return self
 

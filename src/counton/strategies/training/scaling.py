@@ -55,8 +55,8 @@ def toeplitz_weights(inverse: Floats) -> Floats:
     steps = len(inverse)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
-            f"free shares are found for up to {LARGEST_DENSE:,} steps, and here are {steps:,}: use "
-            f"equal shares"
+            f"free shares can be found for up to {LARGEST_DENSE:,} steps, but there are {steps:,}: "
+            "use equal shares"
         )
     products = np.empty((steps, steps))
     products[0] = inverse[0] * inverse

@@ -154,10 +154,9 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
     steps = len(products)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
-            f"there are {steps:,} steps and examples count several times in no fixed order, for "
-            f"which a sensitivity is computed only up to {LARGEST_DENSE:,} steps: take a "
-            f"BufferedToeplitz without step scaling, enforce the order, or train in fewer and "
-            f"larger steps"
+            f"there are {steps:,} steps, and examples count several times in no fixed order, which "
+            f"can be computed only up to {LARGEST_DENSE:,} steps: use a BufferedToeplitz without "
+            "step scaling, enforce the order (order='fixed'), or train in fewer and larger steps"
         )
     apart = schedule.apart
     behind = np.maximum.accumulate(products[:, ::-1], axis=1)[:, ::-1]

@@ -117,8 +117,8 @@ class ToeplitzTraining(TrainingStrategy):
             return self._with_shares(np.ones(self.steps))
         if scaling == "free" and self.schedule.steps > 1 and not self.schedule.fixed:
             raise InvalidInput(
-                "scaling is 'free' and the schedule promises only a separation, for which free "
-                "scaling costs more than it gains: take 'epochs', or enforce the order "
+                "scaling is 'free', but the schedule promises only a separation, for which free "
+                "scaling costs more than it gains: use 'epochs', or enforce the order "
                 "(order='fixed')"
             )
         of = self._epoch_of_steps if scaling == "epochs" else None
@@ -181,12 +181,12 @@ class ToeplitzTraining(TrainingStrategy):
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
         if self.scaling == "free" and schedule != self.schedule:
             raise InvalidInput(
-                f"strategy {self.name} has scales for the schedule {self.schedule} and cannot be "
+                f"strategy {self.name} was scaled for the schedule {self.schedule} and cannot be "
                 f"used with {schedule}: plan again with the new schedule"
             )
         if self.divisors is not None and schedule.apart != self.schedule.apart:
             raise InvalidInput(
-                f"strategy {self.name} has scales for epochs of {self.schedule.apart} steps, and "
+                f"strategy {self.name} was scaled for epochs of {self.schedule.apart} steps, but "
                 f"the schedule has epochs of {schedule.apart}: plan again with the new schedule"
             )
         return self._copy_with("divisors", "_gram", schedule=schedule)
@@ -203,9 +203,7 @@ class ToeplitzTraining(TrainingStrategy):
 def check_scaling(scaling: str) -> None:
     """Refuse a kind of step scaling other than "none", "equal", "epochs" and "free"."""
     if scaling not in get_args(Scaling):
-        raise InvalidInput(
-            f"scaling is {scaling!r}; it must be 'none', 'equal', 'epochs' or 'free'"
-        )
+        raise InvalidInput(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:
@@ -222,7 +220,7 @@ def check_shares(steps: int, shares: object) -> Floats | None:
         found = np.empty(0)
     if found.shape != (steps,) or not (np.isfinite(found).all() and (found > 0).all()):
         raise InvalidInput(
-            f"shares are not {steps} finite numbers above 0, one for each step: leave them out, or "
-            f"take them from a strategy's to_dict"
+            f"shares are not {steps} finite numbers above 0: give one for each step, from a "
+            "strategy's to_dict, or leave them out"
         )
     return found

@@ -87,8 +87,8 @@ class OctaveTraining(TrainingStrategy):
         self.weights = tuple(float(weight) for weight in weights)
         if not self.weights or not all(0 < weight < math.inf for weight in self.weights):
             raise InvalidInput(
-                f"weights are {self.weights}; they must be numbers above 0, one for each level: "
-                f"use OctaveTraining.fit"
+                f"weights are {self.weights}; give a number above 0 for each level: use "
+                "OctaveTraining.fit to find them"
             )
         given = check_shares(self.steps, shares)
         self.shares = np.ones(self.steps) if given is None else given
@@ -147,12 +147,12 @@ class OctaveTraining(TrainingStrategy):
         True
         """
         if scaling not in ("equal", "free"):
-            raise InvalidInput(f"scaling is {scaling!r}; Octave has 'equal' or 'free'")
+            raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
         if scaling == "equal":
             return type(self)(self.steps, self.weights, self.schedule)
         if self.schedule.steps > 1 and not self.schedule.fixed:
             raise InvalidInput(
-                "scaling is 'free' and the schedule promises only a separation: take 'equal', or "
+                "scaling is 'free', but the schedule promises only a separation: use 'equal', or "
                 "enforce the order (order='fixed')"
             )
         gram = gram_of_matrix(self._full_gram, self.schedule.apart)

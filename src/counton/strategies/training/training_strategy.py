@@ -75,20 +75,20 @@ def training_schedule(
     epochs = check_integer("epochs", epochs, 1, steps)
     if order not in ("fixed", "separated"):
         raise InvalidInput(
-            f"order is {order!r}; it must be 'fixed' (the same place in each epoch, enforced by "
-            f"the sampler) or 'separated' (any order with a least distance)"
+            f"order is {order!r}; give 'fixed' (the sampler keeps each example at one place of "
+            "every epoch) or 'separated' (any order with a least distance)"
         )
     if order == "fixed":
         if steps % epochs:
             low = steps - steps % epochs
             raise InvalidInput(
-                f"steps is {steps} and epochs is {epochs}; with order='fixed' all epochs are "
-                f"equally long: take {low} or {low + epochs} steps"
+                f"steps is {steps} and epochs is {epochs}, but with order='fixed' all epochs are "
+                f"equally long: give {low} or {low + epochs} steps"
             )
         if separation not in (None, steps // epochs):
             raise InvalidInput(
-                f"separation is {separation}; with order='fixed' it is the {steps // epochs} steps "
-                f"of an epoch: leave it out"
+                f"separation is {separation}, but with order='fixed' it is always the length of an "
+                f"epoch, {steps // epochs} steps: leave it out"
             )
         return Schedule(epochs, steps // epochs, fixed=True)
     apart = steps // epochs if separation is None else separation
@@ -189,7 +189,8 @@ class TrainingStrategy(Strategy):
         found = self._first_steps.get((level, index))
         if found is None:
             raise InvalidInput(
-                f"no step takes the normal {index} of level {level}: give one that a step takes"
+                f"no step takes the normal {index} of level {level}: give the index of a normal "
+                "that a step takes"
             )
         return found
 
@@ -220,8 +221,8 @@ class TrainingStrategy(Strategy):
         step = check_integer("step", step, 1)
         if step > self.steps:
             raise HorizonExceeded(
-                f"step {step} is beyond the {self.steps} steps that the noise was planned for: "
-                f"plan for more steps before training starts"
+                f"step {step} is after the last of the {self.steps} steps that the noise was "
+                "planned for: plan for more steps before training starts"
             )
         return step
 
@@ -299,6 +300,6 @@ class TrainingStrategy(Strategy):
         """Refuse a run that is too long to write its matrices out."""
         if self.steps > LARGEST_DENSE:
             raise InvalidInput(
-                f"{self.steps:,} steps are too many to write matrices out; at most "
-                f"{LARGEST_DENSE:,} are possible: use a shorter run"
+                f"{self.steps:,} steps are too many for whole matrices; at most {LARGEST_DENSE:,} "
+                "are possible: use a shorter run"
             )

@@ -123,7 +123,7 @@ class Tree:
             reached.update(current)
         if len(reached) < len(nodes):
             lost = min(map(str, nodes - reached))
-            raise InvalidInput(f"node {lost!r} is its own ancestor: break the cycle")
+            raise InvalidInput(f"node {lost!r} is above itself: correct its parents")
         return cls([f"level {number}" for number in range(1, len(labels) + 1)], found, labels)
 
     @property
@@ -153,7 +153,9 @@ class Tree:
             InvalidInput: an unknown level.
         """
         if name not in self.levels:
-            raise InvalidInput(f"level is {name!r}; it must be one of {', '.join(self.levels)}")
+            raise InvalidInput(
+                f"there is no level {name!r}; the levels are {', '.join(self.levels)}"
+            )
         return self.levels.index(name)
 
     def path(self, level: int, node: int) -> Path:
@@ -188,7 +190,7 @@ class Tree:
             return self._places[wanted]
         except (KeyError, TypeError):
             raise InvalidInput(
-                f"node {wanted!r} is not in the domain; give the path from the coarsest level, "
+                f"node {wanted!r} is not in the domain; give its path from the coarsest level on, "
                 f"such as {self.path(len(self.levels) - 1, 0)!r}"
             ) from None
 
@@ -280,7 +282,8 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
         raise InvalidInput(
-            f"a level is called {TOTAL!r}, the name of the one node above all: rename the column"
+            f"a level is called {TOTAL!r}, which is the name of the node above all others: rename "
+            "the column"
         )
     refuse_added(levels)
     for name in levels:
@@ -288,8 +291,8 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
             name.encode()
         except UnicodeEncodeError:
             raise InvalidInput(
-                f"the name of level {name!r} holds half of a character, which UTF-8 cannot "
-                f"write: rename the column"
+                f"the name of level {name!r} has half a character (a lone surrogate), which UTF-8 "
+                "cannot write: rename the column"
             ) from None
     rows = len(columns[0])
     if not rows:
@@ -305,8 +308,8 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
         gap = here & ~present
         if gap.any():
             raise InvalidInput(
-                f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a missing "
-                f"level: fill the gap or leave all deeper levels empty"
+                f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a level that "
+                "is empty: fill the gap, or leave all deeper levels empty"
             )
         _refuse_double_leaves(node_of, present & ~here, here, level, first=not parents)
         count = max(len(values), 1)
@@ -344,8 +347,8 @@ def _refuse_double_leaves(
         return
     if first:
         raise InvalidInput(
-            f"row {int(np.argmax(ending)) + 1:,} of the domain has no {level}; every row must name "
-            f"at least the coarsest level"
+            f"row {int(np.argmax(ending)) + 1:,} of the domain has no {level}; each row must name "
+            "at least the coarsest level: fill it"
         )
     size = int(node_of.max()) + 1
     ends = np.bincount(node_of[ending], minlength=size)
@@ -354,7 +357,7 @@ def _refuse_double_leaves(
     if double.any():
         row = int(np.flatnonzero(ending & double[node_of])[1])
         raise InvalidInput(
-            f"row {row + 1:,} of the domain repeats a leaf: every leaf must be listed once"
+            f"row {row + 1:,} of the domain repeats an earlier row: list each leaf once"
         )
 
 
@@ -365,15 +368,15 @@ def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
     given = parents.items() if isinstance(parents, Mapping) else parents
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(
-            f"parents are {parents!r}; give a mapping from nodes to parents, or pairs of them, "
-            f"such as {{'Kings': 'NY', 'NY': None}}"
+            f"parents are {parents!r}; give a dictionary from nodes to parents, or pairs of them, "
+            "such as {'Kings': 'NY', 'NY': None}"
         )
     pairs = []
     for pair in given:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise InvalidInput(
-                f"parents hold {pair!r}, which is no pair of a node and its parent: give pairs "
-                f"such as ('Kings', 'NY')"
+                f"parents contain {pair!r}, which is not a pair of a node and its parent: give "
+                "pairs such as ('Kings', 'NY')"
             )
         for label in pair:
             try:
@@ -381,13 +384,13 @@ def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
                 hash(label)
             except (TypeError, ValueError):
                 raise InvalidInput(
-                    f"parents hold the label {label!r} of type {type(label).__name__}; a label "
-                    f"must be a plain value such as a text or a number: convert it"
+                    f"parents contain the label {label!r} of type {type(label).__name__}; a label "
+                    "must be a plain value such as a text or a number: convert it"
                 ) from None
             if missing:
                 raise InvalidInput(
-                    f"parents hold the missing value {label!r} in {tuple(pair)!r}, which cannot "
-                    f"name a node: put None where a node has no parent"
+                    f"parents contain the missing value {label!r} in {tuple(pair)!r}, which cannot "
+                    "name a node: give None where a node has no parent"
                 )
         pairs.append((pair[0], pair[1]))
     return pairs
@@ -398,8 +401,8 @@ def _one_parent_each(pairs: list[tuple[Hashable, Hashable]]) -> dict[Hashable, H
     for node, parent in pairs:
         if node in above and above[node] != parent:
             raise InvalidInput(
-                f"node {node!r} has two parents, {above[node]!r} and {parent!r}; a tree gives "
-                f"every node one: drop one of them"
+                f"node {node!r} has two parents, {above[node]!r} and {parent!r}, but in a tree "
+                "each node has only one: remove one of them"
             )
         above[node] = parent
     return above

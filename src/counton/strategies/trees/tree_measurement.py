@@ -202,8 +202,8 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
     """
     if largest >= 2**53:
         raise SumOverflow(
-            f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
-            f"to {2.0 ** (53 - bits):.3g}: count in larger units"
+            f"private counts reach {largest * 2.0 ** (-bits):.3g}, but with this noise they are "
+            f"exact only up to {2.0 ** (53 - bits):.3g}: count in larger units"
         )
 
 

@@ -179,8 +179,8 @@ class TreeStrategy(TableStrategy):
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
             raise InvalidInput(
-                f"weights are given for {sizes[0]} and {sizes[1]} nodes; the levels of the tree "
-                f"have {self.tree.sizes}: give one for every node"
+                f"weights are given for {sizes[0]} and {sizes[1]} nodes, but the levels of the "
+                f"tree have {self.tree.sizes} nodes: give a weight for each node"
             )
         if self.total < 1:
             raise InvalidInput(f"the weight of the total is {self.total}; it must be at least 1")
@@ -243,7 +243,7 @@ class TreeStrategy(TableStrategy):
         if stated != (tree.digest, strategy.digest):
             raise InvalidInput(
                 f"the strategy was made for the tree {stated[0]!r} with the weights {stated[1]!r}, "
-                f"and this tree differs: give the tree it was made for"
+                "and this tree is another: give the tree it was made for"
             )
         return strategy
 
@@ -390,14 +390,15 @@ def tree_strategy_for(
     most = min(_LARGEST_WEIGHT, math.isqrt(2**60 // len(tree.levels)))
     if largest / least > most / 2**10:
         raise InvalidInput(
-            f"the accuracies asked for differ by a factor of {largest / least:.3g} within the "
-            f"tree; at most {most // 2**10:,} can be measured: bring the targets closer"
+            f"the wanted accuracies differ by a factor of {largest / least:.3g} within the tree, "
+            f"and at most {most // 2**10:,} can be measured: give targets that are closer to "
+            "each other"
         )
     scale = math.floor(min(least_weight / least, most / largest, _LARGEST_STD))
     if scale < 1:
         raise InvalidInput(
-            f"an accuracy of {unit / largest:.3g} was asked for; weights above {most:,} cannot be "
-            f"measured exactly: raise the targets"
+            f"the wanted accuracy is {unit / largest:.3g}, but weights above {most:,} cannot be "
+            "measured exactly: give larger targets"
         )
     own, shared = [], []
     for part, children in zip(inverse, tree.children[:-1], strict=True):
@@ -425,9 +426,9 @@ def _refuse_impossible(
     m = int(children[node])
     where = f"{tree.levels[level]} {tree.path(level, node)!r}" if level else TOTAL
     raise InvalidInput(
-        f"no estimates have the wanted accuracy: {where} has {m} child{'ren' * (m > 1)} and a "
-        f"target of {unit * math.sqrt(variance[node]):.6g}, which must be "
+        f"the wanted accuracy is impossible: {where} has {m} child{'ren' * (m > 1)} and a target "
+        f"of {unit * math.sqrt(variance[node]):.6g}, which must be "
         f"{f'below {m} times' if m > 1 else 'at most'} that of {tree.levels[level + 1]}, "
-        f"{unit * math.sqrt(target):.6g}, because the children add up to it: lower the target of "
-        f"{tree.levels[level]} or raise that of {tree.levels[level + 1]}"
+        f"{unit * math.sqrt(target):.6g}, because the children add up to it: give a smaller target "
+        f"for {tree.levels[level]}, or a larger one for {tree.levels[level + 1]}"
     )
