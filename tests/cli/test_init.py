@@ -175,6 +175,17 @@ def test_names_are_asked_again_until_they_are_some(terminal: Terminal, loans: Pa
     assert (job["domain"], job["unknown"], "other" in job) == ("branches.txt", "drop", False)
 
 
+def test_a_stated_column_of_groups_is_asked_for_its_names_alone(
+    terminal: Terminal, loans: Path
+) -> None:
+    done = terminal("loans.csv", "--by", "branch", one_in_each_line=["", "north,south"])
+    assert (done.code, done.left) == (0, {}), done.out
+    assert "Error: this question has no usual answer: type one" in done.out
+    assert "a column and its names" not in done.out
+    assert job_of(loans)["domain"] == ["north", "south"]
+    assert terminal("loans.csv", "--by", "shop", "--force").code == 2
+
+
 def test_names_that_differ_from_those_of_the_rows_are_shown_and_asked_again(
     terminal: Terminal, loans: Path
 ) -> None:

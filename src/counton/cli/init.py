@@ -222,6 +222,9 @@ class _Questions:
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
         self.stated = {*said}
+        # A column without names is refused: it waits for the question of its names.
+        named = "domain" in said or self.job.groups.unknown == "discover"
+        self.by = None if named else self.said.pop("by", None)
         self.names = option_names(InitOptions)
 
     @property
@@ -395,7 +398,9 @@ class _Questions:
     def groups(self) -> None:
         self.say("3. Groups? Each has a number of its own, and its name is published.", bold=True)
         told: list[str] = []
-        if self.job.groups.by is None:
+        if self.by is not None:
+            self.take_groups(self.by)
+        elif self.job.groups.by is None:
             columns = [one for one in self.facts().repeated if one != person_column(self.look)]
             told += [name for name in columns[:_COLUMNS] if self.tell_names(name)]
             if told:
