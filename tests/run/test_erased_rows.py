@@ -243,7 +243,7 @@ def in_duckdb(folder: Path, rows: list[Row]) -> str:
     file.unlink(missing_ok=True)
     with duckdb.connect(str(file)) as shop:
         shop.execute("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT, paid INT)")
-        shop.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+        shop.execute(f"INSERT INTO visits VALUES {', '.join(map(str, rows))}")  # noqa: S608
     return f"duckdb:///{file}"
 
 
