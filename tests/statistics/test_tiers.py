@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import inside, visit
 
 from counton import Key, PureDP, Running, read, reference, release
 from counton.base.distributions import DiscreteLaplace
@@ -206,6 +207,19 @@ def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> Non
     assert {name: one[0] for name, one in halves.items()} == pytest.approx(half)
 
 
+def test_a_service_shows_each_tier(tmp_path: Path) -> None:
+    (tmp_path / "pages.csv").write_text("page,loss\nhome,1.1\nshop,0.2\n")
+    job: dict[str, Any] = {"domain": "pages.csv", "tiers": "loss", "epsilon": 1.1}
+    with inside(tmp_path, **job) as service:
+        service.post("b1", [visit(0.5), visit(0.6, "shop")])
+        service.at(1)
+        home, shop = service.rows()
+        about = service("GET", "/v1/streams/visits").json()
+    assert shop["std"] == pytest.approx(5.5 * home["std"])
+    assert about["what"] == "number of visits"
+    assert "at most epsilon = 0.2 in shop" in about["protects"]
+
+
 def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
     asked = told(tmp_path, until="2024-03-02")
     release("count", **asked)
@@ -218,6 +232,9 @@ def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
     with pytest.raises(RequestMismatch, match=r"tiers is country, but .* with loss"):
         release("count", **later, tiers="country")
     assert release("count", **{**later, "domain": [*LOSSES]}).steps == range(1, 3)
+    for more in ({}, {"domain": [*LOSSES]}):  # of which the totals would be taken for counts
+        with pytest.raises(InvalidInput, match="has groups with an epsilon of their own"):
+            release("count", **{**later, **more}, name="next", continues="events", epsilon=1)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +245,15 @@ def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
         ({"delta": 1e-6}, "delta=1e-06 does not go with tiers=loss"),
         ({"other": "rest"}, "other=rest does not go with tiers=loss"),
         ({"release": "both"}, "release=both does not go with tiers=loss"),
+        (
+            {"corrections": 1, "revise": "2d", "id": "who", "append": True, "steps": None},
+            "corrections=1 does not go with tiers=loss, since a corrected row may move",
+        ),
+        (
+            {"user": "who", "most": 2, "most_a_window": 1},
+            "most_a_window=1 does not go with tiers=loss, where rows of a user weigh differently",
+        ),
+        ({"above": 9}, "above=9 does not go with tiers=loss, whose numbers have errors of several"),
         ({"tiers": "share"}, "tiers=share names no column of the table .* country, loss"),
         ({"domain": [*LOSSES]}, "tiers=loss is a column of the table of groups, and domain is no"),
         ({"by": None, "domain": None}, "tiers=loss needs domain"),

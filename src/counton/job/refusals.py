@@ -48,6 +48,9 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "continues": ", whose epsilons of groups could be other ones",
         "expire": ", whose promise is stated by ages",
         "also_totals": ", which divides one guarantee",
+        "corrections": ", since a corrected row may move to a group with another epsilon",
+        "most_a_window": ", where rows of a user weigh differently",
+        "above surely_above": ", whose numbers have errors of several sizes",
         "release": ", which publishes totals or windows",
     },
     "corrections": {

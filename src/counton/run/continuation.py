@@ -171,6 +171,12 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             "the privacy loss grows with the age of an event, so it cannot be continued; begin "
             "another stream"
         )
+    if before.statistic.tiers:
+        raise InvalidInput(
+            f"{field('continues', request.keeping.continues)} has groups with an epsilon of their "
+            f"own ({field('tiers')}), and no stream goes on from their totals; begin another "
+            f"{field('name')}"
+        )
     if request.times.start is not None:
         raise InvalidInput(
             f"{field('start', request.times.start)} does not go with "

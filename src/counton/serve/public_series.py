@@ -500,7 +500,7 @@ class Journal:
 
 
 def _what(definition: Definition) -> str:
-    if definition.statistic.card.additive:
+    if definition.inner.card.additive:
         return definition.subject
     named = is_keyword(definition.what)
     return statistic_named(definition.what).card.says if named else definition.what
