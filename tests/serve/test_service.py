@@ -40,7 +40,7 @@ def test_another_batch_of_the_same_id_is_refused(service: Running) -> None:
     service.post("other", rows(2, PAGES))
     other = service.post("other", rows(2, [*PAGES, "home"]))
     assert other.status_code == 409
-    assert "give each its own" in other.json()["detail"]
+    assert "give each batch its own id" in other.json()["detail"]
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])

@@ -187,7 +187,7 @@ def test_people_with_several_examples_are_one_unit() -> None:
     assert GivenBatches(batches, people=people).schedule == Schedule(4, 1, False)
     with pytest.raises(InvalidInput, match="person ann is in step 1 twice"):
         GivenBatches([[0, 2]], people=people)
-    with pytest.raises(InvalidInput, match="stated for 2"):
+    with pytest.raises(InvalidInput, match="given for 2"):
         GivenBatches(batches, people=people[:2])
 
 

@@ -132,7 +132,7 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
         return InvalidInput(f"{address!r} {remedies[error.code]}")
     if 300 <= error.code < 400:
         return InvalidInput(
-            f"{address!r} sends us on to another address, which would then see the token: give "
+            f"{address!r} redirects to another address, which would then see the token: give "
             "that address yourself if you trust it"
         )
     if error.code == 503:
