@@ -39,8 +39,8 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
         )
     if not contribution.acts_once:
         raise InvalidInput(
-            f"the contribution is {contribution}, but a table has no steps: bound by cells how "
-            "many cells a unit changes, or release a stream"
+            f"the contribution is {contribution}, but a table has no steps: give cells, the number "
+            "of cells that a unit may change, or release a stream"
         )
     most = contribution.cells * contribution.per_cell
     one = strategy.sensitivities()
