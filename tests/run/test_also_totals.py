@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from revised_jobs import Nights, Row, frame, released, share_used
 from typer.testing import CliRunner
@@ -216,6 +217,13 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
     assert (table["estimate"].to_numpy().reshape(6, 2) == np.cumsum(own, axis=0)).all()
     assert table["final"].to_list()[::2] == [True] * 4 + [False] * 2
     assert versions.height == 2 * (3 * 4 + 2 + 1)
+    for night in range(1, 7):  # what the table of each night had
+        of_night = found.as_of(night).table()
+        ends = pl.col("as_of") == of_night["as_of"].max()
+        newest = versions.filter(ends)
+        assert newest.equals(of_night.filter(ends & pl.col("step").ge(night - 2))), night
+    archive = found.versions("epiprocess")
+    assert archive["value"].to_list() == versions["window_estimate"].to_list()
     for ending in ("csv", "parquet", "xlsx"):
         export(tmp_path / "s.db", tmp_path / f"t.{ending}")
         back = read(tmp_path / f"t.{ending}")

@@ -478,6 +478,9 @@ class Release:
     def versions(self, form: str = "all") -> pl.DataFrame:
         """Return all versions of the shown windows: one row each, with the columns of `table`.
 
+        A version is what that night's table had. With totals beside windows (``also_totals``) all
+        nights are read one by one, which takes seconds for a year of days.
+
         Args:
             form: "all" for the columns of `table`, where ``as_of`` is the end of the window with
                 which a version was published, and ``lag`` the number of windows that had ended
@@ -493,7 +496,7 @@ class Release:
             raise InvalidInput(f"{field('form', form)} is not known; give one of {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
-        if isinstance(numbers.said, CellValues):
+        if isinstance(numbers.said, CellValues) and not found.design.strategy.facts.totals:
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))

@@ -272,7 +272,7 @@ def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
         when = {name: one.dt.date() for name, one in when.items()}
     labels = [name for name in ("group", "statistic", "name", "share") if name in table.columns]
     place = pl.concat_str([pl.col(name).cast(pl.String) for name in labels], separator=" / ")
-    value = "estimate" if "estimate" in table.columns else "value"
+    value = next(one for one in ("window_estimate", "estimate", "value") if one in table.columns)
     return table.select(geo_value=place if labels else pl.lit("all"), **when, value=value)
 
 

@@ -114,10 +114,10 @@ def _versions_of(released: Release) -> Versions:
         table["lag"].to_numpy(),
         table["group"].replace_strict(place, return_dtype=pl.Int64).to_numpy(),
     )
-    values = {}
+    values, of = {}, definition.of_windows
     for name, column in (("estimates", "estimate"), ("lower", "lower"), ("upper", "upper")):
         values[name] = np.full(shape, np.nan)
-        values[name][at] = table[column].to_numpy()
+        values[name][at] = table[f"{of}{column}"].to_numpy()
     windows = definition.windows
     ends = numbers._local(windows.ends(range(int(steps[0]) - 1, int(steps[-1]) + 1)))
     return Versions(
