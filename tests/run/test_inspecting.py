@@ -280,6 +280,7 @@ ROWS = pl.DataFrame({"who": ["a", "a", "b"], "paid": [1, 2, 3], "at": ["2024-03-
         ({"epsilon": None}, "the privacy loss is missing"),
         ({"bounds": "none", "most": 1}, "no column 'none'"),
         ({"missing": "guess"}, "missing is 'guess'"),
+        ({"level": 1 - 1e-9}, "level=0.999999999 is too near to 1"),
     ],
     ids=str,
 )

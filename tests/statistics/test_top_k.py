@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from brute_force import changes_of, check_exact, check_scores, check_sensitivity, scores, simulated
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton import ExpiringDP, Key, PureDP, Running
+from counton import ExpiringDP, Key, PureDP, Running, release
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.ranking import ranking_levels
+from counton.statistics.ranking import levels_known, ranking_levels
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
@@ -81,7 +84,7 @@ def test_wrong_groups_change_nothing() -> None:
     )
     running.release_batch(["a", "b"])
     saved = running.checkpoint()
-    with pytest.raises(InvalidInput, match="there is no group 'd'"):
+    with pytest.raises(InvalidInput, match="group is 'd', which is not listed"):
         running.release_batch(["a", "b", "d"])
     with pytest.raises(InvalidInput, match="give pairs"):
         TopK(GROUPS, most=2).begin().take(["a"], np.array([1]))
@@ -259,3 +262,35 @@ def test_an_event_has_no_more_groups_than_stated() -> None:
     with pytest.raises(InvalidInput, match="up to 2"):
         running.release(["a", "b", "c"])
     assert running.release(["a", "b"]).step == 1
+
+
+@pytest.mark.parametrize("groups", [7, 1000, 10**6, 10**8])
+def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
+    least = float(f"{1.1e-9 * groups:.2g}")
+    for k in (1, 10, groups):
+        assert max(levels_known(groups, min(k, groups), 1 - least)) <= 1 - 1e-9
+        with pytest.raises(InvalidInput, match=re.escape(f"give at most 1 - {least:.2g}")):
+            levels_known(groups, k, 1 - least / 5)
+
+
+@pytest.mark.parametrize(
+    ("what", "own"),
+    [
+        ("top-k", {"by": "page", "domain": "a,b,c", "level": 0.999999999}),
+        ("top-k", {"by": "page", "unknown": "discover", "delta": "1e-6", "level": 0.9999}),
+        ("report", {
+            "statistics": {"pages": {"statistic": "top-k", "by": "page", "domain": ["a", "b"]}},
+            "level": 0.999999999,
+        }),
+    ],
+)  # fmt: skip
+def test_a_level_that_no_ranking_has_is_refused_before_a_release(
+    what: Any, own: dict[str, Any], tmp_path: Path
+) -> None:
+    events = pl.DataFrame({"at": ["2024-03-01T09:00"], "page": ["a"]})
+    with pytest.raises(InvalidInput, match="groups at once, so that each of them needs more"):
+        release(
+            what, events, state=tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
+            steps=3, until="2024-03-02", epsilon=1, **own,
+        )  # fmt: skip
+    assert not (tmp_path / "s.db").exists()

@@ -13,7 +13,7 @@ from counton.base.exact import check_integer
 from counton.base.options import TOP
 from counton.numbers.fit_request import Fit
 from counton.statistics import Statistic
-from counton.statistics.by_group import inner_of
+from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.statistic import check_asked
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Default number of possible groups, if nobody declares them.
 ROOM = 1_000_000
+#: Statistics that rank groups, or hold one that does: see `check_ranked`.
+RANKED = ("top-k", "report")
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,26 @@ def check_shown(shown: View, statistic: Statistic) -> None:
         check_fit(shown.fit, inner)
     for name in shown.ask or ():
         check_asked(inner, name)
+
+
+def check_ranked(shown: View, definition: Description, level: float) -> None:
+    """Refuse a level at which no intervals of the shown ranking are known.
+
+    Raises:
+        InvalidInput: the level is too near to 1 for the number of groups.
+    """
+    inner = inner_of(definition.statistic)
+    ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.card.ranks]
+    if not (ranked or definition.ranks):
+        return
+    from counton.statistics.ranking import levels_known
+
+    rankings = [(len(one.groups), shown.top or one.k) for one in ranked]
+    if definition.ranks:
+        seen = shown.of_ranking()
+        rankings = [(seen.room or ROOM, seen.top or TOP)]
+    for groups, top in rankings:
+        levels_known(groups, top if shown.ask is None else groups, level)
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:

@@ -14,7 +14,16 @@ from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
-from counton.released.read_options import LOOK, PAGE, View, check_look, check_shown, is_folder
+from counton.released.read_options import (
+    LOOK,
+    PAGE,
+    RANKED,
+    View,
+    check_look,
+    check_ranked,
+    check_shown,
+    is_folder,
+)
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
@@ -103,6 +112,8 @@ class Outputs:
     def approve(self, definition: Definition) -> None:
         """Refuse outputs that a stream of this definition cannot have; called before a release."""
         check_shown(self.shown, definition.statistic)
+        if definition.what in RANKED:
+            check_ranked(self.shown, definition, self.level)
         if self.out is not None and is_folder(self.out):
             from counton.run.written_files import check_foldable
 

@@ -25,6 +25,7 @@ from counton.base.exact import name_alone
 from counton.base.windows import NO_MOMENT
 from counton.job.job import Events, RowFormat, check_most
 from counton.job.keywords import RowFields
+from counton.numbers.intervals import SMALLEST_TAIL, check_level
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import with_clock
 from counton.released.counting import Bounded
@@ -339,6 +340,8 @@ def inspect(
         raise InvalidInput(f"{field('share')} is empty; give at least one share, such as 0.95")
     for part in shares:
         check_share(part)
+    if bounds is None and check_level(level) > 1 - 2 * SMALLEST_TAIL:  # a share of two sums
+        raise InvalidInput(f"{field('level', level)} is too near to 1: give at most 1 - 2e-9")
     cut = {"lower": lower, "upper": upper, "cells": cells, "edges": edges}
     grid: dict[str, Any] = {one: value for one, value in cut.items() if value is not None}
     if bounds is None:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import SMALLEST_TAIL, check_level
 
 #: Values are compared in blocks of this size to find a bound on the largest ones.
 _BLOCK = 128
@@ -168,9 +168,30 @@ def ranking_of(
             for the noise of all groups.
     """
     there = len(names) if room is None else room
-    down, up = map(halfwidth, ranking_levels(there, there if chosen else k, check_level(level)))
+    down, up = map(halfwidth, levels_known(there, there if chosen else k, level))
     upward = None if chosen else up
     return rank_largest(names, values, down, k, upward=upward, hidden=hidden, level=level)
+
+
+def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
+    """Return `ranking_levels`, if intervals of single groups are known at these levels.
+
+    Raises:
+        InvalidInput: the level is out of range, or too near to 1 for so many groups.
+
+    >>> levels_known(1000, 1000, 0.9999999)
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: level is 0.9999999 for all of 1,000 groups at once, so ...
+    """
+    levels = ranking_levels(groups, k, level)
+    if max(levels) > 1 - SMALLEST_TAIL:
+        missed = 1.1 * SMALLEST_TAIL * groups  # one group has a part of it, at least 1 / groups
+        raise InvalidInput(
+            f"level is {level} for all of {groups:,} groups at once, so that each of them needs "
+            f"more than 1 - 1e-9, the largest that is known: give at most 1 - {missed:.2g}, or "
+            f"fewer groups"
+        )
+    return levels
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
