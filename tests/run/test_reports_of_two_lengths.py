@@ -97,6 +97,7 @@ def test_delta_and_rho_are_divided_too(
         ("epsilon = 2", "", "no privacy loss to divide"),
         ('every = "1d"\n', "", "without windows of its own"),
         ("share = 2", "share = 0", "share is 0; it must be above 0"),
+        ('every = "1d"', 'every = ["1d"]', r"the windows \['1d'\]; give a length"),
         ("[report.shop.visits]", '[jobs.shop-1d]\nevents = "x"\n[report.shop.visits]', "'shop-1d'"),
         (
             "share = 2",
@@ -111,6 +112,14 @@ def test_what_does_not_go_together_is_refused(
     assert TOGETHER.count(old) == 1
     with pytest.raises(InvalidInput, match=told):
         _loaded(tmp_path, TOGETHER.replace(old, new))
+
+
+@pytest.mark.parametrize("own", ["epsilon = 5", 'state = "other.db"', 'unit = "visit"'])
+def test_a_statistic_alone_with_its_windows_has_no_budget_of_its_own(
+    tmp_path: Path, own: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"{own.split()[0]}', which is not an option of a"):
+        _loaded(tmp_path, TOGETHER.replace("share = 2", own))
 
 
 def test_the_schema_has_the_windows_of_a_statistic() -> None:

@@ -225,7 +225,11 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
     usual = {**(defaults if isinstance(defaults, dict) else {}), **rest}
     by_length: dict[Any, dict[str, dict[str, Any]]] = {}
     for key, one in statistics.items():
-        by_length.setdefault(one.get("every", usual.get("every")), {})[key] = one
+        if not isinstance(every := one.get("every", usual.get("every")), str | int | None):
+            raise InvalidInput(
+                f"{where} has a statistic {key!r} with the windows {every!r}; give a length, as 1d"
+            )
+        by_length.setdefault(every, {})[key] = one
     budget = {key: usual[key] for key in ("epsilon", "delta", "rho") if key in usual}
     if len(by_length) > 1 and not budget:
         raise InvalidInput(
@@ -258,12 +262,24 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
             for key, one in mine.items()
         }
         if len(by_length) > len(parts) == 1 and "within" not in (*parts.values(),)[0]:
-            (alone,) = parts.values()  # has the table of its own statistic
+            ((key, alone),) = parts.items()  # has the table of its own statistic
+            # An epsilon or a state of its own would not be in the report's budget.
+            for option in sorted(alone.keys() - _keys_of_statistics()):
+                raise InvalidInput(
+                    f"{where} has a statistic {key!r} with the key {option!r}, which is not an "
+                    f"option of a report's statistics; move it to [{REPORT}.{name}]"
+                )
             table |= {option: value for option, value in alone.items() if option != "share"}
         else:
             table |= {STATISTIC: REPORT, "statistics": parts}
         found[name if usual_windows else f"{name}-{every}"] = table
     return found
+
+
+def _keys_of_statistics() -> set[str]:
+    """Return the options of a report's statistics, without those of windows of their own."""
+    own = {option.key for option in all_options().values()}
+    return own | {STATISTIC, "by", "domain", "shares", "within", "share"}
 
 
 def _share_of(statistic: Mapping[str, Any]) -> Fraction:
@@ -822,9 +838,7 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
     }
     job = {"type": "object", "properties": properties, "additionalProperties": False}
-    own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
-    own |= {"shares"}  # options of quantiles
-    part = {name: one for name, one in properties.items() if name in own}
+    part = {name: one for name, one in properties.items() if name in _keys_of_statistics()}
     part["within"] = {
         "type": ["number", "string", "object"],
         "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
