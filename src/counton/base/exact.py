@@ -330,6 +330,15 @@ def figures(value: float) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
+def percent(level: float) -> str:
+    """Format a probability in percent, so that none below 1 reads as 100.
+
+    >>> percent(0.95), percent(0.29), percent(1 - 1e-9)
+    ('95', '29', '99.9999999')
+    """
+    return f"{100 * level:.9g}"
+
+
 def figures_above(value: float) -> str:
     """Format a bound on an error for a sentence: at least two digits, rounded up.
 

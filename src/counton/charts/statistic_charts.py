@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.exact import percent
 from counton.base.locales import local_name, local_number, local_text
 from counton.charts.style import (
     FAINT,
@@ -118,7 +119,7 @@ def plot_statistic(
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.card.on_demand and len(steps) == 1
-    intervals = local_number(f"{100 * level:g}")
+    intervals = local_number(percent(level))
     promise = f"; {left_out}" if left_out else ""
     if how.jointly:
         promise += local_text(" for all groups at once")

@@ -14,7 +14,7 @@ import polars as pl
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quantity
+from counton.base.exact import percent, quantity
 from counton.cli.print_forms import Console, print_json
 from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
@@ -106,7 +106,7 @@ def perform(options: AnswerOptions) -> None:
     for each in answers:
         Console().write_line(each.describe())
     if len(answers) > 1:
-        level = f"{100 * released.numbers.level:g}%"
+        level = f"{percent(released.numbers.level)}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         Console().write_line(text)
     Console().write_files(options.out, options.plot)
@@ -271,7 +271,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     if options.nowcast:
         console.write_folded(nowcast(released).describe())
     if options.changes or options.band:
-        level = f"{100 * released.numbers.level:g}%"
+        level = f"{percent(released.numbers.level)}%"
         console.write_line(f"All intervals hold together with probability {level}.")
     console.write_files(options.out, options.plot)
 
@@ -303,7 +303,7 @@ def _print_week(console: Console, table: pl.DataFrame, released: Release) -> Non
         console.write_line(
             f"the first {_WEEKS} of {len(groups):,} groups; all of them: --json, --out"
         )
-    level = f"{100 * released.numbers.level:g}%"
+    level = f"{percent(released.numbers.level)}%"
     console.write_folded(
         f"The average {AVERAGES[','.join(WEEK)]}. With a probability of {level} each, a number "
         f"is within {quantity(far, far)} of the true one; --json and --out have the interval of "

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures
+from counton.base.exact import figures, percent
 from counton.base.options import numbers_of
 from counton.cli.plan_options import InspectOptions
 from counton.cli.print_forms import (
@@ -165,7 +165,7 @@ def _print_sweep(
 ) -> None:
     table = Table(box=SIMPLE_HEAD)
     planned = options.plan is not None
-    for name in ("most", "events kept", f"interval {100 * found.level:g}%"):
+    for name in ("most", "events kept", f"interval {percent(found.level)}%"):
         table.add_column(name, justify="right")
     if planned:
         table.add_column("half-width", justify="right")

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from counton.base.errors import CountonError, InvalidInput, field
-from counton.base.exact import figures
+from counton.base.exact import figures, percent
 from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
@@ -150,7 +150,7 @@ def _print(
         console.write_line(f"{name}: {_heading(job)}; {promise_of(job)}")
     if found.jobs:
         console.write_table(_table([*found.jobs.values()], shares, size))
-        levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
+        levels = {f"{percent(job.level)}%" for job in found.jobs.values()}
         console.write_line(f"±: half-width of the {' or '.join(sorted(levels))} interval")
         if any(job.definition.cut.lags for job in found.jobs.values()):
             console.write_line(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 
 from counton.base.errors import CountonError, InvalidInput, StateError, field, hide_secrets
-from counton.base.exact import figures
+from counton.base.exact import figures, percent
 from counton.cli.command_options import option_names
 from counton.cli.exits import ExitCode
 from counton.cli.keep_options import LedgerOptions, VerifyOptions
@@ -468,7 +468,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
         ("unit", definition.unit),
         *([] if once else [("publishes", publishes(definition.release))]),
-        ("level", f"each interval holds with a probability of {100 * numbers.level:g}%"),
+        ("level", f"each interval holds with a probability of {percent(numbers.level)}%"),
         *_errors_besides_noise(definition),
         ("written by", promised["written_by"]),
     ]

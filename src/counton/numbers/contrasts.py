@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, quantity
+from counton.base.exact import check_integer, percent, quantity
 from counton.numbers.design import Design
 from counton.numbers.formulas import CellSum, Estimate, Formula, Term
 from counton.numbers.intervals import check_level
@@ -88,14 +88,14 @@ class Answer:
         )
         if math.isnan(self.value) and math.isfinite(self.upper):
             most = quantity(self.upper, error, self.upper == math.floor(self.upper))
-            return f"{self.what}: at most {most}, with probability {100 * self.level:g}%"
+            return f"{self.what}: at most {most}, with probability {percent(self.level)}%"
         if math.isinf(self.lower) and math.isinf(self.upper):
             return (
                 f"{self.what}: {value}, and what is released does not bound it: what it is divided "
                 f"by may be 0"
             )
         return (
-            f"{self.what}: {value}, and with probability {100 * self.level:g}% between "
+            f"{self.what}: {value}, and with probability {percent(self.level)}% between "
             f"{lower} and {upper}"
         )
 

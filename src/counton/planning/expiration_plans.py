@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, check_integer, exact, figures, float_below, quote
+from counton.base.exact import Number, check_integer, exact, figures, float_below, percent, quote
 from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
 from counton.numbers.design import Design
 from counton.planning.expiration_search import (
@@ -89,7 +89,7 @@ class FadingPlan(Plan[Design[Expiring]]):
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
         off = off_in_words("a total", halves)
-        return f"{self.unit} at most {limits}: {off}, in {100 * level:g} of 100{held}"
+        return f"{self.unit} at most {limits}: {off}, in {percent(level)} of 100{held}"
 
     @override
     def head(self, *, full: bool = False) -> list[str]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, exact, figures, quote, text
+from counton.base.exact import Number, exact, figures, percent, quote, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: Kind of loss to minimise: of pure or approximate privacy, or of zero-concentrated privacy.
@@ -52,7 +52,7 @@ class ReachedHalfwidths(NamedTuple):
             for name, bound in self.wanted.items()
         )
         return (
-            f"half-width of a {100 * self.level:g}% interval at step {self.step:,}: "
+            f"half-width of a {percent(self.level)}% interval at step {self.step:,}: "
             + ", ".join(said)
         )
 

@@ -38,7 +38,7 @@ from counton.base import strategy_names as names
 from counton.base.columns import TextTable, align_lines
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, figures, figures_above
+from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
@@ -363,7 +363,7 @@ class StreamPlan(Plan[Design]):
         forms = [self._off(level)]
         if self.best.release == "both":
             forms.append(self._off(level, over=1))
-        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {100 * level:g} of 100"
+        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
 
     def _off(self, level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.release == "windows"

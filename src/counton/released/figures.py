@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quantity
+from counton.base.exact import percent, quantity
 from counton.base.language_files import locale_named
 from counton.base.locales import local_name, local_number, local_text, speaking
 from counton.numbers import Releases
@@ -118,7 +118,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         curves, every = window_curves(part, *most)
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, _by(what, grouped), times
-    level = local_number(f"{100 * released.level:g}")
+    level = local_number(percent(released.level))
     together = "" if apart else local_text(", which hold together")
     return {
         kind: plot_totals(
@@ -325,7 +325,7 @@ def figure_of_answers(
     if other_steps is not None:
         when += f", against {definition.cut.span(other_steps)}"
     drawn = [_for_chart(one, f" ({when})") for one in answers]
-    subtitle = f"{when}; with {100 * released.level:g}% intervals"
+    subtitle = f"{when}; with {percent(released.level)}% intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
     return plot_answers(
         drawn,
@@ -356,7 +356,7 @@ def figure_of_pattern(
 
     definition, named = released.definition, patterns_of(by)
     subject, grouped = definition.subject, groups_in_words(definition)
-    times, level = definition.cut.span(steps), f"{100 * released.level:g}%"
+    times, level = definition.cut.span(steps), f"{percent(released.level)}%"
     intervals = f"with {level} intervals"
     if named == WEEK:
         half = max(((table["upper"] - table["lower"]) / 2).to_list(), default=0.0)

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, figures
+from counton.base.exact import check_integer, figures, percent
 from counton.numbers.intervals import check_level
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import plural
@@ -426,7 +426,7 @@ class Inspection:
         ]
 
     def _most_in_words(self, one: Most) -> str:
-        interval = f"interval of {100 * self.level:g}%"
+        interval = f"interval of {percent(self.level)}%"
         upper = f"to {one.upper:,}" if one.upper is not None else "and more"
         who = f"{100 * one.share:g}% of {plural(self.unit)}"
         if one.most is None and one.upper is None and one.lower > self.at_most:
@@ -437,7 +437,7 @@ class Inspection:
         return f"{who} have at most {one.most:,} {events} ({interval}: {one.lower:,} {upper})"
 
     def _bounds_in_words(self, one: ValueBounds) -> str:
-        interval = f"intervals of {100 * self.level:g}%"
+        interval = f"intervals of {percent(self.level)}%"
         ends = (
             f"{figures(one.lower_from)} to {figures(one.lower_to)}, and "
             f"{figures(one.upper_from)} to {figures(one.upper_to)}"

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote, some_of
+from counton.base.exact import percent, quote, some_of
 from counton.released.nowcast import Nowcast, forecast_final, nights_needed
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
@@ -80,7 +80,7 @@ class Nowcasts:
 
     def describe(self) -> str:
         """Describe the forecasts in words, and warn about those that cannot be trusted."""
-        level = f"{100 * self.released.numbers.level:g}%"
+        level = f"{percent(self.released.numbers.level)}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
             f"earlier final windows; with probability {level} each, the exact final number is "

@@ -18,7 +18,7 @@ import numpy as np
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, quantity, some_of
+from counton.base.exact import check_integer, percent, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
@@ -983,10 +983,10 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         ]
     if isinstance(numbers.said, Releases):
         last_step = f"At step {numbers.steps[-1]:,}, the last one"
-        level = f"{100 * numbers.level:g}% intervals"
+        level = f"{percent(numbers.level)}% intervals"
         return [*errors, f"{last_step}, {level} reach at most {far} to either side."]
     errors.append(
-        f"Intervals hold with a probability of {100 * numbers.level:g}% or more, one at a time "
+        f"Intervals hold with a probability of {percent(numbers.level)}% or more, one at a time "
         f"unless the table says else"
         f"{f'; the last ones reach at most {far} to either side' if far else ''}."
     )

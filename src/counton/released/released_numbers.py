@@ -99,7 +99,7 @@ class ReleasedNumbers:
         rows_there: for another table from a file, the rows that it has, by the columns that
             distinguish them; None: all. The released cells are complete, from the description.
         own_windows: numbers of single windows, if a file has them beside totals.
-        by_size: True if only the largest groups are here.
+        _by_size: True if only the largest groups are here.
         together: half-widths by step of intervals of totals, or of windows alone, that hold all at
             once; None: each interval holds alone.
         kept_in: the state from which it was just released; None: it was read from a file.
@@ -120,7 +120,7 @@ class ReleasedNumbers:
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
     own_windows: Numbers | None = None
-    by_size: bool = False
+    _by_size: bool = False
     together: Floats | None = None
     kept_in: str | None = None
     revisions: Revisions | None = None
@@ -380,7 +380,7 @@ class ReleasedNumbers:
         least = np.partition(sizes, -count)[-count]
         places = np.flatnonzero(sizes >= least)
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        return replace(self._at_places(places), by_size=True)
+        return replace(self._at_places(places), _by_size=True)
 
     def at_hand(self) -> Self:
         """Return the release with all its rows in memory, so that it can be used after its state
@@ -543,7 +543,7 @@ class ReleasedNumbers:
         Args:
             what: the claim; it holds only for all groups, or for groups chosen beforehand.
         """
-        why = self.definition.above or ("the largest were chosen" if self.by_size else None)
+        why = self.definition.above or ("the largest were chosen" if self._by_size else None)
         if why is not None:
             raise InvalidInput(
                 f"{what} holds only if groups were not chosen by their size, but here {why}: give "

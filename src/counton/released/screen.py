@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN, TextTable, html, readable
-from counton.base.exact import figures, quantity
+from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.base.locales import local_name, local_number, local_text
 from counton.released.besides_noise import besides_noise
@@ -116,7 +116,7 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
         at_once: words for the numbers whose intervals hold together; "": each holds alone.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
-    level = f"intervals of {100 * released.level:g}%{at_once}"
+    level = f"intervals of {percent(released.level)}%{at_once}"
     if not cut.timed:
         which = "after" if over is None else "in"
         if isinstance(over, str):
@@ -146,7 +146,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         ),
         (
             "intervals",
-            f"each by itself holds the true number with probability {100 * released.level:g}%",
+            f"each by itself holds the true number with probability {percent(released.level)}%",
         ),
     ]
     if not groups:
@@ -217,7 +217,7 @@ def _last_table(released: ReleasedNumbers) -> TextTable:
 
 
 def _interval(released: ReleasedNumbers) -> str:
-    return local_text("{level}% interval", level=local_number(f"{100 * released.level:g}"))
+    return local_text("{level}% interval", level=local_number(percent(released.level)))
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import quantity
+from counton.base.exact import percent, quantity
 from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
@@ -68,7 +68,7 @@ def methods_of(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {100 * level:g}% each, {error}.",
+            f"With a probability of {percent(level)}% each, {error}.",
             *_besides_in_words(definition),
             f"The method is {guarantee}, by {software()}; it is explained at "
             f"{_MORE}, and 'counton methods', asked for it in full, prints the whole account.",
@@ -183,7 +183,7 @@ def error_in_words(series: Series, what: str, level: float) -> str:
     between = "" if low == high else f" (from {low} to {high} so far)"
     return (
         f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
-        f"its {100 * level:g}% interval there reaches {quantity(half, half)} to both sides."
+        f"its {percent(level)}% interval there reaches {quantity(half, half)} to both sides."
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput
+from counton.base.exact import percent
 from counton.base.language_files import locale_named
 from counton.base.locales import speaking
 from counton.released.nowcasting import Nowcasts
@@ -81,7 +82,7 @@ def _subject_of(released: ReleasedNumbers) -> str:
 def _times_of(released: ReleasedNumbers) -> str:
     every = released.definition.windows.every
     times = times_in_words(released.definition, 1, every)
-    return f"{times}; with {100 * released.level:g}% intervals"
+    return f"{times}; with {percent(released.level)}% intervals"
 
 
 def _versions_of(released: Release) -> Versions:

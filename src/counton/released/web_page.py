@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
+from counton.base.exact import percent
 from counton.base.language_files import locale_named
 from counton.base.lazy import software
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
@@ -161,7 +162,7 @@ style-src 'unsafe-inline'">
 <p{lang}>{escape(methods)}</p>
 <p{lang}>{escape(promise)}</p>
 <h2>{escape(local_text("All numbers"))}</h2>
-<p>{_about_files(*files, local_number(f"{100 * released.level:g}"))}</p>
+<p>{_about_files(*files, local_number(percent(released.level)))}</p>
 <details><summary>{escape(local_text("Show them here"))}</summary>
 {_table(_with_local_numbers(rows), newest)}
 </details>

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, Unpack
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures
+from counton.base.exact import figures, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
 from counton.job.job import NEWEST, Events, Job
@@ -437,7 +437,7 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
     definition, sentences = plan.definition, []
     noun = noun_of(definition.windows.every)
     of = "" if definition.by is None else f" of one {definition.by}"
-    often = f"{100 * plan.level:g} of 100"
+    often = f"{percent(plan.level)} of 100"
     for number in plan.numbers:
         halves = [figures(one) for one in number.halfwidths]
         off = f"is off by at most {halves[0]}"
