@@ -151,7 +151,7 @@ def test_a_statistic_answers_of_its_numbers(place: Workplace) -> None:
     assert "mean" in place.plain("answer", str(out)).out
     done = place.plain("answer", str(out), "--difference", "a,b")
     assert done.code == 2
-    assert "the numbers are 'mean', 'sum' and 'count'" in done.err
+    assert "give 'mean', 'sum' or 'count'" in done.err
     done = place.plain("answer", str(out), "--sums", "1d")
     assert done.code == 0, done.err
     assert "mean" in done.out
