@@ -121,7 +121,7 @@ def test_nothing_is_released_that_cannot_be_noted(
     places = [Path(f"{key_path(file)}.witness"), tmp_path / "my.key.witness"]
     with monkeypatch.context() as patch:
         refuse_writing(patch, *places)
-        refused = r"witness .* cannot be written \(Operation not permitted\), .*: nothing was"
+        refused = r"witness .* cannot be written \(Operation not permitted\)\. .*: nothing was"
         with pytest.raises(StateError, match=refused):
             go_on(file, key)
         with pytest.raises(StateError, match=refused):
