@@ -19,6 +19,7 @@ from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
 from counton.laws import statistic_laws
 from counton.numbers.design import Design, design_for
+from counton.run.changes import refuse_inexact_rows
 from counton.run.new_stream import define, design_of
 from counton.state import verify
 from counton.statistics import Count, Sum
@@ -205,6 +206,22 @@ def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> Non
     low, high = (table[end].to_list() for end in ("lower", "upper"))
     half = {f"epsilon = {loss}": (high[at] - low[at]) / 2 for at, loss in ((0, 1.1), (1, 0.2))}
     assert {name: one[0] for name, one in halves.items()} == pytest.approx(half)
+
+
+def test_sums_of_earlier_nights_have_their_weight_once(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("country,loss\nFrance,1.048576\nMalta,0.000001\n")
+    asked = told(tmp_path, domain=tmp_path / "wide.csv", epsilon="1.048576", value="paid", lower=0)
+    asked |= {"upper": 2**20, "resolution": 1, "append": True}  # with a weight of 2^20
+    for day in (1, 2):
+        asked["events"] = tmp_path / f"{day}.csv"
+        rows = [f"2024-03-0{day},France,{2**20}" for _ in range(2)]
+        asked["events"].write_text("\n".join(["time,country,paid", *rows]) + "\n")
+        release("sum", **asked | {"until": f"2024-03-0{day + 1}"})
+    del asked["events"], asked["state"], asked["until"]
+    terms, one = define(Job("sum", "rows.csv", "new.db", **asked)), np.array([1.0])
+    refuse_inexact_rows(terms, 1, one, taken=2**61 - 2**20)
+    with pytest.raises(SumOverflow, match="1 times the resolution, together with the values count"):
+        refuse_inexact_rows(terms, 1, one, taken=2**61 - 2**20 + 1)
 
 
 def test_a_service_shows_each_tier(tmp_path: Path) -> None:

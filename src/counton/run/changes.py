@@ -239,7 +239,7 @@ def refuse_inexact_rows(
         definition: definition of the stream.
         largest: bound on what is added to any total, in grid units.
         sums: for each place, a bound on what is added to it in all groups together.
-        taken: largest total so far.
+        taken: largest total so far, with the weight of its group.
         before: sum over all places so far.
     """
     bound, statistic = _largest_sum(definition), definition.statistic
@@ -248,7 +248,8 @@ def refuse_inexact_rows(
         whole = inner.whole_of(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
-    most, also = bound - taken, ", together with the values counted before," if taken else ""
+    most = (largest_sum(definition.strategy) - taken) // _heaviest(definition)
+    also = ", together with the values counted before" if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
         refuse_overflow(
@@ -293,9 +294,13 @@ class SumBounds(NamedTuple):
 
 def _largest_sum(definition: Definition) -> int:
     """Return the largest sum of a group that a stream can hold, in units of its rows."""
+    return largest_sum(definition.strategy) // _heaviest(definition)
+
+
+def _heaviest(definition: Definition) -> int:
+    """Return the largest weight by which sums of a group are multiplied before they get noise."""
     statistic = definition.statistic
-    heaviest = statistic.heaviest if isinstance(statistic, TallyStatistic) else 1
-    return largest_sum(definition.strategy) // heaviest
+    return statistic.heaviest if isinstance(statistic, TallyStatistic) else 1
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:
