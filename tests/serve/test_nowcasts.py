@@ -212,7 +212,7 @@ def test_readers_at_once_get_the_forecast_of_the_newest_window(tmp_path: Path) -
         assert all(one == found[0] for one in found)
         service.at(13)  # what was kept is not shown any more
         assert {row["step"] for row in journal.nowcast()["rows"]} == {12, 13}
-        with pytest.raises(InvalidInput, match="no group"):
+        with pytest.raises(InvalidInput, match="is not a group"):
             journal.nowcast(["cellar"])
 
 

@@ -80,5 +80,7 @@ def constants_in_words(strategy: StreamStrategy) -> str:
     """
     stated, last = strategy.parameters, strategy.horizon
     steps = "without a last step" if last is None else f"{last:,} steps"
-    more = (f", {name} {stated[name]}" for name in _CONSTANTS if stated.get(name))
+    own = not type(strategy).__module__.startswith("counton.")  # all of its constants matter
+    shown = [name for name in stated if name != "horizon"] if own else _CONSTANTS
+    more = (f", {name} {stated[name]}" for name in shown if stated.get(name))
     return f"{strategy_in_words(strategy)}; {steps}{''.join(more)}"
