@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from inside import inside, visit
 
-from counton import Key, PureDP, Running, read, reference, release
+from counton import Key, PureDP, Running, read, reference, release, watch
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
@@ -206,6 +206,12 @@ def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> Non
     low, high = (table[end].to_list() for end in ("lower", "upper"))
     half = {f"epsilon = {loss}": (high[at] - low[at]) / 2 for at, loss in ((0, 1.1), (1, 0.2))}
     assert {name: one[0] for name, one in halves.items()} == pytest.approx(half)
+
+
+def test_groups_with_an_epsilon_of_their_own_have_no_alarms(tmp_path: Path) -> None:
+    found = release("count", **told(tmp_path, release="windows"))
+    with pytest.raises(InvalidInput, match="groups with an epsilon of their own; use the table"):
+        watch(found)
 
 
 def test_sums_of_earlier_nights_have_their_weight_once(tmp_path: Path) -> None:

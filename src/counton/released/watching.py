@@ -305,6 +305,11 @@ def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
+    if released.definition.statistic.tiers:
+        raise InvalidInput(
+            f"alarms look at groups whose noise is of one size, and {released.design.name!r} has "
+            "groups with an epsilon of their own; use the table"
+        )
     if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
         raise InvalidInput(
             f"alarms are only for counts and sums by window, but {released.design.name!r} releases "
