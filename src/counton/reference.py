@@ -409,15 +409,19 @@ class Strategy:
     """The measurements y = C x + z, and the rule by which releases follow from y alone.
 
     x are the exact counts of steps, C is an integer matrix with a row for each node, and z is the
-    nodes' noise. C x and z are in units of 2^-bits, releases in units of 2^-places. For every x, a
-    release is A x + noise(z) = noise(C x + z), where A x are the running sums, or each step's own
-    count. This equation makes it private, rounding included. Steps count from 1.
+    nodes' noise. C x and z are in units of 2^-bits, releases in units of 2^-places. The method
+    `noise` is a function from one number for each node to one for each step. For every x, the
+    releases are A x + noise(z), and this equals noise(C x + z), where A x are the running sums, or
+    each step's own count. So releases are a function of y alone, rounding included, and are private
+    if y is. Steps count from 1.
 
     Attributes:
         bits, places: C x and z are in units of 2^-bits, releases in units of 2^-places.
         windows: True if releases are each step's own count, not running sums.
         delay: a release counts the items only of steps at least this many before it.
-        versions: number of values that a step releases for each cell.
+        versions: number of values that a step releases for each cell. It is 1 unless windows are
+            revised: then a step releases one value for each of the last windows
+            (`WindowVersions`).
     """
 
     bits = places = delay = 0
@@ -1243,7 +1247,8 @@ class Factorisation(LeastSquares):
 class WindowVersions(Strategy):
     """The strategy of revised windows: a strategy over the versions of each window.
 
-    A window's last total is its final version.
+    A version of a window is the number of its rows that have arrived by the end of this window, or
+    of a later one. A window's last total is its final version.
 
     Args:
         inner: strategy of one window; its steps are the window's versions.
@@ -1313,7 +1318,7 @@ class AsOf(Strategy):
 
 
 class WindowsAndTotals(Strategy):
-    """The strategy of revised windows, and of running totals of all arrivals beside them.
+    """The strategy of revised windows, and of running totals of all rows that have arrived.
 
     Each step releases the versions that the windows release, and then the total of what has arrived
     in all steps so far.

@@ -302,7 +302,7 @@ def test_revisions_of_a_group_begin_with_its_first_night(tmp_path: Path) -> None
     ):
         found.revision("2024-03-02", group="hush1")
     with pytest.raises(
-        InvalidInput, match="groups that were found in the data are shown only from some"
+        InvalidInput, match="groups that were found in the data are each shown only"
     ):
         found.total("home")
 

@@ -270,7 +270,7 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        """Number of steps from the beginning of the earliest run to the end of the latest."""
+        """Number of steps from the first step of the whole pattern to the last step of any run."""
         return max(run.offset + run.length for run in self.runs)
 
 

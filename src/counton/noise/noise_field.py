@@ -47,14 +47,17 @@ class NoiseField:
         self._samplers: dict[int, TileSampler] = {}
 
     def part(self, first: int, cells: int) -> NoiseField:
-        """Return the table of some consecutive coordinates of every node: shape ``(cells,)``.
+        """Return a field with some consecutive coordinates of each node's noise.
+
+        Its ``shape`` is ``(cells,)``, and its draws are the same as in this field.
 
         Args:
-            first: index of the first coordinate, in the order of a flattened node.
+            first: index of the first coordinate, after a node's noise is flattened row by row.
             cells: number of coordinates.
 
         Raises:
-            NoiseAddressError: the field is scalar, or some coordinates do not exist.
+            NoiseAddressError: a node's noise is a single number (``shape`` is ``()``), or some
+                coordinates do not exist.
 
         >>> from fractions import Fraction
         >>> from counton.base.distributions import DiscreteLaplace
@@ -94,7 +97,7 @@ class NoiseField:
         """Return noise of consecutive nodes of one level: int64, shape ``(len(nodes), *shape)``.
 
         Raises:
-            NoiseAddressError: nodes outside ``0..2^63`` (scalars) or ``0..2^32`` (vectors).
+            NoiseAddressError: nodes outside ``0..2^63`` (if ``shape`` is ``()``) or ``0..2^32``.
         """
         limit = ROWS_LIMIT if self.shape else COLUMNS_LIMIT
         if nodes.step != 1 or nodes.start < 0 or nodes.stop > limit:

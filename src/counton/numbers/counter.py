@@ -262,16 +262,18 @@ class Counter:
         return release
 
     def widen(self, cells: int, key: Key) -> None:
-        """Set the number of cells from the next step on, if cells are added as needed.
+        """Set the number of cells from the next step on, in a stream whose cells are added as
+        needed (``counters``).
 
         A new cell has the noise that it would have had if it had counted 0 since the first step.
 
         Args:
             cells: the new number of cells; new ones come after the present ones.
+            key: the stream's key, from which the noise of all cells is computed.
 
         Raises:
-            InvalidInput: ``cells`` is less than the present number or more than the shape, or the
-                cells of the stream are fixed.
+            InvalidInput: ``cells`` is below the present number, or above the number of cells that
+                the stream's ``shape`` allows; or the cells of the stream are fixed.
 
         >>> from counton import ApproxDP, Counter, Key, PureDP
         >>> from counton.strategies import Binary

@@ -506,11 +506,11 @@ class TableNumbers(NamedTuple):
     """A table of released numbers: one number in each row, and the columns that describe it.
 
     Attributes:
-        about: columns that describe the rows.
+        about: columns that describe the rows, by name: one value for each row.
         numbers: all numbers in one array, in the order of the rows.
         called: name of the column of values: ``"estimate"``; or ``"value"``, for numbers that have
             no standard deviation and no column ``"std"``.
-        beside: function from a level to further columns.
+        beside: function from the level of the intervals to further columns, by name.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
@@ -549,8 +549,9 @@ class TableNumbers(NamedTuple):
         """Stack several tables: the rows of the first, then those of the second, and so on.
 
         Args:
-            parts: one table at least; all have the same columns apart from those of ``about``.
-            about: the columns that describe all rows together.
+            parts: one table at least. Their columns ``beside`` have the same names; their columns
+                ``about`` are not used.
+            about: the columns that describe the rows of the whole table: one value for each row.
         """
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -632,7 +633,7 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 
 def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
-    """Return ``scale`` times ``one`` over ``other``, plus ``moved``."""
+    """Return ``scale`` times ``one`` divided by ``other``, plus ``moved``."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)
     return OfTwo(one, other, True, scale, moved)
@@ -659,8 +660,13 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return the weights in a formula's sums, one array for each stream, and the largest
-        rounding error.
+        """Return the weights of released cells in a formula's sums, one array for each stream, and
+        the largest error of these sums from rounding, besides noise.
+
+        Quotients and products in the formula are left out.
+
+        Raises:
+            InvalidInput: a weight is not finite.
         """
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
@@ -755,7 +761,8 @@ class _Read:
         off: weights of the cells in dividend - share * divisor; its noise is the quotient's error
             times the divisor.
         below: weights of the cells in the divisor.
-        grain, rounded: largest rounding errors of these two sums, besides noise.
+        grain, rounded: largest errors from rounding, besides noise, of the dividend's sums and of
+            the divisor's.
         weight: weight of the quotient in the formula, to first order.
         reach: largest error of the quotient.
     """
@@ -927,7 +934,8 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """Return formulas' weights in each stream that they read, and each formula's rounding error.
+    """Return the weights of released cells in formulas, for each stream that they read, and the
+    largest error of each formula's value from rounding.
 
     The formulas must be sums of cells, without quotients.
     """

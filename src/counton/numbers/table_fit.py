@@ -130,6 +130,7 @@ def adjusted_hierarchy(
     """Adjust a released hierarchy to public constraints, as `HierarchyReading.adjust` describes.
 
     Args:
+        law: the joint noise of these numbers, and the tree.
         released: every node's number, by level.
         grain: the unit of these numbers.
         halves: half-widths of their intervals.
@@ -202,7 +203,13 @@ def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
 def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least squares estimates that keep the known totals, and their variances, by level."""
+    """Return least squares estimates that keep the known totals, and their variances, by level.
+
+    Args:
+        law: the joint noise of the hierarchy's numbers.
+        estimates: released number of each node, by level.
+        stated: known total of each node, by level; NaN if unknown.
+    """
     tree, variances = law.tree, [part.copy() for part in law.variances]
     if all(np.isnan(part).all() for part in stated):
         return estimates, variances
@@ -238,6 +245,7 @@ def _condition(
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
     """Return True if the totals of a level, and of all leaves above it, are known.
 
+    ``stated`` has the known total of each node, by level; NaN if unknown.
     Known totals above this level then add no knowledge.
     """
     if np.isnan(stated[level]).any():
@@ -253,6 +261,12 @@ def _below_cut(
 
     Numbers above this level are sums of known totals. Numbers below it are adjusted to add up to
     them.
+
+    Args:
+        law: the joint noise of the hierarchy's numbers.
+        estimates: released number of each node, by level.
+        stated: known total of each node, by level; NaN if unknown. None is known below ``cut``.
+        cut: number of the level.
     """
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)

@@ -486,7 +486,12 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
 
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:
-    """Return the sum of the losses allowed at the ages 0..end - 1."""
+    """Return the sum of the losses allowed at the ages 0..end - 1; infinite if there is no target
+    for the last of them, nor for a later age.
+
+    ``targets`` maps ages to largest losses. At an age that it does not list, the loss allowed is
+    the smallest target of all later ages (`allowed_loss`).
+    """
     total, age = 0.0, 0
     for at in sorted(targets):
         total += allowed_loss(targets, at) * (min(at + 1, end) - age)

@@ -78,10 +78,10 @@ def powers_of_two() -> list[float]:
 
 
 class Most(NamedTuple):
-    """Estimate of the number of events that a share of the users do not exceed.
+    """Estimate of the number of events that a given share of the users do not exceed.
 
     Attributes:
-        share: the share of all users, or users' periods.
+        share: this share, from 0 to 1: of all users, or of all periods of users.
         most: estimate; None: above the largest distinguished number, or apparently no users.
         lower, upper: ends of the interval; upper None: unbounded.
 
@@ -101,11 +101,11 @@ class Most(NamedTuple):
 
 
 class ValueBounds(NamedTuple):
-    """Estimated bounds that contain a share of the values; equally many values lie below and
+    """Estimated bounds that contain a given share of the values; equally many values lie below and
     above.
 
     Attributes:
-        share: the share of all examined values.
+        share: this share, from 0 to 1, of all examined values.
         lower, upper: ends of the cells with the estimated quantiles; None: apparently no values.
         lower_from, lower_to: the interval of the lower quantile.
         upper_from, upper_to: the interval of the upper quantile.
@@ -289,20 +289,23 @@ class Inspection:
         most_a_window: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> tuple[Swept, ...]:
-        """Compare bounds on a user's events: the share of events that each keeps, and its error.
+        """Compare bounds on the number of a user's events: the share of all events that count under
+        each bound, and the half-width of the planned stream's intervals.
 
         The comparison reads only released numbers and a plan.
 
         Args:
-            most: bounds to try; None: 1, 2, 5, 10, ... up to the numbers found for the shares.
+            most: bounds to try. None: each ``most`` in ``answers``, and 1, 2, 5, 10, ... up to the
+                first that is not below them (nor below ``upper``, or ``at_most``, of an answer
+                whose ``most`` is None).
             steps, guarantee: number of steps and guarantee of the planned stream.
             of: statistic of the planned stream; None: a count.
             most_a_window: most events of a user that count in one window.
             options: options of the plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
-            InvalidInput: a look at values, a bound below 1, steps without a guarantee, or a
-                statistic that does not add up rows.
+            InvalidInput: the look was at values of a column, not at events of users; a bound below
+                1; steps without a guarantee; or a statistic that does not add up rows.
         """
         if self.of_values:
             raise InvalidInput(

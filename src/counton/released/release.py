@@ -255,8 +255,8 @@ class Release:
                 (Bonferroni).
 
         Raises:
-            InvalidInput: an unknown group, step or number, undeclared groups, or a stream beside
-                itself.
+            InvalidInput: an unknown group, step or number; undeclared groups; or ``beside`` is a
+                stream that may have the same noise as this one, such as this stream itself.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -288,7 +288,8 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate the ratio of the number of one group, or of some steps, to that of another.
+        """Estimate the number of one group, divided by that of another group, or by that of the
+        same group in other steps.
 
         The interval is Fieller's: unbounded if the divisor may be 0.
 

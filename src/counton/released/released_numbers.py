@@ -525,8 +525,9 @@ class ReleasedNumbers:
         """Refuse a question if nobody declared the groups."""
         if self.since is not None:
             raise InvalidInput(
-                "groups that were found in the data are shown only from some window on, so only "
-                "the rows of their table are published; use the table, or list the groups"
+                "groups that were found in the data are each shown only from one of the releases "
+                "on, so only the rows of their table are published; read these rows, or list the "
+                "groups beforehand"
             )
 
     @property
@@ -577,8 +578,9 @@ class ReleasedNumbers:
         for number, weight in found:
             if (formula := number.formula) is None:
                 raise InvalidInput(
-                    f"{of or 'what is read of ' + repr(self.definition.what)} of several groups "
-                    "together is not the sum of their numbers; ask for a single group"
+                    f"{of or repr(self.definition.what)} of several groups together cannot be "
+                    "read, because it is not the sum of its values in these groups: ask for a "
+                    "single group"
                 )
             parts.append(formula * float(weight))
         return Formula.total(parts)

@@ -79,15 +79,20 @@ class Records(NamedTuple):
 @name_alone
 @dataclass(frozen=True)
 class CorrectedRows:
-    """Effects of new rows on a stream that allows corrections; at most one row for each id. Secret.
+    """Effects of a run's new rows on a stream that allows corrections. Secret.
+
+    The new rows have distinct ids, so there is at most one effect for each id.
 
     Attributes:
         added: rows that count from now on.
-        taken: rows to subtract: ``step``, ``group`` and ``total`` of rows that no longer count.
-        remembered: new and changed records of ids.
+        taken: earlier rows that no longer count and are to be subtracted: for each its window
+            (``step``), ``group`` and value (``total``).
+        remembered: what the state has to remember of the ids (see `Records`), as far as it is new
+            or has changed.
         known: number of rows without effect, since they count already or were taken back.
         corrected: number of rows that replace another, or take it back.
-        often: number of corrections left out because the row had reached the bound on corrections.
+        often: number of corrections left out because the row had been corrected as often as the
+            stream allows.
         late: number of corrections left out because the row's window is final.
     """
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from counton.run.definition import Definition
     from counton.strategies import Metric
 
-#: Names of versions of a window, for statements of wanted half-widths.
+#: Names of versions of a window, for statements of wanted half-widths. A version is the window's
+#: number as one release gives it; later ones have more rows.
 FIRST, FINAL = "first", "final"
 
 
@@ -56,15 +57,20 @@ class PlannedDelay(NamedTuple):
 
 
 class PlannedTotals(NamedTuple):
-    """Standard deviations of windows, and of totals beside them, on a last night; in data units.
+    """Planned standard deviations of revised windows, and of the totals released with them.
+
+    They are in data units, and hold after the last release, which is made at the end of the last
+    window.
 
     Attributes:
         share: the part of the budget that totals have.
         windows: number of windows.
-        final: of a final window.
-        week, year: of all final windows of a week, and of a year; None: there are fewer.
-        total: of all windows together.
-        alone: the same four numbers if windows have the whole budget, and nothing stands beside.
+        final: deviation of the number of one final window.
+        week, year: deviation of the sum of all final windows of a week, and of a year; None: there
+            are fewer windows, or one window is as long.
+        total: deviation of the sum of all windows.
+        alone: the deviations ``final``, ``week``, ``year`` and ``total`` if windows have the whole
+            budget, and no totals are released.
     """
 
     share: Fraction
@@ -81,14 +87,15 @@ class PlannedTotals(NamedTuple):
 
 
 def windows_of(terms: Design) -> WindowVersions:
-    """Return the strategy of a design's revised windows, without what stands beside them."""
+    """Return the strategy of a design's revised windows, without that of totals, if it has one."""
     strategy: Any = terms.strategy
     found: WindowVersions = strategy.windows
     return found
 
 
 def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | None:
-    """Return the errors of windows and totals on the last night; None: there are no totals beside.
+    """Return the planned errors of windows and totals after the last window; None: the stream
+    releases no totals.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
@@ -136,7 +143,10 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Return half-widths of a cell in some versions of a window, from 1 on."""
+    """Return half-widths of a cell in some versions of a window.
+
+    Version 1 is released at the window's end, and each further version one window later.
+    """
     strategy = windows_of(terms)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)

@@ -294,7 +294,10 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return a phrase on how rows count, for messages; the messages continue it with "which"."""
+    """Return a clause that follows the name of a statistic in messages and says how its rows count.
+
+    The messages go on after its comma with another clause on the statistic: " which ...".
+    """
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
 

@@ -150,8 +150,9 @@ _LONGEST = 80
 
 
 class RequestLog:
-    """ASGI middleware that logs each request and adds headers to answers; streams pass
-    unchanged.
+    """ASGI middleware that logs each HTTP request and adds headers to its answer.
+
+    The body of an answer is passed on unchanged, part by part.
     """
 
     def __init__(self, app: ASGIApp) -> None:

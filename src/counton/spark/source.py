@@ -311,8 +311,8 @@ def is_remote(frame: DataFrame) -> bool:
 
 
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select some columns of a frame and name them by numbers, since their names may have any
-    sign.
+    """Select some columns of a frame and name them by numbers, since their own names may contain
+    any character.
 
     Texts are compared by their bytes, whatever collation Spark uses.
     """

@@ -340,7 +340,13 @@ class Inbox(Closing):
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
     def add(self, name: str, key: keyfile.Kept) -> None:
-        """Accept batches for one more stream; ``key`` is the place of its key."""
+        """Accept batches for one more stream.
+
+        Args:
+            name: name of the stream.
+            key: the stream's key, or where it is kept; None: in the file beside the state. The
+                witness beside it shows whether the state is an old copy.
+        """
         self._witnesses[name] = keyfile.witness_beside(self._database, key)
 
     @contextmanager

@@ -481,10 +481,17 @@ def _insert(connection: Connection, entry: Spend) -> None:
 def _refuse_several_steps(
     name: str, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Refuse a stream if a unit can count in several steps, so that it might count in two streams.
+    """Refuse a stream that follows another, or is followed, if a unit can count in several of its
+    steps: the unit might then count in both streams.
 
-    A person's period may span several steps; the caller, who knows the periods, checks whether one
-    lies in both streams (`counton.run.continuation.apart`).
+    A stream whose unit is a person in a period is not refused here, although a period may span
+    several steps. The caller, who knows the periods, checks that none has steps in both streams
+    (`counton.run.continuation.apart`).
+
+    Args:
+        name: name of the stream.
+        contribution: the bound on what one unit changes in it.
+        details: the stream's recorded details, which name the period, if there is one.
     """
     if contribution.in_one_step or record_in(details).get("per") is not None:
         return

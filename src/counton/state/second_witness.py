@@ -1,9 +1,11 @@
 """Places of the second witness, outside the state's folder, so that no copy of the folder holds it
 too.
 
-A place is the user's folder for program state (``$XDG_STATE_HOME/counton``, by default
-``~/.local/state/counton``), or a folder or database that a run names. In it each state has a file,
-or rows, named by the state's identity. Copies share the identity, so a reader needs no key.
+A witness records the last step that each stream has released, so that an old copy of the state is
+recognised. A place is where a witness is kept: the user's folder for program state
+(``$XDG_STATE_HOME/counton``, by default ``~/.local/state/counton``), or a folder or database that a
+run names. In it each state has a file, or rows, named by the state's identity. Copies share the
+identity, so a reader needs no key.
 
 A state remembers every place that it ever had, and reads all of them. If a new place is named,
 releases are no longer noted in the earlier ones; each gets an entry that points to the new place.
@@ -197,7 +199,7 @@ def refuse_the_state(address: str, database: Database) -> None:
 
 
 class WitnessTable(WitnessPlace):
-    """A place of a second witness in a database; `WitnessFile` is the same in a folder."""
+    """A second witness kept in tables of a database; `WitnessFile` is one kept in a file."""
 
     def __init__(self, address: str, identity: str) -> None:
         self._address, self._identity = address, identity

@@ -58,6 +58,11 @@ def means_fail(least: float, most: float) -> list[float]:
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
     """Return the interval of all u with |u - share| <= ratio sqrt(u^2 + square).
 
+    Args:
+        share: a released sum divided by the released number of rows.
+        square: a number such that u^2 + square is the squared 2-norm of a sum's weights.
+        ratio: half-width of one sum divided by the released number of rows.
+
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
     ((0.5, 0.5), (-1.0, 1.0))
     """
@@ -116,7 +121,12 @@ class MeanEnds(NamedTuple):
 
 
 def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
-    """Return the interval of a variance, given the released one and the interval of the mean.
+    """Return the interval of a variance.
+
+    Args:
+        value: the released variance.
+        mean: interval of the mean.
+        ratio: half-width of one sum divided by the released number of rows.
 
     >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
     (0.25, 0.25)
@@ -132,9 +142,10 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 def covariance_ends(
     value: float, both: MeanEnds, apart: MeanEnds, ratio: float
 ) -> tuple[float, float]:
-    """Return the interval of a covariance, given the released one, ``value``.
+    """Return the interval of a covariance.
 
     Args:
+        value: the released covariance.
         both: interval of the sum of both means.
         apart: interval of the difference of both means.
         ratio: half-width of one sum divided by the released number of rows.

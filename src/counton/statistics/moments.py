@@ -98,7 +98,11 @@ class _Dual(NamedTuple):
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """Return this function over the other one; if that is 0 or less, 0 without derivatives."""
+        """Return this function divided by the other one.
+
+        If the other's value is 0 or less, or it has no derivatives, the result has the value 0 and
+        no derivatives (NaN).
+        """
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
         value = self.value / other.value

@@ -207,7 +207,9 @@ def _bounds(
             try:
                 at = least_guarantee(partial(error, each), bound, least, delta, loss)
             except InvalidInput as refused:
-                raise InvalidInput(f"{called!r} of the report: {refused.template}") from None
+                raise InvalidInput(
+                    f"statistic {called!r} of the report: {refused.template}"
+                ) from None
             off = bound
         cell = read(at).cells.halfwidth()
         bounds.append((bound, off / cell if cell else 1.0, called))

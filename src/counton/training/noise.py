@@ -289,8 +289,8 @@ class TrainingNoise:
             raise InvalidInput(f"two gradients are both called {twice!r}: rename one")
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
-                f"shards are {quote(shards)}; give, for each name, the number of the first "
-                "coordinate and how many there are"
+                f"shards are {quote(shards)}; give a mapping from names of gradients to pairs: the "
+                "number of the first coordinate given, and the size of the whole parameter"
             )
         unknown = set(shards or ()) - set(names)
         if unknown:

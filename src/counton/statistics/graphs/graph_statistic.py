@@ -227,7 +227,8 @@ class NodeNumbers:
         ``more`` names what an event has after its two nodes.
 
         Raises:
-            InvalidInput: an event is no edge; nodes of other events may have got numbers by then.
+            InvalidInput: an event is no edge. Nodes of earlier events may have been given numbers
+                before the error is raised.
         """
         width = 2 if more is None else 3
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:

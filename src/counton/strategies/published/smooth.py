@@ -110,9 +110,15 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return strategies for units that act many times, among which is the best one known.
+        """Return strategies to choose from if a unit counts in many steps.
 
-        For each number of zeros they are the ``of_each`` lowest trees that serve the horizon.
+        For each number ``zeros`` of zero bits in a leaf's index they are the trees of least
+        ``height`` that serve the horizon. A tree that could do with one zero less is left out.
+
+        Args:
+            horizon: number of steps to serve.
+            of_each: most trees with the same number of zeros. In all cases examined, the best tree
+                was among the default's.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]

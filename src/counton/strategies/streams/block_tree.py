@@ -34,7 +34,8 @@ class BlockTree:
 
     Args:
         radices: numbers of children of nodes of level 1, 2, ..., from below.
-        shares: integers for levels 0, 1, ..., with or without the block itself.
+        shares: for each of the levels 0, 1, ... an integer: the part of a block's weight with which
+            its nodes are measured. The last may be that of the block itself.
         norm: the norm of the shares by which the line's weight is divided.
 
     Raises:
@@ -60,7 +61,8 @@ class BlockTree:
         if self.widths[-1] > LARGEST_BLOCK:
             raise InvalidInput(
                 f"blocks have {self.widths[-1]} steps, but at most 2^22 are possible: leave out "
-                f"some of the radices {list(self.radices)}, and use a longer line"
+                f"some of the radices {list(self.radices)}, and give a line with more cells, one "
+                "for each block"
             )
         #: The given shares, or the default ones.
         self.given = check_integers("share", shares, 0, 2**10)

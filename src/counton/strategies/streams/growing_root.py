@@ -764,8 +764,9 @@ class GrowingSquareRoot(EndlessStrategy):
             self._laplace()
         if law.sigma_squared * self._node_factor(quarter(NODES, self._equal)) > LARGEST_SPREAD**2:
             raise InvalidInput(
-                f"the noise of {self!r} would be more than 2^40 units of its exact sums at node "
-                f"{NODES:,}: give a larger rho, epsilon or resolution, or fewer weight_bits"
+                f"the noise of {self!r} would be too wide to draw exactly: at node {NODES:,} its "
+                "standard deviation would be above 2^40 units of the integers that are added up; "
+                "give a larger rho, epsilon or resolution, or fewer weight_bits"
             )
 
     def _of_releases(self, at: Integers) -> Floats:
@@ -875,10 +876,16 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield four values for each size of blocks up to a step.
+        """Yield, for each size of blocks, what the variances of the first ``steps`` releases need.
 
-        They are the number of whole blocks; the number of steps in the block that has begun; the
-        variances of the square root's totals before these blocks; and the variances inside a block.
+        Single steps are the blocks of size 1. Sizes that begin after ``steps`` are left out.
+
+        Yields:
+            Number of blocks of this size that are complete; number of steps in the one after them;
+            variances of the square root's running total at the last node before the first block,
+            and at each complete block: shape ``(complete blocks + 1,)``; variances that a release
+            inside a block adds to that of the total before the block, one for each step of a block
+            but the last.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:

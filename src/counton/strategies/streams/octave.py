@@ -260,7 +260,8 @@ class OctaveColumns:
         """Values of g (see the module) at the lowest of the upper levels: one column for each class
         of steps.
 
-        Steps with equal leading bits form a class.
+        A class has all steps with equal ``step >> _key_bits``: C has equal columns for them at the
+        levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -268,10 +269,10 @@ class OctaveColumns:
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Entries of the columns of C in the upper levels: for each level a matrix (nodes, classes
-        of steps).
+        """Entries of the columns of C at the levels from ``upper`` on: for each level a matrix of
+        shape ``(nodes, classes)``.
 
-        A class has steps with equal leading bits.
+        A class has all steps with equal ``step >> _key_bits``, which have equal columns there.
         """
         # Given ``entering`` they are the shortest columns, by least squares, rounded.
         nodes, weights = self._nodes[self.upper :], self._weights
@@ -321,8 +322,8 @@ class OctaveColumns:
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """Return, for each class of steps, the largest norm of a column over the levels below
-        ``upper``.
+        """Return, for each class of steps (see `entering`), the largest norm of a column over the
+        levels below ``upper``.
 
         Args:
             norm: 1, or 2 for the squared norm.

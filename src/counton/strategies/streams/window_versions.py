@@ -1,8 +1,9 @@
 """Revised windows: each window's count is released at its end and again later, as rows arrive late.
 
 A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, .. L: at the end of
-window w + l, a *night*. Night t publishes, for each of the windows t - L .. t, the number of its
-rows that have arrived so far. After night w + L the number of w is final.
+window w + l. A *night* is one release, made after the end of a window. Night t publishes, for each
+of the windows t - L .. t, the number of its rows that have arrived so far: a *version* of the
+window's count. After night w + L the number of w is final.
 
 A window with its lags is a stream of L + 1 steps: arrivals x_0, .. x_L, with released totals x_0 +
 .. + x_l. `WindowVersions` gives each window the same strategy for L + 1 steps, with its own nodes:
@@ -235,7 +236,7 @@ class WindowVersions(StreamStrategy):
 
     @property
     def windows(self) -> WindowVersions:
-        """The windows themselves; a strategy that releases more beside them names them so too."""
+        """This strategy. `WindowsAndTotals` gives the strategy of its windows by the same name."""
         return self
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -246,7 +247,7 @@ class WindowVersions(StreamStrategy):
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the final number of a window."""
+        """Return the nodes that the final version of a window reads."""
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
@@ -261,7 +262,7 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes in the version of a window that is released ``lag`` windows later."""
+        """Return the nodes that a version reads: the one released ``lag`` windows later."""
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
@@ -422,8 +423,8 @@ class WindowVersions(StreamStrategy):
         lag.
 
         Returns:
-            int64, shape ``(len(nights), *field.shape, lags + 1)``: for each night the window that
-            ends then comes first, and the window that becomes final last.
+            int64, shape ``(len(nights), *field.shape, lags + 1)``: for each night first the window
+            that ended with this release, and last the window that becomes final.
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
@@ -479,15 +480,15 @@ _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest version of each window of a `WindowVersions` strategy, as known at the end of a
-    night.
+    """The newest version of each window of a `WindowVersions` strategy, as released on one night
+    (the release after a window).
 
     Each step is a window, and has one released number. The measurements are those of
     `WindowVersions`; errors depend on the age of a window.
 
     Args:
         windows: a `WindowVersions` strategy.
-        night: the number of windows that have ended.
+        night: the number of the release, which is the number of windows that have ended.
 
     Raises:
         InvalidInput: another strategy, or a night beyond its horizon.
@@ -562,7 +563,7 @@ class AsOf(StreamStrategy):
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the newest version of a window."""
+        """Return the nodes that the newest version of a window reads."""
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
@@ -634,8 +635,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node in any version; in the first nights, in the versions that exist
-        by then.
+        """Largest weight of a node in the versions that are newest ones after the night.
+
+        They have the lags from 0 to ``night`` - 1, and at most ``windows.lags``.
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -707,7 +709,7 @@ class EveryVersion(StreamStrategy):
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
-        """Return the step that stands for the version of a window with a lag."""
+        """Return the number of the version of ``window`` that is released ``lag`` windows later."""
         return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
 
     def _version(self, step: int) -> tuple[int, int]:
@@ -715,11 +717,15 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives when the version ``step`` is made."""
+        """Return the nodes that a row enters if it first counts in the version of its window that
+        has the number ``step`` (see the class).
+        """
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the version that ``step`` stands for."""
+        """Return the nodes that a version reads: that of a window and a lag which has the number
+        ``step`` (see the class).
+        """
         return self.windows.lag_row(*self._version(step))
 
     def l1_sensitivity(self) -> Fraction:

@@ -55,8 +55,8 @@ def toeplitz_weights(inverse: Floats) -> Floats:
     steps = len(inverse)
     if steps > LARGEST_DENSE:
         raise InvalidInput(
-            f"free shares can be found for up to {LARGEST_DENSE:,} steps, but there are {steps:,}: "
-            "use equal shares"
+            f"step scaling 'epochs' or 'free' can be computed for up to {LARGEST_DENSE:,} steps, "
+            f"but there are {steps:,}: use scaling 'equal'"
         )
     products = np.empty((steps, steps))
     products[0] = inverse[0] * inverse
@@ -98,8 +98,8 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
     """Return the shares of step scaling of least mean variance, if examples keep their places in
     each epoch.
 
-    Steps with one number in ``of`` share one value; by default each step has its own. Shares are
-    rounded to a grid.
+    A step's share is its part in what an example pays (`balance`). Steps with the same number in
+    ``of`` get the same share; by default each step has its own. Shares are rounded to a grid.
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.

@@ -103,7 +103,8 @@ class ToeplitzTraining(TrainingStrategy):
                 fixed order.
 
         Raises:
-            InvalidInput: free scaling without an enforced order, or shares beyond 4096 steps.
+            InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than
+                4096 steps.
 
         >>> from counton.strategies.training import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)
