@@ -1298,7 +1298,8 @@ class AsOf(Strategy):
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).
-        night: number of windows that have ended.
+        night: number of windows that have ended; a release, called a night, is made at the end of
+            each.
     """
 
     windows = True

@@ -452,7 +452,11 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the newest versions as of a night, with the steps and groups shown here."""
+        """Return the versions that were newest after a release, with the steps and groups shown
+        here.
+
+        ``night`` is the number of the release: one is made at the end of each window.
+        """
         (terms, values), numbers = revisions.read(night), self.numbers
         definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
         if (since := revisions.found_by(night)) is not None:
@@ -472,15 +476,18 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """Number of the newest release (night) whose versions of windows are shown."""
+        """Number of the newest release whose versions of windows are shown; one release, a night,
+        is made at the end of each window.
+        """
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
         """Return all versions of the shown windows: one row each, with the columns of `table`.
 
-        A version is what that night's table had. With totals beside windows (``also_totals``) all
-        nights are read one by one, which takes seconds for a year of days.
+        A version is a window's row in the table as one release showed it. If totals are released
+        too (``also_totals``), all releases are read one by one, which takes seconds for a year of
+        days.
 
         Args:
             form: "all" for the columns of `table`, where ``as_of`` is the end of the window with

@@ -1,4 +1,4 @@
-"""Revised windows, and running totals of all arrivals beside them, for a part of the budget.
+"""Revised windows, and running totals of all rows that have arrived, for a part of the budget.
 
 Night t publishes what `counton.strategies.streams.window_versions` publishes, and the number of all
 rows that have arrived in the nights 1 .. t. The totals have a strategy, nodes and a noise law of
@@ -69,7 +69,8 @@ class WindowsAndTotals(StreamStrategy):
     """Windows that are released until they are final, and running totals of arrivals.
 
     Its steps are windows, and its release of each is the final number. A running stream releases
-    nights: the newest version of each of the last windows, and then the total of all arrivals.
+    at the end of each window (a night) the newest version of each of the last windows, and then the
+    total of all rows that have arrived.
 
     Args:
         windows: the windows; without corrections.
@@ -189,7 +190,7 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.row(step)
 
     def total_row(self, night: int) -> tuple[Node, ...]:
-        """Return the nodes that the total of a night reads."""
+        """Return the nodes that the total released on a night reads."""
         return self._of_totals(self.totals.row(check_step(self, night)))
 
     def l1_sensitivity(self) -> Fraction:
@@ -285,7 +286,7 @@ class LeastSquaresAsOf(AsOf):
 
     Args:
         both: the stream's strategy.
-        night: the number of windows that have ended.
+        night: the number of the release, which is the number of windows that have ended.
         law: the noise of a node of the windows.
     """
 
