@@ -177,7 +177,7 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
 
 
 def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -> None:
-    said = "the file says until = 2024-03-04: no run releases a later window"
+    said = "the job file says until = 2024-03-04, so no run releases a later window"
     for _ in range(2):
         done = place.plain("run", str(file))
         assert (done.code, done.out.count(said)) == (0, 2)

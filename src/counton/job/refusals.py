@@ -134,7 +134,7 @@ def refuse(
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, EXCLUDED["first"], field("first", True))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: per=1d does not go with first=True: a user ... for ever; ...
+    counton.base.errors.InvalidInput: per=1d does not go with first=True: a user ... once, ever; ...
     """
     for names, why in reasons.items():
         for name in names.split():

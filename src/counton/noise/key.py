@@ -318,7 +318,7 @@ class InsecureSeededKey(Key):
     __slots__ = ()
 
     def __init__(self, seed: int) -> None:
-        _warn(f"the seed {seed}, which somebody chose")
+        _warn(f"the chosen seed {seed}")
         material = _length_prefixed((b"insecure seed", str(int(seed)).encode()))
         self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
             b"insecure"

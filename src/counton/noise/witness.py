@@ -346,7 +346,10 @@ def _begin(path: Path, text: bytes) -> bool:
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
         _lock(descriptor)
-        if not _is_at(waiting, descriptor):
+        there = None
+        with suppress(FileNotFoundError):
+            there = waiting.stat()
+        if there is None or not os.path.samestat(there, os.fstat(descriptor)):
             return False  # another process was faster, and may have made this file its witness
         try:
             if path.exists():
@@ -357,13 +360,6 @@ def _begin(path: Path, text: bytes) -> bool:
             waiting.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Return True if a path leads to the file that is open under ``descriptor``."""
-    with suppress(FileNotFoundError):
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    return False
 
 
 def _text(entries: Entries) -> bytes:

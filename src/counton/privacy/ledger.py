@@ -1027,8 +1027,8 @@ def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[
     ...     print(line)
     pure differential privacy with epsilon = 1 for one reader added or removed
     pure differential privacy with epsilon = 2 for one click added or removed
-    units are counted apart: no total says anything about another unit; they do not add up to one
-    promise
+    units are counted apart, and the total of one unit says nothing about another unit; they do not
+    add up to one promise
     """
     if len(found) < 2:
         return []

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Default number of possible groups, if nobody declares them.
 ROOM = 1_000_000
-#: Statistics that rank groups, or hold one that does: see `check_ranked`.
-RANKED = ("top-k", "report")
 
 
 @dataclass(frozen=True)

@@ -462,7 +462,7 @@ def check_column(look: FirstLook, name: str) -> None:
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"]})
     >>> check_column(look_at(Job("count", rows, "visits.db")), "time")
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: there is no column 'time'; there are at
+    counton.base.errors.InvalidInput: there is no column 'time'; the columns are at
     """
     if name not in look.columns:
         raise InvalidInput(

@@ -17,7 +17,6 @@ from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import (
     LOOK,
     PAGE,
-    RANKED,
     View,
     check_look,
     check_ranked,
@@ -32,6 +31,7 @@ from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
 from counton.state.shared import ledger_files
+from counton.statistics.by_group import inner_of, members_of
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ class Outputs:
     def approve(self, definition: Definition) -> None:
         """Refuse outputs that a stream of this definition cannot have; called before a release."""
         check_shown(self.shown, definition.statistic)
-        if definition.what in RANKED:
+        inner = inner_of(definition.statistic)
+        several = () if definition.shows_cells else members_of(inner).values()
+        if definition.ranks or any(one.card.ranks for one in (inner, *several)):
             check_ranked(self.shown, definition, self.level)
         if self.out is not None and is_folder(self.out):
             from counton.run.written_files import check_foldable
@@ -168,7 +170,10 @@ class Outputs:
             progress("writing the table", 0.75)
             steps, groups = range(1, outcome.after + 1), len(definition.groups)
             write_folder(self.out, read, steps, groups, *thresholds)
-        if not (whole or self._needs_all(definition)):
+        shows_last = definition.shows_cells and definition.release != "windows"
+        brief = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
+        in_files = self.out is not None and not is_folder(self.out)
+        if brief and not (whole or in_files or self.plot is not None or self.sums):
             found = read(range(outcome.after, outcome.after + 1))
             return WrittenOutputs(found, drawn=False)
         from counton.released.release_facts import CsvStyle, facts_of
@@ -193,14 +198,6 @@ class Outputs:
                 failed = str(error)
                 warn(failed)
         return WrittenOutputs(released, drawn and failed is None, failed)
-
-    def _needs_all(self, definition: Definition) -> bool:
-        """Return True if a file or the screen shows more than the last step."""
-        shows_last = definition.shows_cells and definition.release != "windows"
-        if not (shows_last and definition.cells.named_beforehand and definition.cut.goes_on):
-            return True
-        in_files = self.out is not None and not is_folder(self.out)
-        return in_files or self.plot is not None or bool(self.sums)
 
 
 def _threshold(job: Job) -> str | None:

@@ -51,7 +51,7 @@ def unit_word(
     'visitor'
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "event", "Visitor")
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: 'visitor' is one user in the release 'visits' of ...
+    counton.base.errors.InvalidInput: 'visitor' means one user in the release 'visits' of ...
     """
     known = list(known)
     alike = [one for one in known if kind is None or one.kind in (kind, None)]
