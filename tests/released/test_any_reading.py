@@ -238,7 +238,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
             compare("home", "shop", step="1:2")  # a mistyped option is not left out
     of_groups = {"lower": 0, "upper": 8, "cells": 8, "by": "page", "domain": ["home", "shop"]}
     found = run_of("quantiles", tmp_path, "q", value="paid", **of_groups)
-    with pytest.raises(InvalidInput, match="not the sum of their numbers"):
+    with pytest.raises(InvalidInput, match="not the sum of its values"):
         found.numbers.number_of(["home", "shop"], None, "0.5")
     alike = run_of("average", tmp_path, "plain", **bounds)
     assert alike.difference("mean", "mean", steps="2:2", other_steps="1:1").what == (

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from inside import inside, visit
 
@@ -298,3 +299,15 @@ def test_a_group_without_an_epsilon_and_other_statistics_are_refused(tmp_path: P
     with pytest.raises(InvalidInput, match="tiers=loss is for counts and sums"):
         release("average", **asked, value="who", lower=0, upper=1, resolution=1)
     assert not (tmp_path / "s.db").exists()
+
+
+def test_numbers_of_parquet_are_epsilons_too(tmp_path: Path) -> None:
+    asked = told(tmp_path) | {"domain": tmp_path / "groups.parquet"}
+    pl.read_csv(tmp_path / "groups.csv", schema_overrides={"loss": pl.Float64}).write_parquet(
+        asked["domain"]
+    )
+    found = release("count", **asked).numbers.statistic
+    assert {loss: set(names) for loss, names in found.tiers.items()} == {
+        "1.1": {"France", "Italy"},
+        "0.2": {"Malta"},
+    }

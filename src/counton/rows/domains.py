@@ -126,7 +126,7 @@ def read_losses(source: object, column: str, losses: str) -> list[str]:
             f"{asked} names no column of the table {path!r}, which has {', '.join(names)}; name "
             f"the one that holds the epsilon of each group"
         )
-    found, groups = _from_table_of(file, losses).column, read_domain(path, column)
+    found, groups = _from_table_of(file, losses, labels=()).column, read_domain(path, column)
     if (absent := groups.column.filter(found == "")).len():
         raise InvalidInput(
             f"the group {absent[0]!r} has no value in the column {losses!r} of {path!r}; give its "
@@ -283,9 +283,15 @@ def _from_table(source: str, column: str) -> GroupNames:
     return _from_table_of(file, column if column in names else names[0])
 
 
-def _from_table_of(file: Rows, name: str) -> GroupNames:
+def _from_table_of(file: Rows, name: str, labels: Sequence[str] | None = None) -> GroupNames:
+    """Return a column of a table as texts.
+
+    Args:
+        labels: the columns among it whose values must be names, and no fractions; None: it is one.
+    """
     try:
-        groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+        labels = (name,) if labels is None else labels
+        groups = file.scan((name,), labels).select(pl.col(name).cast(pl.String)).collect()[name]
         if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
     except unreadable_errors() as error:
