@@ -219,7 +219,7 @@ def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, rows: pl.DataFrame
         run(asked.having(events=tmp_path / "delta"))
     with pytest.raises(InvalidInput, match="is a StringColumn of ibis"):
         run(asked.having(events=ibis.memtable(rows).page))
-    with pytest.raises(InvalidInput, match="the ibis expression does not answer"):
+    with pytest.raises(InvalidInput, match="the ibis expression cannot be answered"):
         run(asked.having(events=ibis.table({"at": "timestamp", "page": "string"}, name="none")))
     with pytest.raises(InvalidInput, match="events are a table already, so no query is needed"):
         run(asked.having(events=ibis.memtable(rows), query="select 1"))
