@@ -221,7 +221,7 @@ def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, rows: pl.DataFrame
         run(asked.having(events=ibis.memtable(rows).page))
     with pytest.raises(InvalidInput, match="the ibis expression cannot be answered"):
         run(asked.having(events=ibis.table({"at": "timestamp", "page": "string"}, name="none")))
-    with pytest.raises(InvalidInput, match="events are a table already, so no query is needed"):
+    with pytest.raises(InvalidInput, match="events is a table already, so no query is needed"):
         run(asked.having(events=ibis.memtable(rows), query="select 1"))
     log = tmp_path / "delta" / "_delta_log" / f"{4:020}.json"
     reader = {"minReaderVersion": 2, "minWriterVersion": 5}
