@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from counton.noise import NoiseField
 from counton.state import Store, journal, verify
 from counton.state import seen as marks
 from counton.state.addition import Addition
+from counton.state.database import Database
+from counton.state.records import memory_digest
 from counton.strategies import (
     Binary,
     Epochs,
@@ -312,6 +315,17 @@ def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
     with Stream.open(state, "s") as stream:
         assert stream.details == {"domain": [*names, "new"], "also": True}
     assert all(one.right for one in verify(state))
+
+
+def test_what_a_transaction_changes_of_the_memory_is_in_its_seal(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    sealed(state)
+    with closing(Database(state)) as database, database.transaction(write=True) as connection:
+        number = connection.value("SELECT id FROM counton_streams")
+        before = memory_digest(connection, number)
+        named = {"stream_id": number, "kind": "files", "period": 0, "part": 0, "marks": b"one"}
+        connection.insert("counton_marks", named)
+        assert memory_digest(connection, number) != before
 
 
 def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:

@@ -192,10 +192,7 @@ class Seal:
 
         ``remembered`` is a `memory_digest`.
         """
-        public = json.loads(details)
-        public.pop("ended", None)
-        facts = hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
-        text = json.dumps([step, facts, remembered])
+        text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
@@ -211,6 +208,12 @@ class Seal:
 
 
 @lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
+def _public_digest(details: str) -> str:
+    public = json.loads(details)
+    public.pop("ended", None)
+    return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
+
+
 def memory_digest(connection: Connection, stream_id: int) -> str:
     """Return one text on how much a stream remembers: the sizes of its sets of digests, and the
     number of files.
