@@ -933,7 +933,12 @@ class Job(OptionRecord):
                     "second argument"
                 )
         stated: dict[str, Any] = {**more, "state": state}
-        stated["name"] = stated.get("name") or _stream_of(what)
+        if not stated.get("name"):
+            from counton.statistics.catalogue import is_keyword, statistic_named
+
+            stated["name"] = str(getattr(what, "stream", "statistic"))
+            if isinstance(what, str) and is_keyword(what):
+                stated["name"] = statistic_named(what).card.stream
         taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):
@@ -1063,14 +1068,6 @@ def _in_words(item: Option, given: Any) -> Any:
     ):
         return ",".join(given)
     return given
-
-
-def _stream_of(what: object) -> str:
-    if not isinstance(what, str):
-        return str(getattr(what, "stream", "statistic"))
-    from counton.statistics.catalogue import is_keyword, statistic_named
-
-    return statistic_named(what).card.stream if is_keyword(what) else "statistic"
 
 
 def _plain(value: Any) -> Any:

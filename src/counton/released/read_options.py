@@ -147,7 +147,7 @@ def as_shown(definition: Description, shown: View) -> Description:
     Raises:
         InvalidInput: an option that the statistic does not have.
     """
-    check_shown(shown, definition.statistic)
+    check_shown(shown, definition)
     if shown.top is None:
         return definition
     from counton.statistics.top_k import with_top
@@ -155,14 +155,20 @@ def as_shown(definition: Description, shown: View) -> Description:
     return replace(definition, statistic=with_top(definition.statistic, shown.top))
 
 
-def check_shown(shown: View, statistic: Statistic) -> None:
+def check_shown(shown: View, definition: Description, level: float | None = None) -> None:
     """Refuse a selection that does not fit a statistic.
+
+    Args:
+        shown: the selection.
+        definition: the definition of the release.
+        level: level of the intervals that are going to be shown; None: it is checked elsewhere.
 
     Raises:
         InvalidInput: unknown names of cells, or names for a statistic whose cells are all released;
-            or a malformed number of steps, or one for cells that are computed on request.
+            or a malformed number of steps, or one for cells that are computed on request; or the
+            level is too near to 1 for the number of ranked groups.
     """
-    inner = inner_of(statistic)
+    inner = inner_of(definition.statistic)
     if shown.over is not None:
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
@@ -173,17 +179,8 @@ def check_shown(shown: View, statistic: Statistic) -> None:
         check_fit(shown.fit, inner)
     for name in shown.ask or ():
         check_asked(inner, name)
-
-
-def check_ranked(shown: View, definition: Description, level: float) -> None:
-    """Refuse a level at which no intervals of the shown ranking are known.
-
-    Raises:
-        InvalidInput: the level is too near to 1 for the number of groups.
-    """
-    inner = inner_of(definition.statistic)
     ranked: list[Any] = [one for one in (inner, *members_of(inner).values()) if one.card.ranks]
-    if not (ranked or definition.ranks):
+    if level is None or not (ranked or definition.ranks):
         return
     from counton.statistics.ranking import levels_known
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import percent, quantity
@@ -25,9 +24,6 @@ from counton.strategies import (
     Independent,
     StreamStrategy,
 )
-
-if TYPE_CHECKING:
-    pass
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"

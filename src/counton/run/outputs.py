@@ -19,7 +19,6 @@ from counton.released.read_options import (
     PAGE,
     View,
     check_look,
-    check_ranked,
     check_shown,
     is_folder,
 )
@@ -31,7 +30,6 @@ from counton.run.progress import Progress, silent
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
 from counton.state.shared import ledger_files
-from counton.statistics.by_group import inner_of, members_of
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,7 @@ class Outputs:
 
     def approve(self, definition: Definition) -> None:
         """Refuse outputs that a stream of this definition cannot have; called before a release."""
-        check_shown(self.shown, definition.statistic)
-        inner = inner_of(definition.statistic)
-        several = () if definition.shows_cells else members_of(inner).values()
-        if definition.ranks or any(one.card.ranks for one in (inner, *several)):
-            check_ranked(self.shown, definition, self.level)
+        check_shown(self.shown, definition, self.level)
         if self.out is not None and is_folder(self.out):
             from counton.run.written_files import check_foldable
 

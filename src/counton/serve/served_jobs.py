@@ -19,7 +19,7 @@ from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load_each, select_jobs
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import words_of_files
-from counton.released.read_options import check_ranked, check_shown
+from counton.released.read_options import check_shown
 from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
@@ -201,8 +201,7 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         definition = Definition.reopen(known.design, known.details)  # no run goes on with it
     else:
         definition = resolve(opened).definition
-    check_shown(shown_by(job), definition.statistic)
-    check_ranked(shown_by(job), definition, job.view.level)
+    check_shown(shown_by(job), definition, job.view.level)
     definition.counting.check_any_order(
         definition.what,
         "but a service gets them in any order; use counton run with files, or a statistic such as "
