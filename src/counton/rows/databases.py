@@ -398,15 +398,19 @@ class SqliteFile(EventDatabase):
         wanted = ", ".join(f"c{place}" for place in places)
         select = f"WITH events ({head}) AS ({self._query}\n) SELECT {wanted} FROM events"  # noqa: S608
         parts = [self.empty.select(names)]
-        inexact = [parts[0].cast(pl.Boolean())]
+        inexact = {name: [pl.Series([], dtype=pl.Boolean())] for name in names}
         try:
             cursor = self._execute(select)
             while rows := cursor.fetchmany(_AT_ONCE):
-                columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-                texts = {name: [*map(_text, cells)] for name, cells in columns.items()}
-                floats = {name: [*map(_is_float, cells)] for name, cells in columns.items()}
+                texts = dict[str, Sequence[str | None]]()
+                for name, cells in zip(names, zip(*rows, strict=True), strict=True):
+                    kinds = set(map(type, cells))
+                    texts[name] = cells if kinds <= _TEXTS else [*map(_text, cells)]
+                    floats = pl.repeat(False, len(cells), eager=True)
+                    if float in kinds:
+                        floats = pl.Series([isinstance(cell, float) for cell in cells])
+                    inexact[name].append(floats)
                 parts.append(pl.DataFrame(texts, dict.fromkeys(names, pl.String())))
-                inexact.append(pl.DataFrame(floats))
             version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
@@ -415,8 +419,8 @@ class SqliteFile(EventDatabase):
                 f"{self.name} returned other rows when it was read again, so nobody can tell which "
                 f"rows were counted; {QuestionRows.still}"
             )
-        found = pl.concat(inexact)
-        self.inexact = {name: found[name] for name in names if found[name].any()}
+        found = {name: pl.concat(floats) for name, floats in inexact.items()}
+        self.inexact = {name: floats for name, floats in found.items() if floats.any()}
         return pl.concat(parts)
 
     def _execute(self, select: str) -> sqlite3.Cursor:
@@ -447,10 +451,8 @@ def _text(cell: Any) -> str | None:
     return cell if cell is None else str(cell)
 
 
-def _is_float(cell: Any) -> bool:
-    return isinstance(cell, float)
-
-
+#: Types of cells that are texts as they are.
+_TEXTS: Final = frozenset({str, type(None)})
 #: Types of DuckDB that are read, besides enumerations.
 _READ: Final = (
     *("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint"),
