@@ -6,7 +6,6 @@ matrices, so check lines of a few dozen cells.
 
 from __future__ import annotations
 
-import copy
 import json
 from functools import lru_cache
 
@@ -17,7 +16,12 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.rows import LawBroken, require
+from counton.laws.rows import (
+    LawBroken,
+    require,
+    require_difference_from_others,
+    require_equal_copies,
+)
 from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
 from counton.strategies.lines import (
@@ -93,21 +97,8 @@ def check_line_description(strategy: LineStrategy) -> None:
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
     )
     require(complete, strategy, "repr() must show all parameters as name=value")
-    same = copy.deepcopy(strategy)
-    require(
-        same == strategy and hash(same) == hash(strategy),
-        strategy,
-        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
-        "__hash__ by its parameters",
-    )
-    require(
-        strategy != object(),
-        strategy,
-        (
-            "it is equal to an object of another type; __eq__ must return False or NotImplemented "
-            "there"
-        ),
-    )
+    require_equal_copies(strategy)
+    require_difference_from_others(strategy)
     try:
         rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
     except InvalidInput as error:

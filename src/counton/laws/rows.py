@@ -6,6 +6,7 @@ Row ``step`` of B has the weights with which a release adds up draws of noise (n
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,6 +39,27 @@ def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
     """Raise ``LawBroken`` with the complaint unless ``holds`` is true."""
     if not holds:
         raise LawBroken(f"{strategy}: {complaint}")
+
+
+def require_equal_copies(strategy: object) -> None:
+    """Raise ``LawBroken`` unless copies of a strategy are equal to it."""
+    same = copy.deepcopy(strategy)
+    require(
+        same == strategy and hash(same) == hash(strategy),
+        strategy,
+        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
+        "__hash__ by its parameters",
+    )
+
+
+def require_difference_from_others(strategy: object) -> None:
+    """Raise ``LawBroken`` unless a strategy differs from an object of another type."""
+    require(
+        strategy != object(),
+        strategy,
+        "it is equal to an object of another type; __eq__ must return False or NotImplemented "
+        "there",
+    )
 
 
 def count_steps(strategy: StreamStrategy, steps: int | None) -> int:

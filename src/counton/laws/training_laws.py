@@ -13,7 +13,7 @@ import numpy as np
 
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
-from counton.laws.rows import LawBroken, require
+from counton.laws.rows import LawBroken, require, require_equal_copies
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.strategies.training.training_strategy import TrainingStrategy, training_schedule
@@ -77,13 +77,7 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     )
     kept = kept and (rebuilt.decays, rebuilt.outputs) == (strategy.decays, strategy.outputs)
     require(kept, strategy, "building it again from the output of to_dict() gives another strategy")
-    same = copy.deepcopy(strategy)
-    require(
-        same == strategy and hash(same) == hash(strategy),
-        strategy,
-        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
-        "__hash__ by its parameters",
-    )
+    require_equal_copies(strategy)
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
     require(
         len(sizes) == 1,

@@ -6,7 +6,6 @@ for each leaf, so check trees of a few dozen leaves.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +15,13 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.rows import Address, LawBroken, require
+from counton.laws.rows import (
+    Address,
+    LawBroken,
+    require,
+    require_difference_from_others,
+    require_equal_copies,
+)
 from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
@@ -65,21 +70,8 @@ def check_tree_description(strategy: TreeStrategy) -> None:
             "numbers, lists, dicts, True, False and None"
         ),
     )
-    same = copy.deepcopy(strategy)
-    require(
-        same == strategy and hash(same) == hash(strategy),
-        strategy,
-        "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
-        "__hash__ by its parameters",
-    )
-    require(
-        strategy != object(),
-        strategy,
-        (
-            "it is equal to an object of another type; __eq__ must return False or NotImplemented "
-            "there"
-        ),
-    )
+    require_equal_copies(strategy)
+    require_difference_from_others(strategy)
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(
         not unknown,
