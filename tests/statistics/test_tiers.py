@@ -306,7 +306,7 @@ def test_numbers_of_parquet_are_epsilons_too(tmp_path: Path) -> None:
     pl.read_csv(tmp_path / "groups.csv", schema_overrides={"loss": pl.Float64}).write_parquet(
         asked["domain"]
     )
-    found = release("count", **asked).numbers.statistic
+    found = release("count", **asked).numbers.definition
     assert {loss: set(names) for loss, names in found.tiers.items()} == {
         "1.1": {"France", "Italy"},
         "0.2": {"Malta"},

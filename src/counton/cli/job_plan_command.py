@@ -23,7 +23,7 @@ from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load
 from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
-from counton.released.watching import delay_in_words
+from counton.released.watching import delay_in_words, why_without_alarms
 from counton.run.job_alarms import PlannedAlarm, planned_alarms
 from counton.run.job_plan import (
     Account,
@@ -186,7 +186,9 @@ def _print(
         if job.bound_note is not None:
             console.write_line(f"note on {name}: {job.bound_note}")
     for name, (terms, planned) in alarms.items():
-        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned)}")
+        words = why_without_alarms(found.jobs[name].definition, repr(name))
+        words = _alarms_in_words(terms, planned) if words is None else f"{words}."
+        console.write_folded(f"alarms of {name}: {words}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")
@@ -203,10 +205,7 @@ def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
     released.
     """
     if not planned:
-        return (
-            "no error can be planned: alarms need windows of counts or sums, and changes no "
-            "longer than the stream."
-        )
+        return "no error can be planned: the changes are longer than the stream."
     length, lags = planned[0].windows, planned[0].final_after
     final = "final " if lags else ""
     windows = f"one {final}window" if length == 1 else f"{length:,} {final}windows together"

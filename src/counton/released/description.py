@@ -267,11 +267,18 @@ class Description:
         return None if self.counting.per is None else parts_in_words(self.guarantee, self.unit)
 
     @property
+    def tiers(self) -> Mapping[str, Sequence[str]]:
+        """Groups by the epsilon that rows of theirs lose at most, the largest first; empty if the
+        loss does not depend on the group.
+        """
+        return getattr(self.statistic, "tiers", {})
+
+    @property
     def tiers_note(self) -> str | None:
         """Note on the privacy loss that depends on the group; None if it does not."""
-        if not (tiers := self.statistic.tiers):
+        if not self.tiers:
             return None
-        each = (f"at most epsilon = {loss} in {some_of(names)}" for loss, names in tiers.items())
+        each = (f"at most epsilon = {loss} in {some_of(of)}" for loss, of in self.tiers.items())
         said = f"the loss depends on the group: {', '.join(each)}"
         return said + f", of a {self.unit} with all rows there" * self.of_people
 

@@ -243,8 +243,8 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     begun = released._begins_of_periods(np.asarray(released.steps[-1:]))
     since = int(begun[0]) if begun is not None and len(begun) else None
     found = about(released.design, released.level, people, released.steps, once=once, since=since)
-    if definition.statistic.tiers:
-        tiers = {loss: [*names] for loss, names in definition.statistic.tiers.items()}
+    if definition.tiers:
+        tiers = {loss: [*names] for loss, names in definition.tiers.items()}
         found |= {"tiers": tiers, "by_group": definition.tiers_note}
     found |= {} if definition.counting_rule is None else {"counted": definition.counting_rule}
     lines = besides_noise(definition)

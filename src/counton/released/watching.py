@@ -16,11 +16,12 @@ from counton.base.exact import some_of
 from counton.base.lengths import LENGTH, days_in
 from counton.numbers import Design
 from counton.released.alarms import Alarms, Chart, find_changes, least_windows, mean_delay
+from counton.released.description import Description
 from counton.released.periods import groups_named, season_of
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import final_windows
-from counton.released.series import CellValues, local_times
+from counton.released.series import local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
@@ -301,25 +302,37 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
     )
 
 
+def why_without_alarms(definition: Description, called: str) -> str | None:
+    """Return why the numbers of a stream have no alarms; None if they may have some.
+
+    Args:
+        definition: definition of the stream.
+        called: the stream's name, as messages show it.
+    """
+    if definition.tiers:
+        return (
+            f"alarms look at groups whose noise is of one size, and {called} has groups with an "
+            "epsilon of their own; use the table"
+        )
+    if not (definition.shows_cells and definition.cut.timed):
+        return (
+            f"alarms are only for counts and sums by window, but {called} releases "
+            f"{definition.what}; watch a count or a sum"
+        )
+    if not definition.cells.named_beforehand:
+        return (
+            "alarms have their rate for groups chosen beforehand, and undeclared groups are shown "
+            "because they are large; use the table, or declare the groups"
+        )
+    return None
+
+
 def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
-    if released.definition.statistic.tiers:
-        raise InvalidInput(
-            f"alarms look at groups whose noise is of one size, and {released.design.name!r} has "
-            "groups with an epsilon of their own; use the table"
-        )
-    if not isinstance(released.said, CellValues) or not released.definition.cut.timed:
-        raise InvalidInput(
-            f"alarms are only for counts and sums by window, but {released.design.name!r} releases "
-            f"{released.definition.what}; watch a count or a sum"
-        )
-    if released.since is not None:
-        raise InvalidInput(
-            "alarms have their rate for groups chosen beforehand, and undeclared groups are shown "
-            "because they are large; use the table, or declare the groups"
-        )
+    if (why := why_without_alarms(released.definition, repr(released.design.name))) is not None:
+        raise InvalidInput(why)
     last, first = last_watched(released), released.steps.start
     if last < first:
         raise InvalidInput(

@@ -48,7 +48,7 @@ from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
 from counton.statistics import TallyStatistic
-from counton.statistics.by_group import inner_of
+from counton.statistics.by_group import Grouped, inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _largest_sum(definition: Definition) -> int:
 def _heaviest(definition: Definition) -> int:
     """Return the largest weight by which sums of a group are multiplied before they get noise."""
     statistic = definition.statistic
-    return statistic.heaviest if isinstance(statistic, TallyStatistic) else 1
+    return statistic.heaviest if isinstance(statistic, Grouped) else 1
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:

@@ -171,7 +171,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             "the privacy loss grows with the age of an event, so it cannot be continued; begin "
             "another stream"
         )
-    if before.statistic.tiers:
+    if before.tiers:
         raise InvalidInput(
             f"{field('continues', request.keeping.continues)} has groups with an epsilon of their "
             f"own ({field('tiers')}), and no stream goes on from their totals; begin another "

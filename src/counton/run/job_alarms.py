@@ -26,6 +26,7 @@ from counton.released.watching import (
     last_watched,
     of_final_windows,
     watch,
+    why_without_alarms,
     windows_to_learn,
 )
 from counton.run.definition import Definition
@@ -109,7 +110,7 @@ def planned_alarms(
     ('windows', 22.0, 4.1, 14)
     """
     cut = definition.cut
-    if not (cut.timed and definition.shows_cells and definition.cells.named_beforehand):
+    if why_without_alarms(definition, repr(job.keeping.name)) is not None:
         return ()
     size = job.promise.size if size is None else size
     if cut.lags:

@@ -179,7 +179,7 @@ def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
         return None, None
     by = job.groups.by or kept.by or ""
     stated = dict(zip(read_domain(domain, by), read_losses(domain, by, column), strict=True))
-    for loss, groups in kept.statistic.tiers.items():
+    for loss, groups in kept.tiers.items():
         for group in groups:
             if group in stated and exact(stated[group], "epsilon") != exact(loss, "epsilon"):
                 return f"{stated[group]} for {group}", f"{loss} for {group}"

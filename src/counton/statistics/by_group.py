@@ -83,6 +83,10 @@ class Grouped(TallyStatistic):
         of: the statistic.
         groups: names of all possible groups.
 
+    Attributes:
+        heaviest: the largest weight of a group, by which its cells are multiplied before they get
+            noise.
+
     Raises:
         InvalidInput: a statistic for which the order of events matters, or names that are not texts
             or occur twice.
@@ -98,6 +102,7 @@ class Grouped(TallyStatistic):
     """
 
     card = Card(reading=GroupedReading)
+    heaviest: int = 1
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of

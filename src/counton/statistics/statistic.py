@@ -286,12 +286,9 @@ class Statistic(ABC):
 
     Attributes:
         card: the facts about it: its words for users, its options, and its kind.
-        tiers: groups by the epsilon that their rows lose at most, the largest first; empty if the
-            loss does not depend on the group.
     """
 
     card: Card = Card()
-    tiers: Mapping[str, Sequence[str]] = {}
     _stated: bool = False
 
     @classmethod

@@ -86,8 +86,6 @@ class TallyStatistic(Statistic):
             times.
         counted_ranks: ranks of rows by which users are counted: a user counts with the row of that
             rank, once in each group; (1,) counts users by their first row.
-        heaviest: the largest weight of a group, by which its cells are multiplied before they get
-            noise.
     """
 
     ordered: bool = False
@@ -97,7 +95,6 @@ class TallyStatistic(Statistic):
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
     counted_ranks: tuple[int, ...] = ()
-    heaviest: int = 1
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
         """Return its names for "count", "sum" and "mean" of a column, as far as it has these
