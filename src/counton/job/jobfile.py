@@ -261,8 +261,8 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
             key: {option: value for option, value in one.items() if option not in _OF_WINDOWS}
             for key, one in mine.items()
         }
-        if len(by_length) > len(parts) == 1 and "within" not in (*parts.values(),)[0]:
-            ((key, alone),) = parts.items()  # has the table of its own statistic
+        (key, alone), *others = parts.items()
+        if len(by_length) > 1 and not others and "within" not in alone:
             # An epsilon or a state of its own would not be in the report's budget.
             for option in sorted(alone.keys() - _keys_of_statistics()):
                 raise InvalidInput(

@@ -220,7 +220,7 @@ class Discovery:
         """
         assert isinstance(terms.law, DiscreteLaplace)
         versions = terms.strategy.facts.versions
-        variance = read_variance(terms.strategy, terms.law, steps)
+        variance = compared_variance(terms.strategy, terms.law, steps)
         found = np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
         if versions > 1:
             found[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
@@ -241,7 +241,7 @@ def sums_draws(strategy: StreamStrategy) -> bool:
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
-def read_variance(
+def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
     """Return the variances of the numbers that releases compare with thresholds.
@@ -251,7 +251,7 @@ def read_variance(
 
     >>> from counton.strategies import WindowVersions, Binary
     >>> law = DiscreteLaplace(Fraction(3))
-    >>> found = read_variance(WindowVersions(9, Binary(3)), law, range(1, 5)) / law.variance
+    >>> found = compared_variance(WindowVersions(9, Binary(3)), law, range(1, 5)) / law.variance
     >>> found.shape, found[0].round().tolist()
     ((4, 3), [1.0, 1.0, 2.0])
     """
@@ -282,8 +282,8 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
             f"{field('steps', steps)}{each} is too large; streams that find their groups have at "
             f"most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
-    alike = steps if versions > 1 else 1  # each release reads as many versions
-    variance = read_variance(strategy, law, range(1, steps // alike + 1))
+    alike = steps if versions > 1 else 1  # all releases compare the same versions
+    variance = compared_variance(strategy, law, range(1, steps // alike + 1))
     number, releases = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
     releases = releases * alike
     return dict(zip(number.astype(int).tolist(), releases.tolist(), strict=True))

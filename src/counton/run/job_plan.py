@@ -443,6 +443,7 @@ def _plan_of(
     if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
         ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
     found = [_with_percent(_of_part(one, definition), definition, size, ranks) for one in numbers]
+    terms = design_of(definition, definition.shape)
     return PlannedJob(
         name=name,
         definition=definition,
@@ -454,13 +455,9 @@ def _plan_of(
         ledger=None if job.keeping.ledger is None else hide_secrets(os.fspath(job.keeping.ledger)),
         spend=settled.spend,
         shown=shown,
-        delays=planned_delays(definition, design_of(definition, definition.shape))
-        if definition.cut.lags
-        else (),
-        totals=planned_totals(definition, design_of(definition, definition.shape))
-        if definition.strategy.facts.totals
-        else None,
-        sizes=definition.cells.sizes(design_of(definition, definition.shape)),
+        delays=planned_delays(definition, terms) if definition.cut.lags else (),
+        totals=planned_totals(definition, terms) if definition.strategy.facts.totals else None,
+        sizes=definition.cells.sizes(terms),
     )
 
 
