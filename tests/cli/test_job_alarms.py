@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from receivers import Receiver, receiving
 
 from counton.base.errors import InvalidInput
 from counton.job.jobfile import alarms_in, load, schema
+from counton.run.job_alarms import planned_alarms
+from counton.run.new_stream import define
+from counton.serve.served_jobs import prepare
 from tests.cli.conftest import Workplace
 
 DAYS = np.arange("2024-01-01", "2024-03-25", dtype="datetime64[D]")
@@ -87,6 +91,51 @@ def test_a_plan_of_a_short_stream_says_that_a_change_may_bring_no_alarm(place: W
 def test_wrong_terms_are_named(place: Workplace, alarm: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         load(_job(place, 40, **alarm))
+
+
+@pytest.mark.parametrize(
+    ("more", "alarm", "said"),
+    [
+        (
+            'by = "page"\ndomain = "pages.csv"\ntiers = "loss"\n',
+            {},
+            "alarms look at groups whose noise is of one size, and 'visits' has groups with an "
+            "epsilon of their own; use the table; or take the job's 'alarm' out of the file",
+        ),
+        (
+            'by = "page"\nunknown = "discover"\ndelta = 1e-6\n',
+            {},
+            "alarms have their rate for groups chosen beforehand, and undeclared groups",
+        ),
+        (
+            'by = "page"\ndomain = "home,shop"\n',
+            {"groups": "home,cart"},
+            "groups=cart is not a group of 'visits'; choose from home, shop; or take",
+        ),
+        ("", {"false_alarms": 400}, "false alarms in one window; give a number from 1e-05 to"),
+    ],
+)
+def test_a_job_that_can_have_no_alarm_is_refused_before_it_releases(
+    place: Workplace, more: str, alarm: dict[str, Any], said: str
+) -> None:
+    file = Path(_job(place, 40, **alarm))
+    (place.folder / "pages.csv").write_text("page,loss\nhome,4\nshop,2\n")
+    rows = (place.folder / "visits.csv").read_text().split()[1:30]
+    (place.folder / "visits.csv").write_text("time,page\n" + ",home\n".join([*rows, ""]))
+    told = file.read_text().replace("[jobs.visits.alarm]", f"{more}[jobs.visits.alarm]")
+    file.write_text(told.replace('release = "windows"\n', ""))
+    for command in (["plan"], ["run", "--dry-run"], ["run"]):
+        done = place.plain(*command, str(file))
+        assert done.code == 2, done.err
+        assert said in " ".join(done.err.split()), done.err
+        message = json.loads(place.plain(*command, str(file), "--json").out)
+        assert said in json.dumps(message)
+    job = load(file)["visits"]
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        planned_alarms(job, alarms_in(file)["visits"], define(job), 366)
+    file.write_text(file.read_text().replace('events = "visits.csv"\n', "").replace("until", "#"))
+    assert said in str(prepare(file)[1]["visits"])
+    assert not (place.folder / "v.db").exists()
 
 
 def test_terms_are_no_option_of_a_job(place: Workplace) -> None:

@@ -23,7 +23,7 @@ from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load
 from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
-from counton.released.watching import delay_in_words, why_without_alarms
+from counton.released.watching import delay_in_words
 from counton.run.job_alarms import PlannedAlarm, planned_alarms
 from counton.run.job_plan import (
     Account,
@@ -57,7 +57,10 @@ def print_job_plan(options: PlanOptions) -> None:
         )
     jobs = load(options.asked, without_rows=True)
     limit, about, _ = for_all(options.asked)
-    found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
+    terms_of = alarms_in(options.asked)
+    found = planned_jobs(
+        jobs, limit, about=about, level=options.level, size=options.size, alarms=terms_of
+    )
     if options.simulate is not None:
         from counton.cli.simulate_command import print_simulation
 
@@ -69,7 +72,7 @@ def print_job_plan(options: PlanOptions) -> None:
             terms,
             planned_alarms(jobs[name], terms, plan.definition, plan.steps[-1], options.size),
         )
-        for name, terms in alarms_in(options.asked).items()
+        for name, terms in terms_of.items()
         if (plan := found.jobs.get(name)) is not None
     }
     if options.json:
@@ -186,9 +189,7 @@ def _print(
         if job.bound_note is not None:
             console.write_line(f"note on {name}: {job.bound_note}")
     for name, (terms, planned) in alarms.items():
-        words = why_without_alarms(found.jobs[name].definition, repr(name))
-        words = _alarms_in_words(terms, planned) if words is None else f"{words}."
-        console.write_folded(f"alarms of {name}: {words}")
+        console.write_folded(f"alarms of {name}: {_alarms_in_words(terms, planned)}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             console.write_line(f"ledger of {state}: {account_in_words(account)}")

@@ -39,7 +39,7 @@ def perform(options: RunOptions) -> None:
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
         alarms = alarms_in(options.file)
         if options.dry_run:
-            _print_dry_run(jobs, shared, options, states.begun)
+            _print_dry_run(jobs, shared, alarms, options, states.begun)
             return
         states.set_limits(jobs, shared.limit, shared.about)
         guarded = (
@@ -53,7 +53,9 @@ def perform(options: RunOptions) -> None:
             console.write_line(f"{chr(10) if number else ''}job {name}", bold=True)
         try:
             tonight = _tonight(job, options, known=name in states.begun)
-            reports[name] = carried_out(tonight, silently=options.json, about=f"job {name}: ")
+            reports[name] = carried_out(
+                tonight, silently=options.json, about=f"job {name}: ", alarm=alarms.get(name)
+            )
             if options.until is None and (date := last_date(job)) is not None:
                 reports[name]["until_in_file"] = date
                 if not options.json:
@@ -95,12 +97,16 @@ def perform(options: RunOptions) -> None:
 
 
 def _print_dry_run(
-    jobs: Mapping[str, Job], shared: ForAll, options: RunOptions, begun: Collection[str]
+    jobs: Mapping[str, Job],
+    shared: ForAll,
+    alarms: Mapping[str, AlarmTerms],
+    options: RunOptions,
+    begun: Collection[str],
 ) -> None:
     from counton.cli.dry_run_command import print_dry_run
 
     tonight = {name: _tonight(job, options, known=name in begun) for name, job in jobs.items()}
-    print_dry_run(tonight, shared.limit, shared.about, as_json=options.json)
+    print_dry_run(tonight, shared.limit, shared.about, alarms, as_json=options.json)
 
 
 def _alarm(

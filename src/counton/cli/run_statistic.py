@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
@@ -43,6 +43,9 @@ from counton.run.outputs import Outputs, WrittenOutputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
 from counton.statistics.catalogue import statistic_to_dict
+
+if TYPE_CHECKING:
+    from counton.job.jobfile import AlarmTerms
 
 #: The option for a file of all rows.
 _OUT = "--out"
@@ -96,7 +99,13 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
 
 
 def carried_out(
-    job: Job, *, silently: bool, bar: bool = False, about: str = "", asks: bool = False
+    job: Job,
+    *,
+    silently: bool,
+    bar: bool = False,
+    about: str = "",
+    asks: bool = False,
+    alarm: AlarmTerms | None = None,
 ) -> dict[str, Any]:
     """Release the windows that are due, write outputs, and print the release.
 
@@ -106,12 +115,17 @@ def carried_out(
         silently: print nothing, and return the whole report.
         about: prefix of messages for the operator, for one job of several.
         asks: ask a person at the terminal before a new stream begins.
+        alarm: terms of the job's alarms; a job that can have none is refused.
     """
     errors = Console(stderr=True)
     report_lines = ReportLines() if silently else errors
     with ExitStack() as held:
         with working(errors, always=bar) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
+            if alarm is not None:
+                from counton.run.job_alarms import rule_of_job
+
+                rule_of_job(settled.job, alarm, settled.definition)
             outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
             rows = read_rows(settled, progress)
         if asks:

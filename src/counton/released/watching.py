@@ -149,17 +149,11 @@ def watch(
     True
     """
     held = released.numbers
+    definition, name, known = held.definition, held.design.name, held.groups
+    chart, named = rule_of(definition, name, known, groups, false_alarms=false_alarms, over=over)
     steps, numbers, noise = _numbers_of_windows(held)
-    windows = held.definition.windows
-    named = list(held.groups) if groups is None else groups_named(groups, held.groups)
-    chart = chart_for(false_alarms, over, windows.every, len(named))
-    season = season_of(windows.every)
-    place = {group: number for number, group in enumerate(held.groups)}
-    if unknown := [group for group in named if group not in place]:
-        raise InvalidInput(
-            f"{field('groups', unknown[0])} is not a group of {held.design.name!r}; choose from "
-            f"{some_of(held.groups)}"
-        )
+    season = season_of(definition.windows.every)
+    place = {group: number for number, group in enumerate(known)}
     find = partial(
         find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend
     )
@@ -168,8 +162,9 @@ def watch(
     if change is not None:
         own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())
         spreads = [max(alarms.std**2 - own, 0.0) for alarms in found.values()]
-        known, design = int(steps[-1]), held.design
-        each = delays_in(design, known, change, spreads, chart, season=season, trend=trend)
+        each = delays_in(
+            held.design, int(steps[-1]), change, spreads, chart, season=season, trend=trend
+        )
         delays = {group: (change, delay) for group, delay in zip(found, each, strict=True)}
     return WatchReport(released, chart, found, false_alarms, delays)
 
@@ -278,6 +273,41 @@ def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 
 
+def rule_of(
+    definition: Description,
+    name: str,
+    known: Sequence[str],
+    groups: str | Sequence[str] | None = None,
+    *,
+    false_alarms: float,
+    over: str | None,
+) -> tuple[Chart, list[str]]:
+    """Return the rule of alarms for a stream, and the groups that are watched.
+
+    No number is needed, so a stream is refused before it releases any.
+
+    Args:
+        definition: definition of the stream.
+        name: its name.
+        known: its groups.
+        groups, false_alarms, over: see `watch`.
+
+    Raises:
+        InvalidInput: the stream may have no alarms, a group is not known, or a value is out of
+            range.
+    """
+    if (why := why_without_alarms(definition, repr(name))) is not None:
+        raise InvalidInput(why)
+    watched = list(known) if groups is None else groups_named(groups, known)
+    there = set(known)
+    if unknown := [group for group in watched if group not in there]:
+        raise InvalidInput(
+            f"{field('groups', unknown[0])} is not a group of {name!r}; choose from "
+            f"{some_of(known)}"
+        )
+    return chart_for(false_alarms, over, definition.windows.every, len(watched)), watched
+
+
 def chart_for(false_alarms: float, over: str | None, every: str, groups: int) -> Chart:
     """Return the rule of alarms for each of several groups.
 
@@ -331,8 +361,6 @@ def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
-    if (why := why_without_alarms(released.definition, repr(released.design.name))) is not None:
-        raise InvalidInput(why)
     last, first = last_watched(released), released.steps.start
     if last < first:
         raise InvalidInput(

@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counton.base.errors import CountonError
+from counton.base.errors import CountonError, InvalidInput
 from counton.job.job import Job
-from counton.job.jobfile import AlarmTerms
+from counton.job.jobfile import ALARM, AlarmTerms
+from counton.released.alarms import Chart
 from counton.released.periods import season_of
 from counton.released.release import Release
 from counton.released.service_address import NoRedirect
 from counton.released.watching import (
     WatchReport,
-    chart_for,
     delays_in,
     last_watched,
     of_final_windows,
+    rule_of,
     watch,
-    why_without_alarms,
     windows_to_learn,
 )
 from counton.run.definition import Definition
@@ -50,6 +50,43 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
     return watch(
         released, terms.groups, false_alarms=terms.false_alarms, over=terms.over, trend=terms.trend
     )
+
+
+def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
+    """Return the rule of a job's alarms for each group; refuse a job that can have none.
+
+    A run, its rehearsal, its plan and a service ask before anything is released.
+
+    Args:
+        job: the job.
+        terms: options of the alarms.
+        definition: definition of the job's stream.
+
+    Raises:
+        InvalidInput: the job releases no counts or sums of windows, its groups are found or have
+            epsilons of their own, or a term is out of range.
+
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=365, by="page", domain=["home", "shop"], epsilon="0.2")
+    >>> rule_of_job(job, AlarmTerms(groups="cart"), define(job))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: groups=cart is not a group of 'events'; ...
+    """
+    known, name = definition.groups, job.keeping.name
+    try:
+        chart, _ = rule_of(
+            definition,
+            name,
+            known,
+            terms.groups,
+            false_alarms=terms.false_alarms,
+            over=terms.over,
+        )
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error.template}; or take the job's {ALARM!r} out of the file"
+        ) from None
+    return chart
 
 
 class PlannedAlarm(NamedTuple):
@@ -94,8 +131,10 @@ def planned_alarms(
             ``around``).
 
     Returns:
-        A plan for each series; none for a statistic without counts or sums of windows, or for
-        groups that nobody declared.
+        A plan for each series; none if the changes are longer than the stream.
+
+    Raises:
+        InvalidInput: see `rule_of_job`.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=365, epsilon="0.2")
@@ -110,15 +149,12 @@ def planned_alarms(
     ('windows', 22.0, 4.1, 14)
     """
     cut = definition.cut
-    if why_without_alarms(definition, repr(job.keeping.name)) is not None:
-        return ()
+    chart = rule_of_job(job, terms, definition)
     size = job.promise.size if size is None else size
     if cut.lags:
         stated = job.times.steps or job.times.around
         size, steps = (size if stated else None), stated or cut.steps
-    groups = max(len(definition.groups), 1)
-    chart = chart_for(terms.false_alarms, terms.over, cut.every, groups)
-    length, found = chart.over or 1, list[PlannedAlarm]()
+    groups, length, found = len(definition.groups), chart.over or 1, list[PlannedAlarm]()
     if length > steps - cut.lags:
         return ()
     for release in (definition.release,) if cut.lags else ("windows", "totals"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -141,8 +141,7 @@ def prepare(
         names.add(job.keeping.name)
         try:
             with about(name):
-                served = serve_job(name, job)
-                found[job.keeping.name] = replace(served, alarm=alarms.get(name))
+                found[job.keeping.name] = serve_job(name, job, alarms.get(name))
         except CountonError as error:
             failed[job.keeping.name] = error
     refuse_shared({each.called: each.job for each in found.values()})
@@ -163,7 +162,7 @@ def prepare(
     return found, failed
 
 
-def serve_job(name: str, job: Job) -> ServedJob:
+def serve_job(name: str, job: Job, alarm: AlarmTerms | None = None) -> ServedJob:
     """Prepare a job for a service, which runs it, or only shows it if its stream has ended.
 
     Raises:
@@ -172,10 +171,10 @@ def serve_job(name: str, job: Job) -> ServedJob:
     """
     refuse_of_service(job)
     with open_job(job) as opened:
-        return _as_served(name, opened)
+        return _as_served(name, opened, alarm)
 
 
-def _as_served(name: str, opened: OpenedJob) -> ServedJob:
+def _as_served(name: str, opened: OpenedJob, alarm: AlarmTerms | None) -> ServedJob:
     job, known = opened.job, opened.saved
     named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
     columns = tuple(name for name in named if name is not None)
@@ -201,13 +200,17 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         definition = Definition.reopen(known.design, known.details)  # no run goes on with it
     else:
         definition = resolve(opened).definition
+        if alarm is not None:
+            from counton.run.job_alarms import rule_of_job
+
+            rule_of_job(job, alarm, definition)
     check_shown(shown_by(job), definition, job.view.level)
     definition.counting.check_any_order(
         definition.what,
         "but a service gets them in any order; use counton run with files, or a statistic such as "
         "count, sum, average, quantiles, distinct, top-k or a table over time",
     )
-    return ServedJob(name, job, definition, reading_of(job, definition))
+    return ServedJob(name, job, definition, reading_of(job, definition), alarm)
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
