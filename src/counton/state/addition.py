@@ -31,16 +31,17 @@ class Arrivals(NamedTuple):
 
 @name_alone
 class Addition(NamedTuple):
-    """Everything that one commit releases and keeps. Exact, so it is passed on wrapped in
-    `Private`.
+    """Everything that one commit of a stream releases and keeps. It holds exact values, so it is
+    passed on inside `Private`, which hides it from messages and logs.
 
     Attributes:
         inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
-        observed: totals so far by window (counted from 1), integers of any shape; they replace
-            the kept ones. A later run uses them to tell late rows from vanished rows.
-        sources: digests of files whose rows this commit counts; a file that was counted before is
+        observed: by window (counted from 1), the totals of all its rows seen so far: integers, one
+            per cell. They replace the stored totals. A later run compares them with its rows to
+            find late and vanished ones.
+        sources: digests of the input files whose rows this commit counts; a file counted before is
             refused.
-        remembered: change of the marks, which are keyed digests of counted users and ids.
+        remembered: change of the stored keyed digests of users and row ids that have been counted.
         labels: for groups that are found in the data: index of the first new cell, and the labels
             of the new cells; all earlier cells must exist.
         events: for a statistic that takes events in order, in place of all other fields: events of

@@ -22,7 +22,8 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
 
     Args:
         state: path of a SQLite file.
-        copy: path of a new file, made with mode 0600; it appears when it is whole.
+        copy: path of a new file, made with mode 0600; it appears under this name once it is
+            complete.
 
     Returns:
         Path of the copy, which is as secret as the state. Noise that was drawn ahead for later
@@ -100,8 +101,8 @@ def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
 def compact(state: str | os.PathLike[str]) -> None:
     """Rewrite a state's storage so that no deleted row remains in it.
 
-    Of a SQLite state the whole file is rewritten, on a server the table of marks (digests of users
-    and ids). Earlier copies and a server's archived log are not touched.
+    A SQLite file is rewritten whole. On a server only the table with digests of users and row ids
+    is rewritten. Earlier copies and a server's archived log keep the deleted rows.
 
     Raises:
         StateError: another process uses the state. The rows are deleted, but their bytes may still

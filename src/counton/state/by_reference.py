@@ -1,4 +1,5 @@
-"""Check of released values against ``counton.reference``, which shares no code with the release.
+"""Check released values against ``counton.reference``, a second program that computes releases and
+shares no code with the first.
 
 The reference program is given the public design, the key's bytes and exact sums; they stay in this
 process. The check is slow, so it reports its progress.
@@ -21,21 +22,23 @@ from counton.numbers.design import Design
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import column_until
 
-#: Receives progress: the task and its finished share.
+#: Called with the name of the task and its finished share, from 0 to 1.
 Watcher = Callable[[str, float], object]
 
 
 class BeyondReference(InvalidInput):
-    """A stream that ``counton.reference``, the second program that computes releases, does not
-    cover; the message says why."""
+    """A stream whose releases ``counton.reference``, the second program that computes releases,
+    cannot compute; the message says why.
+    """
 
 
 def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
-    """Build a stream of the reference program with this design, for releases up to step ``last``.
+    """Build the stream of ``counton.reference`` (a second program that computes releases) that has
+    this design, for steps 1 to ``last``.
 
     Raises:
-        BeyondReference: the reference program cannot compute the strategy: it knows it for fewer
-            steps, or the strategy is of another package and its matrices have entries that are no
+        BeyondReference: the reference program cannot compute this many steps of the strategy; or
+            the strategy is from another package and its matrices have entries that are not
             integers.
     """
     told = json.loads(json.dumps(terms.public()))
@@ -48,11 +51,11 @@ def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
 
 
 def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
-    """Write the matrices of another package's strategy in the form that the reference program
-    reads.
+    """Write the matrices of another package's strategy as JSON values, the form that
+    ``counton.reference`` reads, for steps 1 to ``last``.
 
     Raises:
-        BeyondReference: an entry is no integer.
+        BeyondReference: an entry is not an integer.
 
     >>> from counton.strategies import Binary
     >>> written_out(Binary(3), 2)["rows"]
@@ -75,15 +78,15 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
 def check_by_reference(
     terms: Design, key: Key, values: NDArray[Any], totals: NDArray[np.int64], watcher: Watcher
 ) -> str:
-    """Compare all released values of a stream with the reference program's, and return a report in
-    words.
+    """Compare all released values of a stream with those that ``counton.reference`` computes;
+    return a report in words.
 
     Args:
         terms: design of the stream.
         key: key of the stream.
         values: released values, shape (steps, *shape).
-        totals: exact totals behind the values, in units of the grid.
-        watcher: receives the progress.
+        totals: exact sums of the data up to each step, in units of the grid, shape (steps, *shape).
+        watcher: called with the name of the task and its finished share, from 0 to 1.
 
     Raises:
         StateError: a released value differs from the reference's value; names the step.

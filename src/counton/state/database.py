@@ -32,13 +32,13 @@ from counton.state.sqlite_file import NoState
 
 #: Longest wait of a transaction for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
-#: A server ends a short transaction that has asked nothing for this long.
+#: A server ends a transaction that has been idle for this long (see ``brief`` of `Database`).
 PAUSE_SECONDS = 20.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
-#: Runs within a transaction of a database, before its commit.
+#: Function called within a transaction, just before its commit.
 CommitHook = Callable[[Connection], None]
 
 
@@ -78,10 +78,11 @@ class DatabaseAddress(NamedTuple):
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
-        """Return connections whose transactions wait up to ``timeout_seconds`` for locks.
+        """Return an object that opens connections whose transactions wait up to ``timeout_seconds``
+        for locks.
 
         Args:
-            options: settings of the server's session.
+            options: settings of each PostgreSQL session, as for the command line of ``postgres``.
         """
         if self.file is not None:
             return Connections(
@@ -123,8 +124,9 @@ class Database:
 
     Attributes:
         identity: random identifier of the state, wherever it lies; its copies share it. Not secret.
-        witnesses: by address of each place that ever held a second copy of the witness: whether it
-            is the user's folder, was named by a run, or is lost (`counton.state.second_witness`).
+        witnesses: every place that ever held the second witness (a record of releases kept away
+            from the state), by address. The value says why: it is the user's folder, a run named
+            it, or it is lost (`counton.state.second_witness`).
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -224,10 +226,9 @@ class Database:
             raise self._explain(error) from error
 
     def _has_tables(self, connection: Connection) -> bool:
-        """Return True if a server's database holds a state.
+        """Return True if a PostgreSQL database already holds the tables of a state.
 
-        A database that stores bytes instead of texts is refused, since names would come back as
-        bytes.
+        A database with encoding ``SQL_ASCII`` is refused, because names would come back as bytes.
         """
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
             raise RequestMismatch(
@@ -238,7 +239,7 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse an unknown format of the state, and prepare to read an earlier format."""
+        """Refuse a state in an unknown format; prepare to read one in an earlier format."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.value("PRAGMA application_id")
@@ -262,7 +263,9 @@ class Database:
             )
 
     def upgrade(self, *, copy: bool = True) -> upgrades.Upgrade:
-        """Upgrade the state to this version's format: see `upgrades.carry_over`."""
+        """Convert the state's tables to this version's format (`upgrades.carry_over`); ``copy``
+        keeps the old state.
+        """
         own = self._own or self._connections
         try:
             done = upgrades.carry_over(own, self.path, self.label, copy=copy)
@@ -274,7 +277,9 @@ class Database:
         return done
 
     def read_witnesses(self, connection: Connection) -> None:
-        """Read the state's identity, and the places of its second witness that it remembers."""
+        """Read the state's identity, and the stored addresses of its second witness (a record of
+        releases kept away from the state), into ``identity`` and ``witnesses``.
+        """
         row = connection.one("SELECT identity, witnesses FROM counton_database")
         self.identity = str(row.identity)
         with reading(f"where the second witness of state {self.label} is kept"):
@@ -313,9 +318,8 @@ class Database:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn any failure to decode stored values within the block into one clear error.
-
-    ``what`` names the values.
+    """Turn any failure to decode stored values within the ``with`` block into a `StateError`, whose
+    message says which values (``what``).
     """
     try:
         yield
@@ -345,7 +349,7 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
 def parse_address(state: str | os.PathLike[str], called: str = "state") -> DatabaseAddress:
     """Parse the address of a database; a bare path means a SQLite file.
 
-    Symbolic links are followed: log and key lie beside the file itself.
+    Symbolic links are followed, because SQLite's log and the key lie beside the linked file.
 
     Args:
         called: name of the argument, for messages.
@@ -389,7 +393,9 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
 
 
 def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """Return the SQLite file of this name; refuse names that SQLite does not take for a file."""
+    """Return the address of the SQLite file with this name; refuse names that SQLite would keep in
+    memory.
+    """
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
         raise InvalidInput(
@@ -399,12 +405,12 @@ def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
     return DatabaseAddress(Path(os.path.realpath(name)))
 
 
-#: The address with its password as given in this process, by the address without it.
+#: Addresses with passwords as this process was given them, by the address without passwords.
 _given: dict[str, str] = {}
 
 
 def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
-    """Return an address in the form that a state stores: without its password.
+    """Return a database's address without its password, as a state stores it.
 
     The password is remembered in this process only: see `given_address`.
 
@@ -421,7 +427,8 @@ def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
 
 
 def given_address(kept: str) -> str:
-    """Return a stored address with its password, if this process was given one.
+    """Return a stored address with the password that `kept_address` removed earlier in this
+    process; unchanged if there was none.
 
     >>> _ = kept_address("postgresql://ann:x@db/visits")
     >>> given_address("postgresql://ann@db/visits")

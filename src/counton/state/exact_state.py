@@ -1,8 +1,9 @@
-"""Storage of a statistic's exact sums in the database: one whole, then what each release adds.
+"""Storage of a statistic's exact sums in the database: all sums at one step, then the additions of
+each later release.
 
-Each release writes one more part: keyed digests of its new events, and what they add. Once these
-parts are as large as the whole, all is written as a new whole. So the average cost of a step
-depends on its own events, however large the state is.
+Each release writes one more part: keyed digests of its new events, and what they add to the sums.
+Once these parts are as large as all sums together, all sums are written again. So the average cost
+of a step depends on its own events, however large the state is.
 
 Secret: parts are encrypted under the stream's key (AES-256-GCM). Otherwise anyone who holds the
 state could test names of users against it. One keyed record holds the step and a digest over all
@@ -28,9 +29,9 @@ from counton.state.database import reading
 from counton.state.sql import Connection
 
 _PART, _HEAD = "exact", "digest"
-#: Bytes in a piece of the whole; bytes that additions may always have.
+#: Most bytes of the whole in one database row; size below which additions are never merged.
 _PIECE, _LITTLE = 2**24, 2**13
-#: Parts are merged if there are more than this many, plus one for each so many bytes.
+#: Parts are merged if they are more than `_MOST`, plus one for each `_EACH` bytes of the whole.
 _MOST, _EACH = 512, 2**8
 _WHOLE, _ADDED = b"\0", b"\1"
 _NONCE = 12
@@ -41,12 +42,13 @@ _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
-    """Numbers and sizes of the parts in which exact sums are stored.
+    """Numbers and sizes of the parts (database rows) in which exact sums are stored: the whole, all
+    sums at one step, and then the additions of each later release.
 
     Attributes:
         first, following: number of the first stored part, and of the part to be written next.
         whole, added: size in bytes of the whole, and of the parts added to it.
-        pieces: number of parts that make up the whole.
+        pieces: number of parts over which the whole is spread.
         digest: digest over all parts, each chained to the one before it.
     """
 
@@ -59,7 +61,9 @@ class Parts(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """True if there are so many added parts that the whole must be written again."""
+        """True if the added parts are so many or so large that all sums should be written as a new
+        whole.
+        """
         count = self.following - self.first - self.pieces
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
 
@@ -71,8 +75,8 @@ class SavedState(NamedTuple):
         parts: numbers and sizes of the stored parts.
         step: step at which they were saved.
         events: keyed digests of the events of all steps.
-        exact: encoded sums, the result of `Exact.save`, when the whole was last written.
-        news: encoded additions, results of `Exact.news`, of each release since then.
+        exact: all sums when they were last written whole, as `Exact.save` encoded them.
+        news: the additions of each later release, as `Exact.news` encoded them.
     """
 
     parts: Parts
@@ -102,7 +106,8 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Save the exact sums after a release: as one more part, or as a new whole.
+        """Save the exact sums after a release: its additions as one more part, or all sums as a new
+        whole.
 
         Args:
             parts: the parts that are saved so far.
@@ -140,9 +145,9 @@ class StatisticRecord:
         return after
 
     def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
-        """Write one part, and return the digest over all parts up to it.
+        """Encrypt and write one part (``said``); return the digest over all parts up to it.
 
-        ``said`` is the part's content, ``before`` the digest over the earlier parts.
+        ``before`` is the digest over the earlier parts.
         """
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + self._cipher.encrypt(nonce, said, None)

@@ -1,16 +1,17 @@
 """The inbox of a state: batches of rows that were sent to a service and wait to be counted.
 
 A batch is committed before its sender gets an answer. The inbox lies in the state's database and is
-as secret as the state. Waiting batches are put together into a *fold* before a run gets them, so
-that a killed run gets the very same rows again. The transaction that counts a fold also removes its
-rows: each row stays until it is counted and never returns. Nothing is kept of a counted fold. Ids
-and digests of batches stay for a time, so that a batch that is sent again is recognised.
+as secret as the state. Waiting batches are put together into a *fold*, a group that one run counts.
+A run that was killed gets the same fold again, with the same rows. The transaction that counts a
+fold also removes its rows, so each row stays until it is counted, and is never counted again.
+Nothing is kept of a counted fold. Ids and digests of batches stay for a time, so that a batch that
+is sent again is recognised.
 
 Only the times of arrival, which are kept with the batches, decide which batches share a fold. A
 closed stream takes no more batches. The transaction that would commit a batch decides this, so no
 batch is acknowledged after the last fold.
 
-Each sender may fill his own share of the largest sums that the stream can hold
+Each sender may fill a fixed share of the largest sums that the stream can hold
 (`counton.base.exact_sums.share_of`). A batch is taken or refused by what its own sender has sent,
 and never by other senders' rows. Otherwise a sender could send more and more until a batch is
 refused, and would learn the sum of the others' rows.
@@ -38,7 +39,7 @@ from counton.state.standing import position_of
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
 
-#: JSON of a batch without rows to set aside.
+#: JSON list of the unreadable rows of a batch that has none.
 _NONE = "[]"
 #: SQL conditions: all waiting batches of a stream, and those in one fold.
 _WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
@@ -74,13 +75,14 @@ class Batch(NamedTuple):
         id: id of the batch, chosen by its sender.
         digest: digest of the sent bytes.
         arrived: time of arrival, in microseconds since 1970.
-        answer: answer of the service to the sender, as JSON values.
+        answer: the service's answer to the sender, as JSON values.
         rows: number of rows.
-        body: rows that can be counted, encoded.
-        aside: unreadable rows that are set aside, as JSON values; None if there are none.
-        parts: how much of the stream's largest sums these rows fill, as shares from 0 on; by window
-            if each release is of one window, else under key 0.
-        sender: the sender whose share the rows fill; None: no share is counted.
+        body: the readable rows, encoded.
+        aside: the unreadable rows, kept for the operator, as JSON values; None if there are none.
+        parts: size of the rows' sums as a fraction (0 or more) of the largest sums that the stream
+            can hold. The key is the window if each release counts one window alone; else the only
+            key is 0.
+        sender: the sender, whose allowed share the ``parts`` are added to.
         over: windows before this one are released and take no more rows.
     """
 
@@ -101,10 +103,10 @@ class Verdict(NamedTuple):
     """The inbox's decision about a batch that was sent.
 
     Attributes:
-        what: "accepted"; "known", if the same batch was accepted before; "other", if another batch
-            with this id was; "closed", if the stream takes no more rows; or "full", if the batch
-            exceeds what is left of its sender's share.
-        answer: the answer that the sender got when the batch was accepted.
+        what: "accepted"; "known", if the same batch was accepted before; "other", if a different
+            batch with this id was accepted; "closed", if the stream takes no more rows; or "full",
+            if its sums exceed what its sender may still fill (`Sender.share`).
+        answer: the service's answer when the batch was accepted, as JSON values.
     """
 
     what: Literal["accepted", "known", "other", "closed", "full"]
@@ -121,7 +123,7 @@ class Fold(NamedTuple):
         digest: digest of everything in the fold.
         batches: numbers of its batches in the inbox.
         bodies: encoded rows, batch by batch.
-        has_aside: whether some rows of the batches are set aside.
+        has_aside: whether the batches also have unreadable rows, kept for the operator.
         first, last: arrival of its first and last batch, in microseconds since 1970.
     """
 
@@ -146,7 +148,7 @@ class LeftOut(NamedTuple):
         arrived: time of arrival, in microseconds since 1970.
         rows: number of rows.
         body: encoded rows.
-        why: why the run could not count it.
+        why: the reason why no run could count it.
     """
 
     id: str
@@ -214,8 +216,9 @@ class Inbox(Closing):
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.
-        keys: by name of a stream, the place of its key, beside which its witness stands. If the
-            witness shows that the state is an old copy, no batch is taken.
+        keys: place of each stream's key, by the stream's name. Beside the key lies the witness, the
+            record of past releases. If it shows that the state is an old copy, no batch is
+            accepted.
 
     Raises:
         StateError: the state cannot be used.
@@ -244,12 +247,14 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """Return the verdict on a batch whose id the inbox knows; None for a new id."""
+        """Return the verdict on a batch that the inbox has accepted under this id, or on another
+        batch with its id; None if the id is new.
+        """
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
     def put(self, given: Sequence[Batch]) -> list[Verdict]:
-        """Commit batches in one transaction, and return the verdict on each.
+        """Store batches in one transaction; return for each whether it is accepted or why not.
 
         Raises:
             StateError: the state cannot be used, or is an old copy; no batch is kept.
@@ -294,8 +299,8 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return how much of each sender's share is filled already, for the senders of these
-        batches, by window.
+        """Return the fraction of the stream's largest sums that each sender of these batches has
+        filled so far, by stream, window and sender.
         """
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
@@ -318,10 +323,10 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
-        """Store how much of their shares senders have filled; delete this for windows that are
-        over.
+        """Store what fraction of a stream's largest sums each sender has filled; delete this for
+        windows that are over.
 
-        ``over`` has, for each stream, the first window that is not over.
+        ``over`` has, by row id of a stream, its first window that is not over.
         """
         for (stream, step, sender), part in held.items():
             connection.run(
@@ -340,19 +345,20 @@ class Inbox(Closing):
                 connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
     def add(self, name: str, key: keyfile.Kept) -> None:
-        """Accept batches for one more stream.
+        """Begin to accept batches for one more stream.
 
         Args:
             name: name of the stream.
             key: the stream's key, or where it is kept; None: in the file beside the state. The
-                witness beside it shows whether the state is an old copy.
+                witness beside it, a record of past releases, shows whether the state is an old
+                copy.
         """
         self._witnesses[name] = keyfile.witness_beside(self._database, key)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """Open a transaction that adds waiting batches to these streams; refuse an old copy of the
-        state.
+        """Open a transaction that adds waiting batches to these streams; refuse a state that its
+        witness (the record of past releases) shows to be an old copy.
         """
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
@@ -363,12 +369,13 @@ class Inbox(Closing):
             yield connection
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
-        """Return the next fold, a group of batches to count together: an unfinished one, or a new
-        one.
+        """Return the next fold, a group of batches to count together. An unfinished fold comes
+        first; None if no fold is over.
 
         Args:
-            end: maps a batch's time of arrival, in microseconds, to the end of its fold; later
-                batches go into later folds. It must depend on that time alone.
+            end: maps a batch's time of arrival, in microseconds, to the end of its fold; batches
+                that arrive after this end go into later folds. The result must depend on that time
+                alone.
             by: current time in microseconds; folds that end later are not over yet.
         """
         with self._database.transaction(write=True) as connection:
@@ -415,8 +422,8 @@ class Inbox(Closing):
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
-        """Return True if a stream takes no more batches: it was closed here, or its operator ended
-        it.
+        """Return True if a stream takes no more batches, because `close_stream` was called or its
+        operator ended it.
         """
         if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
@@ -429,11 +436,10 @@ class Inbox(Closing):
         return known[1]
 
     def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
-        """Remove the rows of a fold (batches that are counted together), in the transaction that
-        counts them.
+        """Remove the rows of a fold (a group of batches) in the same transaction that counts them.
 
         Args:
-            keep_aside: keep rows that are to be set aside until a file holds them: see
+            keep_aside: keep the fold's unreadable rows until the operator has them in a file: see
                 `unwritten`.
 
         Raises:
@@ -448,9 +454,8 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Refuse a fold, a group of batches, that was changed or counted meanwhile.
-
-        Return the parameters of an SQL query for its rows.
+        """Refuse a fold (a group of batches) that another process has changed or counted meanwhile;
+        return the parameters of an SQL query for its rows.
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -459,11 +464,15 @@ class Inbox(Closing):
         return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
-        """Return rows that are set aside and that no file holds yet, each batch with its number."""
+        """Return unreadable rows of counted batches that no file holds yet: for each batch its
+        number and its rows.
+        """
         return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
 
     def rows_unwritten(self, stream: str) -> int:
-        """Count the rows that are set aside and that no file holds yet. Only for the operator."""
+        """Count the unreadable rows of counted batches that no file holds yet. Only for the
+        operator.
+        """
         return sum(len(lines) for _, lines in self._unwritten(stream))
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
@@ -472,7 +481,7 @@ class Inbox(Closing):
             return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
-        """Note that a file now holds the rows that were set aside under these numbers."""
+        """Forget the unreadable rows kept under these numbers, because a file holds them now."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
                 said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"
@@ -481,10 +490,10 @@ class Inbox(Closing):
                 connection.run(said, id=number)
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
-        """Take batches that no run can count out of their fold, the group to be counted; keep them
-        for the operator.
+        """Remove batches that no run can count from their fold (the group counted together), and
+        keep them for the operator.
 
-        ``why`` has the reason by number of the batch. Return the number of their rows.
+        ``why`` maps a batch's number to the reason. Return the number of rows in these batches.
 
         Raises:
             StreamConflict: the fold is gone or was changed.
@@ -506,7 +515,7 @@ class Inbox(Closing):
     def _keep(
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
-        """Keep the uncounted rows of a batch as left out, with the id that its sender gave it."""
+        """Store the uncounted rows of a batch as left out, with the id that its sender gave it."""
         came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
         of = {"stream": row.stream_id, "arrived": row.arrived}
         ids = [
@@ -538,8 +547,8 @@ class Inbox(Closing):
         return connection.rows(said, stream=self._stream(connection, stream))
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
-        """Let a left-out batch wait again, as if it arrived at ``arrived``; return its number of
-        rows.
+        """Let a left-out batch wait again, with ``arrived`` (microseconds since 1970) as its time
+        of arrival; return its number of rows.
 
         Raises:
             InvalidInput: no left-out batch has this id.
@@ -571,7 +580,7 @@ class Inbox(Closing):
         return int(row.rows)
 
     def drop(self, stream: str, id: str) -> int:
-        """Delete a batch that was left out, and return its number of rows; they count nowhere."""
+        """Delete a left-out batch, whose rows are then never counted; return its number of rows."""
         with self._database.transaction(write=True) as connection:
             row = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
@@ -587,7 +596,7 @@ class Inbox(Closing):
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
-        """Delete a left-out batch, but keep its rows set aside until a file holds them."""
+        """Delete a left-out batch; its unreadable rows stay until a file holds them."""
         if row.aside != _NONE:
             said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
             connection.run(said, id=row.id, nothing=b"")
@@ -601,8 +610,8 @@ class Inbox(Closing):
             return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
 
     def load(self, stream: str | None = None) -> Load:
-        """Return how many batches, rows and bytes wait, for one stream or for all. Only for the
-        operator.
+        """Return how many batches, rows and bytes wait for one stream, or for all if ``stream`` is
+        None. Only for the operator.
         """
         said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
@@ -613,7 +622,7 @@ class Inbox(Closing):
             return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
     def waiting_bytes(self) -> dict[str, int]:
-        """Return how many bytes of each sender wait, by the id of his token."""
+        """Return the number of waiting bytes for each sender, by the id of the sender's token."""
         said = (
             "SELECT sender, sum(length(body)) FROM counton_inbox_waiting"
             " WHERE sender IS NOT NULL GROUP BY sender"
@@ -622,10 +631,11 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return how full each sender's share of the stream is, from 0 to 1, by the id of his
-        token.
+        """Return how much of the allowed share of a stream's largest sums each sender has filled,
+        from 0 to 1, by the id of the sender's token.
 
-        If windows are released separately, the fullest window counts. Only for the operator.
+        If each release counts one window alone, the result is that of the sender's fullest window.
+        Only for the operator.
         """
         said = (
             "SELECT sender, number, max(part) FROM counton_inbox_shares"
@@ -681,8 +691,8 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """Key under which an inbox notes how much a sender has filled: stream, sender, and window (0:
-    all).
+    """The stream, sender and window for which an inbox stores how much the sender has filled. Step
+    0 stands for all windows together.
     """
 
     stream_id: int
@@ -695,8 +705,8 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Return an id for a left-out batch, made from its contents: a row number may later be that of
-    another batch.
+    """Return an id for a left-out batch, made from its contents, because row numbers are used
+    again.
     """
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
@@ -740,10 +750,10 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
-    """Return a digest of a batch, its id and its time of arrival.
+    """Return a digest of a batch's contents, its id and its time of arrival (microseconds since
+    1970).
 
-    The digest depends on the time, so rows that are sent again after their id was forgotten are
-    another batch.
+    The time is included, so that rows sent again after their id was deleted count as another batch.
     """
     entry = arrived.to_bytes(8, "big", signed=True) + len(id).to_bytes(4, "big")
     return hashlib.sha256(entry + id.encode() + digest).digest()

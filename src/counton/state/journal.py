@@ -1,9 +1,9 @@
 """Rows of the journal: released values in compressed form, and keyed digests of the inputs.
 
-The digests show later whether a repeated input is that of the release. A journal row holds
-consecutive steps of one commit. Released values are integers, or integer multiples of one small
-unit, and change little from step to step, so `counton.base.arrays.pack` writes them in one to three
-bytes each.
+The digests show later whether an input given again is the one that was released. A journal row
+holds consecutive steps of one commit. Released values are integers, or integer multiples of one
+small unit, and change little from step to step, so `counton.base.arrays.pack` writes them in one to
+three bytes each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counton.state.sql import Connection
 _ROW = 2**18
 #: Numbers that are converted to integers at once.
 _AT_ONCE = 2**20
-#: Nearby windows are looked up together: at most so far apart, and in at most so many runs.
+#: Windows at most `_APART` apart are looked up as one range; beyond `_RUNS` ranges, all as one.
 _APART, _RUNS = 100, 50
 #: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
 #: the earlier release, which reveals nothing.
@@ -52,7 +52,9 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the digests of the exact inputs of some steps, one after the other, as bytes."""
+        """Return the digests of the exact inputs ``xs`` (shape (steps, *shape)) of some steps, one
+        after the other, as bytes.
+        """
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
         for step, row in zip(steps, rows, strict=True):
@@ -64,7 +66,9 @@ class Digester:
 
 @name_alone
 class Entries(NamedTuple):
-    """Consecutive steps as read from the journal: released values, and digests of their inputs."""
+    """Consecutive steps as read from the journal: released values (shape (steps, *shape)), digests
+    of their inputs, and the standard deviation of the noise at the last step.
+    """
 
     values: NDArray[Any]
     input_digests: bytes
@@ -78,7 +82,11 @@ def release_rows(
     xs: NDArray[np.int64],
     digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Yield journal rows to write, for released steps with their standard deviations and inputs."""
+    """Yield the journal rows of released steps, to be inserted into the database.
+
+    ``std`` has the standard deviation of each step's noise, ``xs`` the exact inputs (shape (steps,
+    *shape)).
+    """
     count, first, values = len(releases.steps), releases.steps.start, releases.values
     size = max(1, _ROW * count // max(values.size, 1))
     for start in range(0, count, size):
@@ -98,9 +106,8 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the keyed digest of a step's release, in the form that a witness keeps.
-
-    None if the journal lacks the step, or the step was not the last of a commit.
+    """Return the keyed digest of a step's release, as a witness (a record outside the state) keeps
+    it; None if the journal lacks the step, or if the step was not the last of its commit.
     """
     row = connection.first(
         "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
@@ -113,10 +120,11 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 def _whole(
     values: NDArray[Any], unit: Fraction
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
-    """Return the unit of which values are integer multiples, and a function that converts them to
-    integers.
+    """Return the unit of which all values are integer multiples, as text, and a function that
+    converts values to these integers.
 
-    The unit is None if values are integers; it is "" for floats, whose bits are taken as integers.
+    The unit is None if values are integers. If no unit fits all values, it is "", and the 64 bits
+    of each float are read as an integer.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)
@@ -135,8 +143,8 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Convert integers back to the values that they encode in this unit (see `_whole`), exactly and
-    in place.
+    """Convert the integers of `_whole` back to the values that they encode in this unit, exactly;
+    the array is changed in place.
     """
     if unit is None:
         return whole
@@ -150,9 +158,8 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 
 
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of one step's released values, from a stream's terms as JSON values.
-
-    A length of -1 means any.
+    """Return the shape of one step's released values, from a stream's terms (its public design as
+    JSON values). A length of -1 means any.
 
     >>> of_counts = {"shape": [2, 3], "strategy": {"strategy": "Binary"}}
     >>> shape_of(of_counts), shape_of({"shape": [84], "statistic": {}})
@@ -173,7 +180,9 @@ _ENTRIES = (
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
-    """Read the releases of steps ``start..stop-1``, exactly as they were released."""
+    """Read the releases of steps ``start..stop-1``, exactly as they were released, and the digests
+    of their inputs.
+    """
     found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
@@ -210,7 +219,8 @@ def read(
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
     """Raise an error for the first step whose input differs from the input of its release.
 
-    ``digests`` are those of the released inputs, ``xs`` the inputs given now.
+    ``digests`` are the stored digests of the released inputs, from step ``start`` on; ``xs`` has
+    the inputs given now, shape (steps, *shape).
     """
     step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
     if step is not None:
@@ -222,9 +232,10 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
 
 
 def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
-    """Return the first step at which two sequences of digests differ; None if they agree.
+    """Compare two strings of digests, one digest per step; return the first step at which they
+    differ, None if they agree.
 
-    Digests have ``size`` bytes; the first one is of step ``start``.
+    Each digest has ``size`` bytes. The first digest belongs to step ``start``.
     """
     if hmac.compare_digest(known, given):
         return None
@@ -233,11 +244,12 @@ def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> 
 
 
 class WindowTotals(NamedTuple):
-    """Exact totals of the rows seen so far in some windows; all windows have one shape.
+    """Exact totals of the rows seen so far in some windows of a stream. All windows have the same
+    shape.
 
     Attributes:
         stream_id: row id of the stream.
-        steps: the windows, ascending.
+        steps: numbers of the windows, ascending.
         totals: shape ``(len(steps), *shape)``, in the narrowest type of integers that fits.
     """
 
@@ -247,7 +259,7 @@ class WindowTotals(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """The shape of one window, as JSON."""
+        """The shape of one window's totals, as JSON."""
         return json.dumps(self.totals.shape[1:])
 
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
@@ -255,7 +267,7 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these totals, replaced or completed by those of the windows in ``by``."""
+        """Return these totals with the windows of ``by`` replaced or added."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
@@ -263,8 +275,8 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Yield parts that each fit into one database row, each after the number of the first
-        window of its block.
+        """Split the totals into blocks of consecutive windows, each small enough for one database
+        row. Yield each block after the number of its first possible window.
         """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
@@ -280,7 +292,8 @@ class WindowTotals(NamedTuple):
     def row(self, first: int, at: int) -> dict[str, Any]:
         """Return the totals as a database row.
 
-        ``first`` is the first window of the block, ``at`` the step at which the row is written.
+        ``first`` is the first window that the row may hold, ``at`` the stream's step when it is
+        written.
         """
         return {
             "stream_id": self.stream_id,
@@ -301,7 +314,9 @@ class WindowTotals(NamedTuple):
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """Group the totals of windows by shape, since a database row holds one shape."""
+    """Group the totals of windows (arrays by window number, of any shapes) by their shape, because
+    one database row holds one shape.
+    """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -324,7 +339,7 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Write the totals seen so far in these windows, in place of former ones.
+    """Store the totals of rows seen so far in these windows, in place of earlier totals.
 
     Args:
         at: the stream's step before the transaction. If the transaction releases steps, all rows
@@ -347,7 +362,7 @@ _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
-    """Delete former totals of these windows that have another shape."""
+    """Delete stored totals of these windows whose shape differs from that of ``seen``."""
     asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
@@ -366,13 +381,13 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
 def read_observed(
     connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """Yield the totals seen in windows, in portions.
+    """Yield the stored totals of the rows seen in windows, some windows at a time.
 
     Args:
-        step: step of the stream.
-        also: windows to read, besides those after the last release and those with rows seen since
-            then. No other window has rows to count, so reading takes no longer as a stream ages.
-            None: read all windows.
+        step: the stream's last released step.
+        also: windows to read besides those after the last release and those with rows seen since
+            then. Other windows have nothing left to count, and are skipped, so that reading does
+            not slow down as a stream ages. None: read all windows.
     """
     with reading("what was observed"):
         if also is None:
@@ -388,10 +403,10 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield database rows that satisfy an SQL condition, ascending by step.
+    """Yield the database rows of observed totals that satisfy an SQL condition, ascending by step.
 
-    ``which`` is the condition, and ``asked`` has the values of its parameters. In it ``{around}``
-    stands for the rows that hold some of the windows ``steps``.
+    ``which`` is the condition; its text ``{around}`` stands for "the row holds one of the windows
+    ``steps``". ``asked`` has the values of its parameters.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:
@@ -407,7 +422,9 @@ def _rows_around(
 def write_sources(
     connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
-    """Note files as counted at a step; refuse a file that was counted before."""
+    """Record input files, given by digests, as counted at a step; refuse a file that was counted
+    before.
+    """
     for digest in digests:
         if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
@@ -419,7 +436,7 @@ def write_sources(
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
-    """Return True if a file with this digest was counted."""
+    """Return True if the stream has counted an input file with this digest."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
     known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
     return known is not None

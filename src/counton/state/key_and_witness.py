@@ -72,17 +72,17 @@ _NOTHING_RELEASED = (
     "nothing was released; make it writable (its mode, its folder, the space left), or keep the "
     "key in a folder that is writable"
 )
-#: Exceptions of a witness that cannot be read or written.
+#: Exceptions raised if a place of the witness cannot be read or written.
 _FAILS = (OSError, ValueError, StateError, StreamConflict)
-#: Writers' numbers are at least so far apart; numbers between count changes of public facts.
+#: Each opening raises a stream's writer number by at least this; other changes raise it by 1.
 AMENDMENTS = 1000
 
 
 def key_path(state: State) -> Path:
-    """Return the path of the key file of a SQLite state: ``STATE.key``.
+    """Return the path of the key file that lies beside a SQLite state: ``STATE.key``.
 
     Raises:
-        WrongKey: the state is on a server, which is no place for its key.
+        WrongKey: the state is on a database server, where its key must not lie.
 
     >>> key_path("visits.db").name
     'visits.db.key'
@@ -94,7 +94,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     """List the files of a state and its key, existing or not.
 
     Args:
-        key: the key itself, which is in no file, or its place; None: ``STATE.key``.
+        key: place of the key, None for ``STATE.key``; or the key itself, which then adds no file.
 
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
@@ -121,7 +121,7 @@ def beside(file: Path | None, label: str) -> Path:
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
     """Return the key of a release: load ``key``, apply the salt, and check the fingerprint.
 
-    Salt and fingerprint are those that the state has stored for the release.
+    ``salt`` and ``fingerprint`` are stored in the state; a salt of None leaves the key as it is.
     """
     found: Key
     if isinstance(key, Key):
@@ -135,7 +135,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
 
 
 def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Return True if a key, after applying the salt if there is one, has this fingerprint."""
+    """Return True if a key has this fingerprint, as it is or after the salt is applied to it."""
     return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
@@ -205,16 +205,16 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 
 def publish(waiting: Path, path: Path) -> None:
-    """Rename a key file from its temporary to its final name.
+    """Rename a key file from its temporary name ``waiting`` to its final name ``path``.
 
-    If another key has the final name, nothing happens.
+    If ``path`` exists, it stays as it is.
     """
     if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it removed this name
 
 
 def waiting(path: Path, fingerprint: str) -> Path:
-    """Return the temporary file that holds a new key until its state exists."""
+    """Return the temporary path of a new key file, used until the key's state exists."""
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
@@ -227,15 +227,16 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
 
 
 def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
-    """Return the witness of a state: files beside its key and beside the state
-    (``STATE.key.witness``).
+    """Return the witness of a state, the record of releases kept outside it: files beside its key
+    and beside the state (``STATE.key.witness``).
 
     If the state is open, the result also includes its second witness, kept somewhere else: see
     `counton.state.second_witness`. If ``key`` is a symbolic link, the witness lies beside the
     linked file, so that all names of one key share one witness.
 
     Args:
-        also: a second place of the witness to read, besides those that the state remembers.
+        also: path or URL of one more second witness to read, besides those that the state
+            remembers.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
@@ -263,15 +264,15 @@ def witness_remarks(
     opened: Database | None = None,
     in_file: bool = False,
 ) -> list[str]:
-    """Return sentences on old copies of a state that its witness would not notice; empty if there
-    are none.
+    """Warn of old copies of a state that its witness, the record of releases outside the state,
+    would not notice. Return one sentence for each; none if all would be noticed.
 
     A damaged or missing witness is not reported here: every release refuses it.
 
     Args:
         witness: place of a second witness, as named in this run.
         opened: the state, if the caller has it open.
-        in_file: whether a job file can name the place of the second witness for every run.
+        in_file: whether the advice may say that a job file can name the second witness's place.
     """
     if state is None:
         return []
@@ -302,13 +303,14 @@ def _why_not_written(folder: Path | None) -> str | None:
 
 
 class Mark(NamedTuple):
-    """The progress of a stream, as a state or a witness records it.
+    """The progress of a stream, as stored in a state or in its witness (a record outside the
+    state).
 
     Attributes:
-        key: fingerprint of its key.
+        key: fingerprint of the stream's key.
         writer: number of the process that opened it last for writing; the number grows with each
             opening.
-        forgotten: number of requests to forget people that it has carried out.
+        forgotten: number of requests to forget people that the stream has carried out.
     """
 
     key: str
@@ -319,18 +321,18 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Mark:
-        """Return the mark of a stream from its database row."""
+        """Build it from a stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
 class _Look(NamedTuple):
-    """Everything that the places of a witness hold, read at one moment.
+    """Everything that the places of a witness (files and database rows) hold, read at one moment.
 
     Attributes:
         said: settings that decide which places there are: the state's, and the user's folder.
-        marks: for each place, a mark that changes when its content does, taken before reading.
+        marks: for each place, a value that changes whenever its content does, taken before reading.
         second: places of the second witness; none if the state is not open.
-        places: places in which every release is noted.
+        places: places in which every release is recorded.
         entries: entries of streams in all places, each with its place, the latest steps first.
     """
 
@@ -342,16 +344,16 @@ class _Look(NamedTuple):
 
 
 class Witness:
-    """The record, kept outside a state, of how far it has come.
+    """The record, kept outside a state, of the last released step of each stream, with a digest of
+    its release. It shows that a state was restored from an old copy.
 
-    It holds the last step of each stream, and a digest of its release. So a state restored from an
-    old copy is noticed. The record stands in several places: beside the key, and beside the state
-    if the key is in another file, so that streams of one state under several keys know of each
-    other. A second witness stands elsewhere: see `counton.state.second_witness`.
+    The record stands in several places: beside the key, and beside the state if the key is in
+    another file, so that streams of one state under several keys know of each other. A second
+    witness stands elsewhere: see `counton.state.second_witness`.
 
     It is written after each commit and holds nothing secret. Nothing is released if an existing
-    place cannot be read or written, or if a place of the second witness is missing that should
-    exist. The same holds if no place can be written, or if no place knows a stream that has
+    place cannot be read or written, or if a place of the second witness that should exist is
+    missing. The same holds if no place can be written, or if no place knows a stream that has
     released something; but not if the user has said that no second witness is wanted.
 
     Args:
@@ -375,7 +377,7 @@ class Witness:
 
     @property
     def places(self) -> tuple[WitnessPlace, ...]:
-        """Files or database rows in which every release is noted."""
+        """Files or database rows in which every release is recorded."""
         return self._look_at_places().places
 
     @property
@@ -384,17 +386,17 @@ class Witness:
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return what is recorded of each stream, in each place of the witness, the latest steps
-        first.
+        """Return the recorded entries of all streams, one for each stream and place of the witness,
+        the latest steps first.
         """
         return self._look().entries
 
     def snapshot(self) -> Witness:
-        """Return the witness as it is now, for a caller who reads the state afterwards without a
-        lock.
+        """Return a copy of the witness with its present entries, for a caller who then reads the
+        state without a lock.
 
-        A release is noted only after its commit. So a state that is read later has all releases
-        noted here.
+        A release is recorded only after its commit. So a state read later has every release that
+        the copy has.
         """
         now = self._unread()
         with suppress(StateError):  # each release reports it
@@ -411,9 +413,10 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """Return what was last read from the places, even if their content has changed since then.
+        """Return the entries that were last read from the witness's places (files or database
+        rows), even if a place has changed since then.
 
-        They are read again only if the list of places has changed.
+        The places are read again only if the list of places has changed.
         """
         last = self._last if self._held is None else self._held
         return last if last is not None and last.said == self._place_settings() else self._look()
@@ -468,12 +471,12 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Keep the second witness in this place from now on; its earlier places get a pointer to
-        it.
+        """Keep the second witness at this path or URL from now on; its earlier places get a pointer
+        there.
 
         Args:
-            connection: a transaction that writes the state. Places are written before it commits,
-                so that a reader of an earlier place is led to the new one even if the commit fails.
+            connection: a transaction that writes the state. The pointers are written before it
+                commits, so that they lead to the new place even if the commit fails.
 
         Raises:
             StateError: a place cannot be read or written.
@@ -496,7 +499,7 @@ class Witness:
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
-        """Keep the second witness in the named place, or where it was before if ``place`` is None.
+        """Keep the second witness at this path or URL, or where it was before if ``place`` is None.
 
         If it had no place, it goes into the user's folder for program state. On a server each
         user's machine has such a folder.
@@ -516,8 +519,8 @@ class Witness:
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Record that the missing places are lost, because the user says so; return their
-        addresses.
+        """Record that the second witness's missing places are lost, because the user says so;
+        return their addresses.
         """
         second = self._look().second
         lost = {one.address: LOST for one in second.missing_places}
@@ -525,7 +528,9 @@ class Witness:
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make a new place, and copy into it the entries of all other places."""
+        """Make a new place of the second witness, and copy the entries of all other places into
+        it.
+        """
         database = self._state()
         known = [
             {word: value for word, value in entry.items() if word != "where"}
@@ -548,7 +553,7 @@ class Witness:
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
-        """Return sentences on old copies of the state that would go unnoticed: see
+        """Return sentences that warn of old copies of the state that would go unnoticed: see
         `witness_remarks`.
         """
         named = None if witness is None else address_of(witness)
@@ -615,8 +620,8 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """Return the path of a place that lies in the state's folder or below; None for any other
-        place.
+        """Return the path of a place if it lies in the state's folder or below; None if it lies
+        elsewhere.
         """
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
@@ -626,14 +631,14 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse the first step of a stream if the state has releases of other streams that no
-        place of the witness knows.
+        """Refuse a stream's first step if another stream of the state has released something and no
+        place of the witness has any record.
 
         Args:
             beginning: name of the stream that releases its first step, or "".
 
         Raises:
-            OldCopy: nobody can tell which releases the state has forgotten.
+            OldCopy: nobody can tell whether the state lacks releases.
         """
         second = self._look().second
         said = "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
@@ -661,10 +666,11 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """Return entries of streams that the state lacks though it, or its key, has released them.
+        """Return entries of released streams that the state lacks: streams of this state, or under
+        one of its keys.
 
         Args:
-            known: names of the streams that the state has, by fingerprint of their keys.
+            known: names of the state's streams, by fingerprint of their keys.
             identity: identity of the state; None if the state does not exist yet.
         """
         return [
@@ -680,7 +686,9 @@ class Witness:
         ]
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
-        """Refuse all releases of a state that lacks streams which the witness knows."""
+        """Refuse a state that lacks released streams which the witness has recorded (see
+        `forgotten_entries`).
+        """
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
@@ -699,15 +707,15 @@ class Witness:
         recorded.
 
         Args:
-            at: how far the stream is, by the state.
-            digest: returns the digest of a step's release; None if the state has none for that
-                step.
+            at: the stream's progress as the state has it.
+            digest: function that returns the digest of a step's release, or None if the state has
+                none.
             forgetting: the caller is going to delete a person's data; missing deletions are then
                 allowed.
 
         Raises:
             StateError: the witness knows later releases, another release at the same step, or more
-                deletions; or it cannot be read, or a place is missing.
+                deletions; or the witness cannot be read, or one of its places is missing.
         """
         self.refuse_missing()
         for entry in self._of(at):
@@ -733,19 +741,23 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
-        """Return the entries of one stream, the latest steps first."""
+        """Return the entries of the stream whose key and name ``at`` has, the latest steps
+        first.
+        """
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
     def check_shown(self, at: Mark, digest: str | None) -> bool:
-        """Refuse to show a stream's last release if the witness has recorded another one for that
-        step.
+        """Refuse to show a stream's last release if the witness has recorded another release of
+        that step.
+
+        ``digest`` is that of the release to be shown.
 
         Returns:
             True if the witness has recorded this release, as its last one or before later ones.
 
         Raises:
-            StateError: the witness noted another release of this step, or a later step without this
-                release; or the witness cannot be read.
+            StateError: the witness has recorded another release of this step, or a later step
+                without this release; or the witness cannot be read.
         """
         of, known = self._of(at), False
         for entry in of:
@@ -758,7 +770,9 @@ class Witness:
         return known
 
     def is_later(self, at: Mark) -> bool:
-        """Return True if the witness has recorded later steps of a stream than the state has."""
+        """Return True if the witness has recorded later steps of a stream than ``at``, its progress
+        in the state.
+        """
         return any(entry["step"] > at.step for entry in self._of(at))
 
     def knows(self, at: Mark) -> bool:
@@ -766,7 +780,8 @@ class Witness:
         return bool(self._of(at))
 
     def vouches(self, at: Mark) -> bool:
-        """Return True if the witness proves that a stream is not an old copy.
+        """Return True if the witness proves that a stream, whose progress in the state is ``at``,
+        is not an old copy.
 
         For a state in a file, an entry for the stream is proof enough. On a server the witness must
         also have recorded the last writer, or have seen the stream exactly as it is: otherwise
@@ -792,7 +807,9 @@ class Witness:
         return False
 
     def unseen(self, at: Mark) -> str | None:
-        """Return why the witness cannot tell if a stream is an old copy; None if it can."""
+        """Return why the witness cannot tell whether a stream, whose progress in the state is
+        ``at``, is an old copy; None if it can.
+        """
         if self.is_later(at) or self.vouches(at):
             return None
         what = f"stream {at.name!r} is at step {at.step:,}"
@@ -822,7 +839,9 @@ class Witness:
         )
 
     def join(self, at: Mark) -> None:
-        """Record that a process becomes the writer of a stream; called before it writes."""
+        """Record that a process becomes the writer of a stream (``at`` has its number), before it
+        writes.
+        """
         entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
@@ -838,10 +857,11 @@ class Witness:
         """Record a committed release before anybody is shown it.
 
         Args:
-            at: how far the stream is after that release.
-            released: returns the digest of an earlier step's release; None if the state has none.
-            writes: this process released it, as the stream's writer.
-            seen: another process released it, while this one watched.
+            at: the stream's progress after that release.
+            released: function that returns the digest of an earlier step's release, or None if the
+                state has none.
+            writes: True if this process made the release, as the stream's writer.
+            seen: True if another process made the release and this one only read it.
 
         Raises:
             StateError: the witness knows another release of a step, so another copy of the state is
@@ -867,12 +887,16 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Check, before a release is committed, that it can be recorded afterwards."""
+        """Check, before a release is committed, that every place of the witness can record it
+        afterwards.
+        """
         entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Return True if some place of the witness has not recorded this step, or is missing."""
+        """Return True if some place of the witness lacks the step or the deletions that ``at``
+        has.
+        """
         return any(
             all(
                 (one["key"], one["stream"], one["step"]) != at[:3]
@@ -884,7 +908,9 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Return why an old copy of the state would go unnoticed; None if it would be noticed."""
+        """Return why an old copy of the state, whose stream is at ``at``, would go unnoticed; None
+        if it would be noticed.
+        """
         if not at.step:
             return None
         for place in self.places:
@@ -931,12 +957,12 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Call a function for every place; raise an error if no place can be written and a witness
-        is wanted.
+        """Call ``act`` for every place of the witness; raise an error if no place can be written,
+        unless the user wants no witness.
 
         Args:
-            act: returns an error to raise, or None.
-            what: words on what became of the release, for the message if a place cannot be written.
+            act: function that writes a place; it returns an error to raise, or None.
+            what: words on the fate of the release, for the message if a place cannot be written.
         """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
@@ -964,9 +990,10 @@ class Witness:
 
 
 def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
-    """Build the error for a step whose release in the state differs from the recorded one.
+    """Build the error for a step whose release in the state differs from the one recorded outside
+    it.
 
-    ``where`` names the record: a witness or a ledger.
+    ``where`` names that record: a witness or a ledger.
     """
     return OldCopy(
         f"step {step:,} of stream {name!r} has another release in state {state} than {where} "
@@ -976,10 +1003,10 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:
-    """Return True if the stream's last writer is among these recorded numbers of writers.
+    """Return True if the stream's writer number is that of one of these recorded writers.
 
     A change that releases nothing raises the number by 1, an opening raises it by at least
-    `AMENDMENTS`. So a slightly higher number is still the same writer's.
+    `AMENDMENTS`. So a number higher by less than `AMENDMENTS` is still the same writer's.
     """
     return any(0 <= writer - one < AMENDMENTS for one in known)
 
@@ -996,7 +1023,8 @@ def witness_key(key: Key, name: str) -> bytes:
 
 
 def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
-    """Return the keyed digest (HMAC-SHA256) of a step's released values in all cells.
+    """Return the keyed digest (HMAC-SHA256) of a step's released values; ``value`` has one number
+    per cell.
 
     Some cells are never shown, such as those of undeclared groups. A plain hash could be inverted
     by trying values, and would reveal how many such cells there are.

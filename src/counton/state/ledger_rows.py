@@ -38,12 +38,13 @@ class ForeignEntry(NamedTuple):
         state: identity of the other state.
         place: last known address of that state.
         spend: stream, guarantee and protected unit of the entry.
-        begun: whether a stream exists for it; False: it was reserved by a run that was interrupted.
+        begun: whether the entry's stream exists; False if the run that made the entry was
+            interrupted before it made the stream.
         step: number of released steps of that stream, as last reported.
         entered: time of the entry, ISO 8601 in UTC.
-        user: user who made the entry, as that machine knows the user; None in entries of states
-            of format 16 and before.
-        host: name of that machine.
+        user: operating system's name of the user who made the entry; None in states of format 16
+            and before.
+        host: name of the machine on which it was made.
     """
 
     number: int
@@ -83,13 +84,13 @@ def spend_of(row: Any) -> Spend:
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return a state's notes on the ledger that it shares: a database row for each of its streams
-    in that ledger.
+    """Return the database rows in which a state notes its entries in a shared ledger, one row for
+    each of its streams.
     """
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 
-#: Terms of a limit that somebody states; the first entries fix the others.
+#: Names of the terms that define a limit.
 _STATED = ("limit", "age", "relation", "approximate_delta", "unit", "quotas")
 
 
@@ -104,7 +105,7 @@ def stamp(column: str) -> dict[str, str]:
     variables can be forged.
 
     Args:
-        column: name of the column of the time.
+        column: name of the column for the time.
     """
     who = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     try:
@@ -119,12 +120,13 @@ def stamp(column: str) -> dict[str, str]:
 
 
 class LimitChange(NamedTuple):
-    """A change of the limit: set, raised, lowered, removed, or shared out by other quotas.
+    """A change of the privacy limit: set, raised, lowered, removed, or shared out (only the
+    parties' quotas changed).
 
     Attributes:
         time: time of the change, ISO 8601 in UTC.
-        user: name of the user on that machine.
-        host: name of the machine.
+        user: operating system's name of the user who changed it.
+        host: name of the machine on which it was changed.
         before: terms of the former limit, JSON values by name (``limit``, ``age``, ``relation``,
             ``approximate_delta``, ``unit``, ``quotas``); None if there was no limit.
         after: terms of the new limit, in the same form; None if there is none now.
@@ -139,7 +141,7 @@ class LimitChange(NamedTuple):
     higher: bool
 
     def in_words(self) -> str:
-        """Describe the change and its time in words, without the user.
+        """Describe the change and its time in words, without naming the user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
@@ -164,7 +166,7 @@ class LimitChange(NamedTuple):
 
 
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
-    """Describe the terms of a limit in words."""
+    """Describe the terms of a limit (JSON values, as in `LimitChange`) in words; None is "none"."""
     if stated is None:
         return "none"
     words = str(guarantee_from_dict(stated["limit"]))
@@ -180,7 +182,8 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
 
 
 def shares_in_words(stated: Mapping[str, Any]) -> str:
-    """Describe the quotas of a limit.
+    """Describe how much of a limit each party may spend; ``stated`` has the limit's terms (see
+    `LimitChange`).
 
     >>> shares_in_words({"quotas": {"sales": {"guarantee": "pure", "epsilon": "1/2"}}})
     "'sales' pure differential privacy with epsilon = 0.5"
@@ -191,7 +194,9 @@ def shares_in_words(stated: Mapping[str, Any]) -> str:
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
-    """Return the time of each entry of this state, ISO 8601 in UTC, in the order of `entries`."""
+    """Return the time of each ledger entry of this state's streams, ISO 8601 in UTC, in the order
+    of `entries`.
+    """
     rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
     return tuple(row.entered for row in rows)
 
@@ -211,20 +216,20 @@ def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
 
 
 class LedgerEvent(NamedTuple):
-    """An entry of a ledger or a change of its limit, with its time.
+    """An event in a ledger's history: an entry, or a change of its limit.
 
     Attributes:
         time: time of the event, ISO 8601 in UTC.
         event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
-            ``limit set``, ``limit raised``, ``limit lowered``, ``limit removed``, or
-            ``limit shared out`` by other quotas.
+            ``limit set``, ``limit raised``, ``limit lowered``, ``limit removed``, or ``limit shared
+            out`` (only the parties' quotas changed).
         name: name of the stream or table that spends; None for a limit.
-        terms: of an entry: guarantee, unit and relation; of a limit: its terms. JSON values; None
-            if the limit was removed.
+        terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values;
+            None if the limit was removed.
         state: last known address of the other state that spends; None for this state's own events.
-        user: name of the user who spent or changed the limit, by the operating system; None for an
-            entry of a state of format 16 or before.
-        host: name of the machine on which that was done.
+        user: operating system's name of the user who did this; None in entries of states of format
+            16 and before.
+        host: name of the machine on which this was done.
         party: party whose quota the entry spends; None: not stated.
     """
 
@@ -256,7 +261,8 @@ class LedgerEvent(NamedTuple):
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all entries, also those of other states, and all changes of the limit, by time.
+    """Return all ledger entries, including other states', and all changes of the limit, in order of
+    time.
 
     Times are whole seconds. Within one second, changes of the limit come first.
     """
@@ -286,7 +292,7 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
 def _event_of(
     time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
 ) -> LedgerEvent:
-    """Build the event of a ledger entry, for the history of the ledger."""
+    """Build the history event of a ledger entry from its fields."""
     return LedgerEvent(
         time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party
     )
@@ -307,17 +313,17 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the terms of a limit without its quotas.
-
-    Quotas divide the limit among parties, and allow nothing beyond it.
+    """Return the terms of a limit without its quotas, which divide the limit among parties and
+    allow nothing beyond it.
     """
     return {name: value for name, value in stated.items() if name != "quotas"}
 
 
 def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
-    """Return True if a new limit allows anything that the former one did not.
+    """Return True unless a new limit (terms as in `LimitChange`) certainly allows no more than the
+    former one.
 
-    It does not if only its numbers differ, and all are smaller.
+    It allows no more if it is of the same kind and all its numbers are equal or smaller.
     """
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True
@@ -356,25 +362,25 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 
 
 def lock(connection: Connection) -> None:
-    """Wait for other transactions that change the ledger. A SQLite file is locked as a whole
-    already.
+    """Wait until no other transaction changes the ledger; needed on a server only, because a SQLite
+    file is locked as a whole.
     """
     if not connection.is_sqlite:
         connection.run("SELECT id FROM counton_database FOR UPDATE")
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return what each release of this state has spent, in order of entry."""
+    """Return what each stream and table of this state has spent, in order of entry."""
     with reading("the ledger"):
         rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
         return tuple(map(spend_of, rows))
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return the entries of this state, and those that other states made under its limit.
+    """Return the ledger entries of this state, and those that other states made under its limit.
 
-    The losses of other states' streams are always added: none counts as the continuation of
-    another, even if the names are equal.
+    The losses of other states' streams are always added: no stream of another state counts as the
+    continuation of a stream here, even if their names are equal.
     """
     others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
@@ -406,12 +412,12 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """Return the ledger as it would be with one more entry; nothing is written. None without a
-    limit.
+    """Return the ledger as it would be with one more entry; None if there is no limit. Nothing is
+    written.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: this kind of guarantee cannot be counted against the limit.
+        InvalidInput: the entry's kind of guarantee cannot be counted against the limit.
     """
     present = ledger(connection)
     if present is not None:
@@ -422,10 +428,10 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
 def enter(
     connection: Connection, entry: Spend, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Record what a new stream or table spends.
+    """Write the ledger entry of a new stream or table.
 
     Args:
-        contribution: contribution bound of the new stream's unit.
+        contribution: bound on what one protected unit changes in the new stream.
         details: public facts that are kept with the stream.
 
     Raises:
@@ -443,12 +449,12 @@ def enter(
 
 
 def add(connection: Connection, entry: Spend) -> None:
-    """Record what a program other than counton has spent.
+    """Write a ledger entry for what a program other than counton has spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: an entry has the name; this kind of guarantee cannot be counted against the
-            limit; or another ledger holds for this state.
+        InvalidInput: another entry has this name; this kind of guarantee cannot be counted against
+            the limit; or the state enters its spending into another, shared ledger.
     """
     lock(connection)
     _refuse_name_of_another(connection, entry.name)
@@ -490,7 +496,7 @@ def _refuse_several_steps(
 
     Args:
         name: name of the stream.
-        contribution: the bound on what one unit changes in it.
+        contribution: bound on what one unit changes in the stream.
         details: the stream's recorded details, which name the period, if there is one.
     """
     if contribution.in_one_step or record_in(details).get("per") is not None:
@@ -503,10 +509,8 @@ def _refuse_several_steps(
 
 
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to continue an earlier stream that may still release steps, here or in a copy of the
-    state.
-
-    An earlier stream whose units can count in several steps is refused too.
+    """Refuse to continue the stream ``name`` if it may still release steps, here or in a copy of
+    the state, or if its units can count in several steps.
     """
     said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
     row, horizon = connection.first(said, name=name), None
@@ -524,14 +528,14 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Enter all existing spending into a new ledger without entries; nothing is written.
+    """Return a new ledger with all existing spending entered; nothing is written.
 
     Args:
-        proposed: the ledger with the new limit; the quotas of the former limit stay.
-        keep_unit: if the new limit names no kind of unit, keep the former limit's.
+        proposed: a ledger with the new limit and no entries; it keeps the former limit's quotas.
+        keep_unit: if the new limit names no kind of protected unit, take the former limit's.
 
     Raises:
-        BudgetExceeded: more is spent already.
+        BudgetExceeded: more than the new limit is spent already.
         InvalidInput: earlier spending cannot be counted against this kind of limit.
     """
     before = terms(connection)
@@ -553,6 +557,6 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Write the privacy limit and its terms, such as the kind of unit that it protects."""
+    """Write the limit and its terms, such as the kind of protected unit; None removes the limit."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

@@ -28,10 +28,8 @@ class NoiseTable:
         self._database, self._stream_id = database, stream_id
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the last stored row for a block of cells that begins at or before a step; None if
-        there is none.
-
-        ``cell`` is the first cell of the block.
+        """Return the stored noise of a block of cells, whose first cell is ``cell``: the last row
+        that begins at ``step`` or before; None if there is none.
         """
         with suppress(CountonError), self._database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
@@ -40,7 +38,9 @@ class NoiseTable:
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Replace all stored rows for a block of cells; if that fails, keep none."""
+        """Replace the stored noise of the block of cells that begins with ``cell``; if that fails,
+        keep none.
+        """
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
             connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)

@@ -1,8 +1,7 @@
 """Storage of statistics whose cells are computed on demand: the journal holds digests of events.
 
-A step releases nothing: cells are computed when somebody asks for them. In place of values the
-journal holds a keyed digest of the step's events, so that writer, witness and `verify` have
-something to compare.
+A step releases nothing: cells are computed when somebody asks for them. In place of released values
+the journal holds a keyed digest of the step's events, which later checks compare.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class OnDemand(Counter):
-    """Takes the place of a stream's counter if cells are computed on demand: it takes digests of
-    events, and counts steps.
+    """The counter of a stream whose cells are computed on demand: it releases no sums, but stores a
+    digest of each step's events and counts the steps.
     """
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
@@ -36,13 +35,14 @@ class OnDemand(Counter):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the digest of one step."""
+        """Shape of one step's digest: one integer."""
         return (1,)
 
     def release_many(self, xs: Totals) -> Releases:
-        """Take the digests of consecutive steps, shape ``(n, 1)``, and return them as releases.
+        """Take the digests of n consecutive steps, shape ``(n, 1)``, and return them as releases,
+        without noise.
 
-        If the contribution bound has a resolution, the digests are given in data units, as every
+        If the contribution bound has a resolution, the digests must be multiplied by it, as every
         input is.
         """
         digests = self.design.contribution.grid_total(xs)

@@ -48,10 +48,10 @@ class Writer(Protocol):
 
 
 class OrderedMachine(Machine):
-    """Takes the events of a stream in order, counts them, and remembers their digests.
+    """Takes the events of a stream in order, counts them, and keeps digests of them.
 
-    One transaction counts a step and saves the exact sums. From keyed digests of the events it is
-    known whether the events of a repeated step are those of its release.
+    One transaction counts a step and saves the exact sums. Keyed digests of the events show later
+    whether a repeated step has the events of its release.
     """
 
     _remedy = "open it again with Stream.open, which reads what was committed"
@@ -67,8 +67,8 @@ class OrderedMachine(Machine):
     def release(
         self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
-        """Release consecutive steps with their events; steps that are released already must have
-        had these events.
+        """Release consecutive steps with their events. A step that is released already must have
+        been released with the same events.
 
         Raises:
             InvalidInput: the events do not fit the statistic, or break its bounds.
@@ -92,11 +92,15 @@ class OrderedMachine(Machine):
         return range(first, first + count)
 
     def check(self, events: Events, stops: NDArray[np.int64]) -> None:
-        """Refuse events that differ from those of the first released steps."""
+        """Refuse events that differ from those with which the stream's first steps were released.
+        ``stops`` has the number of events up to each step's end.
+        """
         self._check_known(1, event_digests(self._subkey, 1, events, stops))
 
     def _check_known(self, first: int, digests: bytes) -> None:
-        """Refuse events, given by their digests, that differ from those of released steps."""
+        """Refuse events whose digests, from step ``first`` on, differ from those of released
+        steps.
+        """
         begin = _DIGEST * (first - 1)
         kept = bytes(self._events[begin : begin + len(digests)])
         step = first_other(kept, first, digests, _DIGEST)
@@ -117,7 +121,7 @@ class OrderedMachine(Machine):
     ) -> None:
         """Count the events of new steps, and commit the releases together with the exact sums.
 
-        ``known`` steps at the beginning of ``digests`` are released already.
+        The first ``known`` of the ``digests`` are of steps that are released already.
         """
         writer._counter()  # raises first, if an earlier release failed half-way
         self._check_horizon(len(stops))
@@ -160,7 +164,8 @@ class OrderedMachine(Machine):
 
 
 def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:
-    """Return the keyed digests of the events of consecutive steps, one after the other.
+    """Return one keyed digest of the events of each step, from step ``first`` on, one after the
+    other. ``stops`` has the number of events up to each step's end.
 
     Each has only 62 bits, so that it fits into an integer column made for counts.
 
@@ -185,7 +190,7 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
 
 
 def _plain(values: list[Any]) -> list[Any]:
-    """Convert events to JSON values, so that equal events have equal texts."""
+    """Convert events to JSON values, so that equal events, such as 5 and 5.0, have equal texts."""
     kinds = set(map(type, values))
     if kinds <= {str}:
         return values
@@ -213,7 +218,9 @@ def _plain_one(value: Any) -> Any:
 
 
 def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
-    """Read a statistic's saved sums, and check that they are of the step in the stream's row."""
+    """Read a statistic's saved exact sums; refuse sums that are not of the step in the stream's
+    row.
+    """
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(

@@ -3,8 +3,8 @@
 The journal keeps releases as compressed blobs, which SQL cannot read. Here each value has a row of
 its own, in tables that hold nothing secret. The view ``counton_releases`` shows them all. Facts
 that all groups of a step share (times, standard deviation, half-width of the interval) are stored
-once per step. The public facts of each stream stand beside them, in the form that files of a
-release use; so `read_rows` finds all it needs for a result.
+once per step. The public facts of each stream stand beside them, in the form of an exported release
+file.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ _TABLES = (
 ) {key};"""
 )
 
-#: The view to read. Columns ``window_...`` are of the window alone, the others of all windows so
-#: far.
+#: The view to read. Columns ``window_...`` are of one window alone, the others of all windows up
+#: to it.
 _VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
     v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
@@ -108,7 +108,9 @@ _STREAMS = "counton_published_streams"
 
 
 class PublicFacts(NamedTuple):
-    """Facts about a stream that are published with its rows."""
+    """Facts about a stream that are published with its rows: among them the protected unit and the
+    guarantee in words, the level of its intervals (0 to 1), and the labels of its groups.
+    """
 
     stream: str
     key_fingerprint: str
@@ -121,12 +123,12 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """How far a stream is published.
+    """The last steps of a stream that are published in a database.
 
     Attributes:
-        stream_id: number of the stream among the published ones.
+        stream_id: row id of the stream in the published tables.
         step: last published step.
-        cells: last step whose cells are published.
+        cells: last step whose noisy cells are published, for a statistic.
     """
 
     stream_id: int
@@ -139,11 +141,12 @@ class PublishedRows(NamedTuple):
 
     Attributes:
         place: address of the database, without a password.
-        facts: description of the release, and the program that wrote it.
+        facts: public description of the release, as JSON values, and the program that wrote it.
         last: last published step.
-        columns: ``step``, and for counts and sums ``group, estimate, window_estimate``.
+        columns: values by column name: ``step``, and for counts and sums ``group, estimate,
+            window_estimate``.
         cells: for a statistic: blocks of consecutive steps, each as first step, last step, and the
-            packed cells.
+            packed noisy cells.
     """
 
     place: str
@@ -222,7 +225,8 @@ def begin(
     description: Mapping[str, Any],
     author: str,
 ) -> PublishedReach:
-    """Make tables and rows that are missing, and return how many steps of a stream are published.
+    """Prepare a database for a stream's releases: make missing tables and rows. Return how many of
+    its steps are published already.
 
     Raises:
         StateError: another stream has this name there, or the tables have more steps than this
@@ -283,13 +287,17 @@ def _parse_description(text: str) -> Any:
 def write_cells(
     connection: Connection, stream_id: int, first: int, last: int, packed: Mapping[str, Any]
 ) -> None:
-    """Write the packed cells of the steps ``first`` to ``last`` to the published tables."""
+    """Write the noisy cells of the steps ``first`` to ``last``, packed as JSON values, to the
+    published tables.
+    """
     row = {"stream_id": stream_id, "first_step": first, "last_step": last}
     connection.insert("counton_published_cells", {**row, "cells": json.dumps(packed)})
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Remove the cells of a stream: there are too many now, or they are to be written again."""
+    """Remove all published cells of a stream, because they are too many or will be written
+    again.
+    """
     _remove_from(connection, "cells", stream_id)
 
 
@@ -307,8 +315,8 @@ def write(
     value_rows: Iterable[Sequence[Any]],
     reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Write the steps from ``first`` to ``last``: a row for each window, value, and reading of a
-    statistic.
+    """Write the steps from ``first`` to ``last`` to the published tables: the given rows of
+    windows, of values, and of a statistic's results.
     """
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
@@ -322,7 +330,9 @@ def write(
 
 
 def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
-    """Remove the rows of steps after ``last``, and all cells, so that they are written again."""
+    """Remove the published rows of steps after ``last``, and all cells, because they will be
+    written again.
+    """
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:
         raise _published_by_another(begun.step + 1)
@@ -341,7 +351,9 @@ def _published_by_another(step: int) -> StreamConflict:
 
 
 def remove(connection: Connection, stream: str) -> Any:
-    """Remove a stream's rows, and return its database row; None if it was not published."""
+    """Remove all published rows of a stream. Return its former database row; None if it was not
+    published.
+    """
     row = find_row(connection, stream)
     if row is not None:
         for table in ("values", "readings", "cells", "descriptions", "windows", "groups"):
@@ -351,7 +363,7 @@ def remove(connection: Connection, stream: str) -> Any:
 
 
 def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
-    """Return times in the form that the database stores: SQLite has no type for times, so text in
+    """Convert times to what the database stores: SQLite has no type for times, so it stores text in
     UTC.
     """
     if not connection.is_sqlite:
@@ -453,7 +465,7 @@ def is_published(source: str) -> bool:
 
 
 def _nothing(connection: Connection, place: str) -> str:
-    """Return a sentence on why a database has no published stream to read."""
+    """Return a sentence that says why a database has no published stream."""
     if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "
@@ -470,7 +482,9 @@ def _cause(error: Exception) -> str:
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
-    """Open a connection whose queries do a limited amount of work, even if views are hostile."""
+    """Open a SQLite file that is not trusted: the work of its queries and the length of its texts
+    are limited.
+    """
     connection = sqlite3.connect(address, uri=True, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
     left = iter(range(_MOST_WORK))
@@ -480,9 +494,7 @@ def _connection_of(address: str) -> sqlite3.Connection:
 
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
-    """Open a transaction that reads a database and changes nothing; yield it and the database's
-    name.
-    """
+    """Open a transaction that only reads; yield it with the database's address for messages."""
     address = parse_address(source, "the database")
     file, place = address.file, address.label
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counton.statistics.readings import Readings
     from counton.statistics.statistic import Statistic
 
-#: Numbers of some windows, and the totals seen in each.
+#: Numbers of some windows, and the exact totals of the rows seen in each, shape (windows, *shape).
 ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -61,7 +61,7 @@ class JournalReader:
     def find(
         cls, connection: Connection, database: Database, name: str, key: keyfile.Kept
     ) -> JournalReader | None:
-        """Find a stream by name; None if there is none."""
+        """Return a reader of the stream with this name; None if there is no such stream."""
         records.check_text_name(name)
         row = records.public_row(connection, name)
         if row is None:
@@ -88,7 +88,7 @@ class JournalReader:
 
     @property
     def step(self) -> int:
-        """Number of released steps; for a reader, at the time it was made."""
+        """Number of released steps when the reader was made."""
         return int(self._row.step)
 
     @property
@@ -109,8 +109,8 @@ class JournalReader:
         """Return the releases of steps ``start..stop-1`` from the journal, exactly as they were
         released.
 
-        If a job discovers its groups, the result holds more than may be published: also groups that
-        are not shown, whose number and labels are secret. Publish the job's own table.
+        If a job finds its groups in the data, the result holds more than may be published: groups
+        that are not shown, whose number and labels are secret. Publish the job's own table instead.
 
         Raises:
             InvalidInput: the steps are not all released.
@@ -132,8 +132,8 @@ class JournalReader:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """Return what the statistic says at steps ``start..stop-1``, computed from their released
-        cells.
+        """Return the statistic's results at steps ``start..stop-1``, computed from the released
+        noisy cells.
 
         Args:
             start, stop: steps to read; by default all released ones.
@@ -158,14 +158,15 @@ class JournalReader:
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
-        """Return the exact totals that the state keeps by window, as an iterator over portions.
+        """Return the exact totals of the rows seen in each window, as an iterator over some windows
+        at a time.
 
-        Portions keep memory small if windows have many cells. Release nothing while the iterator is
+        This keeps memory small if windows have many cells. Release nothing while the iterator is
         used.
 
         Args:
-            also: read only these windows (ascending), windows after the last release, windows with
-                new rows, and some of their neighbours. None: read all windows.
+            also: numbers of windows to read, ascending, besides windows after the last release and
+                windows with new rows; some neighbours may come too. None: read all windows.
         """
         return Private(self._blocks(None if also is None else open_private(also)))
 
@@ -175,7 +176,9 @@ class JournalReader:
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Return keyed digests of the users ("user") or ids ("id") that were counted, in sets."""
+        """Return keyed digests of the users ("user") or row ids ("id") that were counted, in sets
+        by period.
+        """
         return Private(self._marks(kind))
 
     def _marks(self, kind: str) -> Iterator[MarkSet]:
@@ -185,14 +188,17 @@ class JournalReader:
             yield from marks.read(connection, self._row.id, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
-        """Return the labels of groups that were found in the data, in the order of their cells."""
+        """Return the labels of the groups that were found in the data, in the order of their cells.
+        Secret.
+        """
         from counton.state import seen as marks
 
         with self._looking() as connection:
             return Private(marks.read_labels(connection, self._row.id))
 
     def secret(self) -> Secret | None:
-        """Return the secret key of the digests of users and ids; None if there are no digests.
+        """Return the secret key with which digests of users and row ids are made; None if there are
+        none.
 
         Needs the stream's key.
 
@@ -207,7 +213,8 @@ class JournalReader:
             return marks.read_secret(connection, self._row.id, subkey)
 
     def has_source(self, digest: str) -> bool:
-        """Return True if a file of this digest was counted. Needs the stream's key.
+        """Return True if the stream has counted an input file with this digest. Needs the stream's
+        key.
 
         Raises:
             WrongKey: the key is not the stream's.
@@ -216,7 +223,7 @@ class JournalReader:
             return journal.has_source(connection, self._row.id, digest, self._source_key)
 
     def beside(self, name: str) -> JournalReader:
-        """Return a reader of another stream in the same state.
+        """Return a reader of another stream in this state.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -224,8 +231,8 @@ class JournalReader:
         return reader_of(self._database, name)
 
     def doubt(self) -> str | None:
-        """Return why the state may be an old copy, by its witness or ledger; None if nothing says
-        so.
+        """Return why the state may be an old copy, according to its witness (a record outside the
+        state) or shared ledger; None if neither says so.
         """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:
@@ -245,7 +252,7 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        """Key for the digests by which the state recognises files that were counted."""
+        """Key of the digests by which the state recognises input files that were counted."""
         return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
@@ -280,7 +287,7 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
 
 
 def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
-    """Return a reader of a stream of an open state: see `Store.reader`."""
+    """Return a reader of a stream of an open state; refuse a name that no stream has."""
     with database.transaction(write=False) as connection:
         found = JournalReader.find(connection, database, name, key)
         if found is None:

@@ -46,17 +46,19 @@ PUBLIC = (
 
 
 def find(connection: Connection, name: str) -> Any:
-    """Return the whole row of an existing stream, with its secret sums."""
+    """Return the database row of an existing stream, with its secret sums."""
     return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
 
 
 def public_row(connection: Connection, name: str) -> Any:
-    """Return the public columns of a stream's row; None if there is no such stream."""
+    """Return a stream's database row without its secret columns; None if there is no such
+    stream.
+    """
     return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
 
 
 def names(connection: Connection) -> list[str]:
-    """Return the names of all streams, sorted."""
+    """Return the names of all streams of a state, sorted."""
     return sorted(row.name for row in connection.rows("SELECT name FROM counton_streams"))
 
 
@@ -70,7 +72,7 @@ def no_such_stream(connection: Connection, database: Database, name: str) -> Req
 
 
 def check_length(name: str) -> None:
-    """Refuse an invalid name of a stream, or one that is too long for its column."""
+    """Refuse a stream's name that is invalid or too long."""
     check_name(name)
     if len(name) > schema.LONGEST_NAME:
         raise InvalidInput(
@@ -89,16 +91,16 @@ def enter(
     follows: str | None = None,
     party: str | None = None,
 ) -> Any:
-    """Create a stream's row, and enter its guarantee in the ledger: the state's own or the shared
-    one.
+    """Create a stream's database row, and enter its guarantee in the ledger: the state's own, or
+    the one it shares.
 
-    In a shared ledger the guarantee adds to all others, even if the stream ``follows`` another. In
-    both ledgers it spends the quota of its ``party``.
+    The state's own ledger counts the larger loss of this stream and the one it ``follows``; a
+    shared ledger adds all losses up. In both it spends the quota of its ``party``.
 
     Raises:
         StateError: the stream exists.
         BudgetExceeded: the guarantee goes beyond a limit.
-        InvalidInput: the kind of its protected unit is unclear.
+        InvalidInput: the kind of protected unit is unclear.
     """
     name = counter.design.name
     ledger.lock(connection)
@@ -140,7 +142,7 @@ def enter(
 def spend_of(
     terms: Design, details: str, follows: str | None = None, party: str | None = None
 ) -> Spend:
-    """Return the ledger entry of a new stream, with its unit as the ledger names it.
+    """Build the ledger entry of a new stream, with its protected unit as the ledger names it.
 
     Raises:
         InvalidInput: the party's name is not allowed.
@@ -150,7 +152,10 @@ def spend_of(
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
-    """Return the name of a stream's protected unit in the ledger."""
+    """Return the name under which the ledger counts a stream's protected unit.
+
+    ``details`` are the stream's public facts, as JSON.
+    """
     window = None if terms.statistic is None else terms.statistic.get("window")
     try:
         record = record_in(json.loads(details))
@@ -160,7 +165,11 @@ def unit_in_ledger(terms: Design, details: str) -> str:
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """Return a new stream's design with its unit named as its state and ledger name the unit."""
+    """Return a new stream's design with its protected unit renamed to a ledger's name for it.
+
+    ``known`` are the units that the ledger has already; ``details`` are the stream's public facts,
+    as JSON.
+    """
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -176,11 +185,11 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
 
 
 class Seal:
-    """A keyed digest that shows whether somebody changed a stream's public facts or deleted its
-    memory.
+    """A keyed digest that shows whether somebody changed a stream's public facts, or deleted what
+    it remembers of counted users, ids and files.
 
     The facts decide which column is the group, where windows begin, and how many events of a user
-    count. If rows of the memory disappeared, users, ids or files could count twice. A stream can be
+    count. If what it remembers disappeared, users, ids or files could count twice. A stream can be
     ended without its key, so the end is not in the digest.
     """
 
@@ -188,15 +197,15 @@ class Seal:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return the digest of the last step, the public facts (JSON), and the size of the memory.
-
-        ``remembered`` is a `memory_digest`.
+        """Return the digest of a stream's last step, its public facts (JSON), and the
+        `memory_digest` of what it remembers.
         """
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Write the digest of a stream's facts and memory; the last act of a transaction.
+        """Write the digest of a stream's public facts and memory into its row, as the last act of a
+        transaction.
 
         Returns:
             The `memory_digest` on which it is based.
@@ -215,10 +224,10 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return one text on how much a stream remembers: the sizes of its sets of digests, and the
-    number of files.
+    """Return a digest of how much a stream remembers: the sizes of its sets of user and id digests,
+    and the number of counted files.
 
-    Exact sums of a statistic are left out: they have a digest of their own.
+    Exact sums of a statistic are left out, because they have a digest of their own.
     """
     sizes = connection.rows(
         "SELECT kind, period, part, length(marks) FROM counton_marks"
@@ -234,7 +243,9 @@ def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose public facts or memory were changed without its key."""
+    """Refuse a stream whose public facts, or memory of counted users, ids and files, were changed
+    without its key.
+    """
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
@@ -253,7 +264,7 @@ def check_text_name(name: object) -> None:
         raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
 
-#: Makes this process the writer of a stream.
+#: SQL statement that makes this process the writer of a stream.
 TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
 
 
@@ -266,10 +277,11 @@ def take_over(
     witness: keyfile.State | None = None,
     forgetting: bool = False,
 ) -> tuple[Any, Key]:
-    """Become the writer of a stream. If this fails, the present writer goes on.
+    """Make this process the writer of a stream; return the stream's row and key. If this fails, the
+    present writer goes on.
 
     Args:
-        witness: place at which the second witness is kept from now on.
+        witness: path or URL at which the second witness is kept from now on.
 
     Raises:
         StateError: the stream is missing, its rows contradict each other, the state is an old copy,
@@ -305,7 +317,9 @@ def take_over(
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose last release does not match the digest in its row."""
+    """Refuse a stream whose last release in the journal does not match the digest in the stream's
+    row.
+    """
     if not row.step:
         return
     digest = None
@@ -332,7 +346,10 @@ def check_key_of(row: Any, key: Key) -> None:
 
 
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    """Rebuild the stream's counter, as it was at the step in its row."""
+    """Rebuild a stream's counter at the step in its database row.
+
+    ``strategy`` is needed only for strategies that are not part of counton.
+    """
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved, terms = bytes(row.checkpoint), json.loads(row.terms)
         on_demand = False

@@ -36,12 +36,12 @@ from counton.state.sqlite_file import NoState
 #: Where a witness is kept: a folder, or a database URL.
 Place = str | os.PathLike[str]
 
-#: Kinds of places that a state remembers: a folder of the user's; a named place; a place that
-#: points on to another; a place that somebody has declared lost.
+#: Kinds of places that a state remembers: the user's folder; a place that a run named; a place
+#: that a later one has replaced; a place that the user has declared lost.
 HOME, NAMED, LEFT, LOST = "home", "named", "left", "lost"
-#: Named in place of a second witness: there shall be none.
+#: Given as the place by a user who wants no second witness.
 NONE = "none"
-#: Stands for the key of a stream in an entry that points on.
+#: Stands in place of a key's fingerprint in an entry that points to later places.
 _PLACES = "places"
 
 
@@ -57,7 +57,8 @@ def default_folder() -> Path | None:
 
 
 def address_of(place: Place) -> str:
-    """Return the address of a named place as a state stores it: absolute, and without a password.
+    """Return the address of a place for a second witness as a state stores it: an absolute path, or
+    a URL without its password.
 
     Raises:
         InvalidInput: neither a folder nor a database URL.
@@ -76,7 +77,8 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry that an earlier place gets when later places replace it.
+    """Build the entry by which an earlier place of the second witness points to the later places
+    that replace it.
 
     Args:
         identity: identity of the state.
@@ -88,7 +90,7 @@ def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]
 
 
 class SecondPlace(NamedTuple):
-    """One place of a second witness, with the content that was read.
+    """A place of a second witness, a file or database rows, with its content.
 
     Attributes:
         said: the state's note on the place: that it is the user's folder, that a run named it, or
@@ -109,8 +111,8 @@ class SecondPlace(NamedTuple):
 
 
 class SecondPlaces:
-    """All places of a state's second witness: those that it remembers, and those to which they
-    point.
+    """All places of a state's second witness: those that the state remembers, and those to which
+    these places point.
 
     The folder of the current user is read too.
 
@@ -128,7 +130,7 @@ class SecondPlaces:
         found: all places that were read, by address.
         kept_places: places in use: those that no later place has replaced.
         missing_places: places that should exist and do not.
-        noted_places: places in which a release is noted before anybody is shown it.
+        noted_places: places in which every release is recorded before anybody is shown it.
         named_addresses: addresses of places in use that a run has named.
     """
 
@@ -176,14 +178,18 @@ class SecondPlaces:
 
 
 def place_at(address: str, identity: str) -> SecondWitness:
-    """Return the place at this address of the second witness of the state with this identity."""
+    """Return the place (a file or database rows) at this address that holds the second witness of
+    the state with this identity.
+    """
     if "://" in address:
         return WitnessTable(address, identity)
     return WitnessFile(Path(address) / f"{identity}.witness", second=True)
 
 
 def refuse_the_state(address: str, database: Database) -> None:
-    """Refuse a second witness in the state itself: a restored state would bring it back too."""
+    """Refuse a second witness in the state's own database, because restoring an old state would
+    restore an old witness too.
+    """
     if address == NONE or "://" not in address:
         return
     same = state_file(address) == database.path
@@ -216,8 +222,8 @@ class WitnessTable(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the place, and write entries into it. Existing entries of earlier steps are
-        replaced.
+        """Make the tables if needed, and write entries into them, in place of entries of earlier
+        steps.
         """
         with (
             self.open_database(create=True) as database,

@@ -1,12 +1,12 @@
-"""Marks: keyed digests by which a stream recognises users and events that it has counted.
+"""Keyed digests, called marks, by which a stream recognises users and events that it has counted.
 
 A digest is the result of a keyed function, 64 bits long. Without the key, nobody learns a name from
 a state, or finds names with equal digests. A new name has the digest of a known one with
 probability n / 2^64, where n is the number of known names: 5e-12 for 10^8 names.
 
 Each release writes a set of marks for the rows that it counts, in its own transaction. Sets belong
-to periods, so that old ones can be deleted; ``counton.run.contribution_bounds`` says which, and why
-no bound can be exceeded then.
+to periods of time, so that old ones can be deleted; ``counton.run.contribution_bounds`` says which,
+and why no bound can be exceeded then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from counton.state.sql import Connection
 Digests = NDArray[np.uint64]
 #: If a period has more parts than this, they are merged into one.
 MOST_PARTS: Final = 8
-#: Longer texts, in bytes, have a digest of another kind.
+#: Texts longer than this many bytes get a keyed BLAKE2b digest.
 _LONG = 64
 _SECRET, _LABELS = "secret", "labels"
 #: Most rows in one part, so that it stays below the longest value of a database (10^9 in SQLite).
@@ -43,7 +43,7 @@ _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
 @name_alone
 class MarkSet(NamedTuple):
-    """Marks (digests of counted users or ids) of one period, written by one release.
+    """Marks (keyed digests of counted users or row ids) of one period of time.
 
     Attributes:
         kind: "user" or "id".
@@ -61,11 +61,11 @@ class MarkSet(NamedTuple):
 
 @name_alone
 class Change(NamedTuple):
-    """Changes of a stream's marks (digests of users and ids) by one release, in its own
-    transaction.
+    """Changes of a stream's marks (keyed digests of counted users and row ids), made in the
+    transaction of one release.
 
     Attributes:
-        secret: secret key of the digests.
+        secret: the secret key with which the digests are made.
         added: new sets of marks.
         replaced: kinds and periods whose former sets are deleted, since ``added`` holds their
             marks.
@@ -104,7 +104,9 @@ class Secret:
         return cls(secrets.token_bytes(32))
 
     def wrap(self, subkey: bytes) -> bytes:
-        """Encrypt the secret with a key, and add a tag that shows whether decryption was right."""
+        """Encrypt the secret with a key of 32 bytes, and add a tag that shows whether decryption
+        was right.
+        """
         return _xor(self._secret, subkey) + self._tag
 
     @classmethod
@@ -129,18 +131,19 @@ class Secret:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
     def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
-        """Return a digest of each pair of 64-bit words: AES-256, cut to 64 bits."""
+        """Return a 64-bit digest (truncated AES-256) of each pair of 64-bit words."""
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
         return self._encrypt(blocks)[:, 0].astype(np.uint64)
 
     def digests(self, text: bytes, lengths: NDArray[np.int64], purpose: int) -> Digests:
-        """Return a digest of each of several texts, which stand one after the other in ``text``.
+        """Return a 64-bit digest of each of several texts, which stand one after the other in
+        ``text``; ``lengths`` has their lengths in bytes.
 
         A digest is the CBC-MAC (AES-256) of the text's length, the purpose, and the text. Long
         texts, which are few, get a keyed BLAKE2b digest.
 
         Args:
-            purpose: digests for different purposes are independent.
+            purpose: number of the use; digests for different numbers are independent.
         """
         # No text is a prefix of another in this encoding, because the length comes first.
         begins = np.cumsum(lengths) - lengths
@@ -178,7 +181,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Merge sets of marks (digests of users or ids) of one kind and period into one."""
+    """Merge sets of marks (digests of users or row ids) of one kind and period into one set."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -204,7 +207,7 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Invert `pack`."""
+    """Return the digests and the facts that `pack` encoded."""
     with reading("what is known of counted rows"):
         held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
         found = []
@@ -228,13 +231,15 @@ _PERIOD = f"{_OF_KIND} AND period = :period"
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
-    """Return the secret key of a stream's digests; None if the stream has no marks yet."""
+    """Return the secret key of a stream's digests of users and row ids; None if there are no
+    digests yet.
+    """
     found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
     return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
-    """Write new sets of marks (digests of users or ids), and delete those that are replaced or
+    """Write new sets of marks (digests of users or row ids), and delete those that are replaced or
     forgotten.
 
     ``subkey`` encrypts the secret key of the digests.
@@ -284,7 +289,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
-    """Yield a stream's sets of marks (digests of users or ids), by period.
+    """Yield a stream's sets of marks (digests of users or row ids), by period.
 
     One set at a time is in memory.
     """
@@ -297,7 +302,9 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
-    """Return the labels of groups that were found in the data, by cell: secret, unless shown."""
+    """Return the labels of groups that were found in the data, in the order of their cells. A label
+    is secret until its group is shown.
+    """
     said = f"SELECT marks {_OF_KIND} ORDER BY part"
     with reading("the labels of groups"):
         rows = connection.rows(said, stream=stream_id, of_kind=_LABELS)
@@ -306,7 +313,7 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
 
 
 def write_labels(connection: Connection, stream_id: int, first: int, labels: Sequence[str]) -> None:
-    """Write the labels of new cells, numbered from ``first`` on.
+    """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
 
     Raises:
         StreamConflict: another process has written labels meanwhile.

@@ -54,18 +54,18 @@ class Turn(Closing):
 
     @property
     def alone(self) -> bool:
-        """True if the state is a file, which only one service at a time may serve."""
+        """True if the state is a SQLite file, which only one service at a time may serve."""
         return self._database.is_sqlite
 
     def add(self, name: str) -> None:
-        """Compete for the turn at one more stream."""
+        """Begin to compete for the turn (the right to count and release) at one more stream."""
         self._names |= {name}
         if not self.alone:
             with self._database.transaction(write=True) as connection:
                 self._enter(connection)
 
     def _enter(self, connection: Connection) -> None:
-        """Make a database row for the turn at each stream, and read the streams' numbers."""
+        """Make the database row of each stream's turn, and read the streams' row ids."""
         connection.lock(_MAKING)
         if not connection.has("counton_turns"):
             connection.script(schema.TURNS)
@@ -76,12 +76,12 @@ class Turn(Closing):
             connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Return the streams at which this process has its turn. Renew its turns, and request
-        others.
+        """Return the streams whose rows this process may count and release now. Renew its turns,
+        and request those that nobody has.
 
         Args:
-            but: streams on a server to leave to other processes; this process gives up its turns at
-                them.
+            but: streams to leave to other processes; on a server, this process gives up its turns
+                at them.
         """
         if self.alone:
             return self._names if self._handle >= 0 or self._try_lock() else frozenset()
@@ -106,7 +106,7 @@ class Turn(Closing):
             return frozenset()
 
     def streams_with_leader(self) -> frozenset[str]:
-        """Return the streams at which some process, this or another one, has its turn."""
+        """Return the streams that some process, this or another one, may count and release now."""
         if self.alone:
             return self._names
         said = "SELECT id FROM counton_turns WHERE holder <> '' AND until >= clock_timestamp()"
@@ -115,7 +115,7 @@ class Turn(Closing):
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
-        """Take the turn at a state in a file; raise an error if another service has it."""
+        """Take the turn at a state in a SQLite file; raise an error if another service has it."""
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that process, or "
@@ -123,7 +123,7 @@ class Turn(Closing):
             )
 
     def close(self) -> None:
-        """End all turns of this process."""
+        """End all turns of this process, so that other processes may take them."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -57,12 +57,14 @@ from counton.state.sqlite_file import NoState
 Place = str | os.PathLike[str]
 
 _TWO = "two ledgers about the same people would allow twice the loss"
-#: Stands for the key in the witness of a ledger.
+#: Stands in place of a key's fingerprint where a ledger's witness records the ledger's last entry.
 _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """Number of the last entry of a ledger (0: none), and a digest of all entries up to it."""
+    """Number of the last entry of a ledger (0 if there is none), and a digest of all entries up to
+    it.
+    """
 
     number: int
     chain: str
@@ -74,7 +76,8 @@ class SharedBook(NamedTuple):
     Attributes:
         label: address of the ledger, for messages.
         ledger: the ledger with its entries and its limit.
-        entered: whether the stream that asks has an entry already, or a reservation.
+        entered: whether the stream for which the copy was made has an entry or a reservation
+            already.
     """
 
     label: str
@@ -82,7 +85,9 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Add a stream's spending to the copy, unless the ledger has an entry for it."""
+        """Add a stream's spending to the copy, unless its stream has an entry already; refuse more
+        than the limit.
+        """
         if self.entered:
             return
         unit, relation = spend.unit, spend.relation
@@ -95,13 +100,14 @@ class SharedBook(NamedTuple):
 
 
 class SharedLedger(Closing):
-    """A ledger in one state database, under whose limit several states count.
+    """A ledger in one state database, with a privacy limit for the streams of several states
+    together.
 
     Args:
         place: path of a SQLite file, or a database URL.
 
     Attributes:
-        witness: witness file beside the ledger's file; None for a ledger on a server.
+        witness: file beside the ledger's file that records its last entry; None on a server.
     """
 
     def __init__(self, place: Place) -> None:
@@ -124,7 +130,7 @@ class SharedLedger(Closing):
 
     @property
     def identity(self) -> str:
-        """Identity of the ledger; its copies share it."""
+        """Random identifier of the ledger, which its copies share."""
         return self._database.identity
 
     def __str__(self) -> str:
@@ -135,22 +141,23 @@ class SharedLedger(Closing):
         self._database.close()
 
     def book(self, database: Database | None, name: str) -> SharedBook:
-        """Return a copy of the entries, for a stream of a state.
+        """Return a copy of the ledger's entries, against which the stream ``name`` can check its
+        spending.
 
         Args:
-            database: the state; None if there is none yet.
+            database: the stream's state; None if it does not exist yet.
         """
         entered = database is not None and self.row(database.identity, name) is not None
         with self._database.transaction(write=False) as connection:
             return SharedBook(self.label, self._ledger(connection), entered)
 
     def known_units(self) -> list[units.SpentUnit]:
-        """Return the protected unit of each entry, as the ledger names it."""
+        """Return the protected unit of each ledger entry, as the ledger names it."""
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse spending that goes beyond the limit, and enter nothing.
+        """Refuse spending that goes beyond the ledger's limit; enter nothing.
 
         This check is for a stream whose state does not exist yet.
         """
@@ -162,10 +169,12 @@ class SharedLedger(Closing):
         self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
-        """Reserve an entry for each stream of a state that has none, and note this in the state.
+        """Reserve a ledger entry for each stream of a state that has none, and note the entry in
+        the state.
 
         Args:
-            connection: a transaction that writes the state. It is committed after the ledger's.
+            connection: a transaction that writes the state. It is committed after the ledger's
+                transaction.
 
         Raises:
             BudgetExceeded: the limit does not allow it; nothing is entered.
@@ -193,8 +202,8 @@ class SharedLedger(Closing):
             connection.insert("counton_shared_ledgers", own | same)
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
-        """Return the entry of an existing stream; make one if the state has not shared a ledger so
-        far.
+        """Return the ledger entry of an existing stream; None if there is no such stream. If the
+        state has not shared a ledger so far, entries for all its streams are made.
         """
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
@@ -203,9 +212,8 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return the entry of a stream that has one.
-
-        Note the ledger's newest entry in the state.
+        """Return the entry of a stream that has one, and note the ledger's newest entry in the
+        state.
         """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
@@ -220,10 +228,11 @@ class SharedLedger(Closing):
         return SharedEntry(self, database.identity, database.label, name, token)
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
-        """Refuse a ledger that lacks entries which a state or the ledger's witness has noted.
+        """Refuse a ledger that lacks entries which a state or the ledger's witness has noted;
+        return the ledger's last entry.
 
-        Return its last entry. ``ties`` are database rows in which the state has noted entries of
-        the ledger.
+        ``ties`` are the state's database rows (`ledger_rows.ties`) that note its entries in the
+        ledger.
 
         Raises:
             StateError: the ledger was restored from an old copy, or two copies of it are in use.
@@ -327,7 +336,9 @@ class SharedLedger(Closing):
         return present
 
     def refuse_as_ledger(self) -> None:
-        """Refuse a state as a shared ledger if it enters its own spending into another one."""
+        """Refuse to use a state as the shared ledger if it enters its own spending into another
+        ledger.
+        """
         with self._database.transaction(write=False) as connection:
             ties = books.ties(connection)
         if ties:
@@ -344,10 +355,11 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Return the steps that the ledger's witness has recorded for a stream, each with a digest.
+        """Return the steps that the ledger's witness (a file beside it) has recorded for a stream,
+        each with a digest.
 
-        ``of`` is the identity of the stream's state. With `_ENTRIES` the result is the ledger's
-        last entries instead. It is empty for a ledger on a server, which has no witness.
+        ``of`` is the identity of the stream's state. If ``of`` is `_ENTRIES`, the result is the
+        ledger's last entries instead. A ledger on a server has no witness, and the result is empty.
         """
         if self.witness is None:
             return []
@@ -373,11 +385,11 @@ class SharedLedger(Closing):
         step: int,
         digest: str,
     ) -> None:
-        """Write a step of a stream to the ledger's witness, if it has one.
+        """Write a step of a stream to the ledger's witness (a file beside it), if it has one.
 
         Args:
-            of: identity of the stream's state, which stands where other witnesses name the key;
-                `_ENTRIES` to write the number of the ledger's last entry instead.
+            of: identity of the stream's state; `_ENTRIES` if ``step`` is the number of the ledger's
+                last entry.
         """
         if self.witness is None:
             return
@@ -398,12 +410,16 @@ class SharedLedger(Closing):
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
-        """Return the database row of a stream's entry."""
+        """Return the database row of a stream's entry; None if it has none. ``state`` is the
+        identity of the stream's state.
+        """
         with self._database.transaction(write=False) as connection:
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
-        """Return the names of a state's streams that have entries and have begun."""
+        """Return the names of the streams of a state, given by its identity, that have entries and
+        were made.
+        """
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)
         return frozenset(one.spend.name for one in every if one.state == state and one.begun)
@@ -411,7 +427,7 @@ class SharedLedger(Closing):
     def change(self, number: int, change: Callable[[Any], dict[str, Any]]) -> None:
         """Change an entry in a transaction of its own; an exception undoes the change.
 
-        ``change`` maps the entry's row to new values of columns.
+        ``change`` returns new values by column, given the entry's row.
         """
         one = "FROM counton_shared_entries WHERE number = :number"
         with self._database.transaction(write=True) as connection:
@@ -429,8 +445,8 @@ class SharedEntry:
 
     Args:
         state: identity of the stream's state.
-        token: random token of the stream, drawn when its entry was made; another copy of the state
-            has another one.
+        token: random text drawn when the stream was made. If the stream was made in two copies of a
+            state, their tokens differ.
     """
 
     def __init__(self, ledger: SharedLedger, state: str, label: str, name: str, token: str) -> None:
@@ -442,9 +458,9 @@ class SharedEntry:
         self._ledger.close()
 
     def check(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Claim the entry for this copy of the state; refuse an old copy. Called before a release.
+        """Claim the ledger entry for this copy of the state before a release; refuse an old copy.
 
-        ``digest`` returns the digest of a step's release, by the state.
+        ``digest`` returns the digest of a step's release in the state.
 
         Raises:
             StateError: the entry is missing, or belongs to another copy of the state.
@@ -455,9 +471,10 @@ class SharedEntry:
         self.refuse_forgotten(step, digest)
 
     def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Refuse a state that is an old copy, or whose entry belongs to another copy.
+        """Refuse a state that is an old copy, or whose ledger entry belongs to another copy.
 
-        Nothing is changed. Called before releases are shown and before rows are accepted.
+        Nothing is changed. Called before releases are shown and before rows are accepted. ``step``
+        is the state's last step; ``digest`` returns the digest of a step's release in the state.
         """
         row = self._row()
         if row.token is not None:
@@ -473,7 +490,7 @@ class SharedEntry:
             raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
-        """Check, before a release is committed, that the ledger can note it afterwards.
+        """Check, before a release is committed, that the ledger can record it afterwards.
 
         The check writes to the ledger and to its witness.
 
@@ -489,10 +506,14 @@ class SharedEntry:
         self._ledger.write_witness(WitnessFile.reserve, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
-        """Note a committed release in the ledger, before anybody is shown it.
+        """Record a committed release in the ledger, before anybody is shown it.
+
+        ``digest`` is that of the release; ``released`` returns the digest of an earlier step's
+        release in the state.
 
         Raises:
-            StateError: the ledger knows another release, so another copy of the state is in use.
+            StateError: the ledger has recorded another release of a step, so another copy of the
+                state is in use.
         """
 
         def further(row: Any) -> dict[str, Any]:
@@ -523,7 +544,9 @@ class SharedEntry:
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Return True if the ledger, or the witness beside it, has not noted this step yet."""
+        """Return True if the ledger, or the witness file beside it, has not recorded this step
+        yet.
+        """
         marks = self._ledger.witness_ends(self._state, self._name)
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
@@ -575,7 +598,7 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Return the names of a state's streams that have begun, as its shared ledger knows them.
+    """Return the names of the state's streams that were made, according to its shared ledger.
 
     A state that was restored from an old copy may lack some of these streams.
     """
@@ -594,7 +617,8 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
         The open ledger; None if the state shares no ledger, or is itself the ledger at ``given``.
 
     Raises:
-        StateError: the ledger cannot be used, or the state remembers another one.
+        StateError: the ledger cannot be used, or the state remembers another ledger than the given
+            one.
         InvalidInput: the given database cannot be the ledger of this state.
     """
     tie, serves = None, False
@@ -638,7 +662,8 @@ def ledger_files(place: Place) -> list[Path]:
 
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
-    """Return the total loss for each kind of unit, over all states that share a state's ledger.
+    """Return the total loss for each kind of protected unit, over all states that share this
+    state's ledger.
 
     Without a shared ledger these are the totals of the state alone.
     """
@@ -666,7 +691,7 @@ def known_to(connection: Connection, *, but: int | None = None) -> list[units.Sp
     """Return the protected units of a database's own streams, and of entries that other states
     made.
 
-    Units are named as in this database.
+    The names of units are those used in this database.
 
     Args:
         but: number of an entry to leave out.

@@ -54,7 +54,9 @@ class Connection:
         self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
-        """Run a statement and return its cursor. Given rows of values, run it once for each row."""
+        """Run a statement and return its cursor. Each row maps the statement's names to values;
+        several rows run it once for each.
+        """
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
@@ -65,13 +67,15 @@ class Connection:
         return cursor
 
     def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Run a statement once with named values, or once for each row; return how many rows it
-        changed.
+        """Run a statement with values by name, or once for each row of values; return how many
+        database rows it changed.
         """
         return int(self.execute(said, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
-        """Add rows to a table; all have the columns of the first."""
+        """Add rows, given as values by column, to a table; all rows must have the columns of the
+        first.
+        """
         if rows:
             self.execute(_insert(table, *rows[0]), *rows)
 
@@ -109,13 +113,16 @@ class Connection:
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
-        """Make tables from an SQL script; words in braces are filled in by kind of database."""
+        """Make tables from an SQL script; words in braces become types of this kind of database
+        (`for_kind`).
+        """
         for said in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
             if said.strip():
                 self.execute(said)
 
     def lock(self, number: int, *more: int, shared: bool = False) -> None:
-        """Take a lock of this number on a server, and wait for other transactions that hold it.
+        """On a server, take the lock with these numbers until the transaction ends; wait for other
+        holders.
 
         A SQLite file needs none: it is locked while it is written.
 
@@ -144,7 +151,7 @@ class Connection:
 
 
 _FILE_HAS = "SELECT name FROM sqlite_master WHERE name = :name"
-#: ``to_regclass`` would not do: what it once missed, it misses until the next transaction.
+#: Not ``to_regclass``: a table that it missed once, it misses until the next transaction.
 _SERVER_HAS = (
     "SELECT oid FROM pg_catalog.pg_class"
     " WHERE relname = :name AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -153,7 +160,7 @@ _SERVER_HAS = (
 
 
 def for_kind(tables: str, *, is_sqlite: bool) -> str:
-    """Fill in the words in braces of an SQL script for a kind of database.
+    """Replace the words in braces of an SQL script by the types of SQLite or PostgreSQL.
 
     >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
     'CREATE TABLE seen (body BYTEA)'
@@ -196,8 +203,8 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
-        """Open a transaction with the statement ``begin``: the end of the block commits, an
-        exception undoes.
+        """Open a transaction with the statement ``begin``: the end of the block commits it, an
+        exception undoes it.
         """
         connection = None
         with suppress(IndexError):

@@ -32,7 +32,7 @@ class NoState(RequestMismatch):
     """The error that a state does not exist yet."""
 
 
-#: Suffixes of what SQLite puts beside a file.
+#: Suffixes of the files that SQLite makes beside a database.
 _BESIDE = ("-wal", "-shm", "-journal")
 #: Suffix of a state's name while the state is being made.
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
@@ -69,15 +69,13 @@ def open_file(path: Path, **more: Any) -> Any:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return True if files can be made beside a state: SQLite needs this to let anybody write."""
+    """Return True if files can be made beside a state, because SQLite makes some to write it."""
     return os.access(path.parent, os.W_OK)
 
 
 def _has_log(path: Path) -> bool:
-    """Return True if commits wait in SQLite's log: a reader of the file alone would read an old
+    """Return True if commits wait in SQLite's log (``STATE-wal``), so that the file alone is an old
     state.
-
-    Then the log is read to its end; this needs SQLite's index file beside it.
     """
     with suppress(OSError):
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
@@ -85,10 +83,11 @@ def _has_log(path: Path) -> bool:
 
 
 def moment_of(path: Path) -> tuple[object, ...] | None:
-    """Return a value that changes if the file is changed while it is read without locks.
+    """Return a value that changes if the file is changed while it is read without locks; None if
+    SQLite can lock the file.
 
-    None if SQLite can lock the file. Without permission to write, SQLite has no locks, and reads
-    the file as if nobody changed it; yet another machine may write it, or this one by another path.
+    Without permission to write, SQLite has no locks, and reads the file as if nobody changed it;
+    yet another process may write it, by another path or from another machine.
     """
     if may_be_written(path) or _has_log(path):
         return None
@@ -100,7 +99,7 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
 def copy_of(
     path: Path, target: Path, name_it: Callable[[str, Path], object], timeout: float
 ) -> Iterator[sqlite3.Connection]:
-    """Copy a file as it is at one moment; the copy appears whole, or not at all.
+    """Copy a SQLite file as it is at one moment; the copy appears whole, or not at all.
 
     Yields a connection to the copy. The copy gets its name when the block ends.
 
@@ -139,8 +138,8 @@ def copy_of(
 
 
 def remove_left_copies(target: Path) -> None:
-    """Remove unfinished copies of a target that killed processes left; they are as secret as the
-    target.
+    """Remove unfinished copies of a file that killed processes left, because they are as secret as
+    the file.
     """
     remove_left(target.parent, f".{target.name}.", _BESIDE)
 
@@ -202,8 +201,8 @@ def check_mode(path: Path) -> None:
 def check_only_name(path: Path) -> None:
     """Refuse a file with several hard links.
 
-    SQLite looks for its log beside the name that it was given. Releases made under one name would
-    be unknown under another until the log is merged.
+    SQLite looks for its log beside the name under which the file was opened. Releases made under
+    one name would be unknown under another until the log is merged.
     """
     found = path.stat()
     if found.st_nlink > 1:

@@ -33,21 +33,21 @@ from counton.state.sql import Connection
 
 
 class Position(NamedTuple):
-    """Number of released steps of a stream, and how many times a writer has opened it."""
+    """Number of released steps of a stream, and its writer epoch, a number that each opening for
+    writing raises.
+    """
 
     step: int
     epoch: int
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """Return a stream's public row, after a check that its ledger and its witness know of no later
-    step.
-
-    The caller has read ``witness`` before it opened this transaction.
+    """Return the public columns of a stream's database row; refuse a stream that lacks steps which
+    its witness (a record outside the state) or shared ledger has recorded.
 
     Raises:
-        StateError: the stream is missing, or ledger or witness have recorded more steps than the
-            state has.
+        StateError: the stream is missing, or ledger or witness has recorded more steps than the
+            state.
     """
     database.read_witnesses(connection)  # fresh for the next check: a place may have been given up
     row = records.public_row(connection, name)
@@ -65,13 +65,15 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
-    """Return a function that maps a step to the digest of its release; None if there is none."""
+    """Return a function that maps a step of a stream to the digest of its release in the journal,
+    or to None if there is none.
+    """
     return cache(partial(journal.digest_at, connection, stream_id))
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Record the last release of a stream in witness and ledger if that is missing; then it may be
-    shown.
+    """Record the last release of a stream in its witness and shared ledger if they lack it; only
+    then may it be shown.
 
     The process that released it may have been killed before it recorded the release, or may have
     failed to. Every process that shows a stream and is not its writer calls this first. It needs no
@@ -107,10 +109,11 @@ def note_of_another(
     *,
     seen: bool = False,
 ) -> None:
-    """Record, in witness and ledger, a release that another process made: see `note`.
+    """Record, in a stream's witness and shared ledger, a release that another process made: see
+    `note`.
 
     Args:
-        seen: this process watched the other one make it.
+        seen: True if this process watched the other one make it.
     """
     with (
         database.transaction(write=False) as connection,
@@ -130,14 +133,15 @@ def note(
     writes: bool = False,
     seen: bool = False,
 ) -> None:
-    """Record the last release of a stream in ledger and witness.
+    """Record the last release of a stream in its shared ledger and its witness (a record outside
+    the state).
 
     Args:
-        at: how far the stream is after that release.
+        at: the stream's progress after that release.
         digest: digest of that release.
         entry: the stream's entry in a shared ledger; None if the state shares none.
-        writes: this process made the release.
-        seen: another process made the release while this one watched.
+        writes: True if this process made the release.
+        seen: True if another process made the release while this one watched.
 
     Raises:
         StateError: the release cannot be recorded, or another release of the step is recorded.
@@ -156,7 +160,7 @@ def note(
 def for_creation(
     state: State | Database, key: Kept, named: State | None = None
 ) -> Iterator[tuple[Key, Database | None]]:
-    """Yield the key for a new stream, and the open state; None if the state does not exist yet.
+    """Yield the key for a new stream, and the open state (None if the state does not exist yet).
 
     The key is new, or newly derived from a stored key. A new key's file gets its final name only
     after the block, when the state exists. So a killed process leaves no key that a later state, on
@@ -166,7 +170,7 @@ def for_creation(
         state: address of the state, or the open state. The caller closes an open state, even
             without an error.
         key: a key, used as it is; or the place of a key.
-        named: place at which the second witness is kept from now on.
+        named: path or URL at which the second witness is kept from now on.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
@@ -224,14 +228,14 @@ def refuse_forgotten(
     raw: Key | None = None,
     beginning: str = "",
 ) -> None:
-    """Refuse a state that lacks releases which its witness has recorded.
+    """Refuse a state that lacks releases which its witness, the record outside the state, has.
 
     Called before a stream is created, and again at its first step: if two copies of a state created
     different streams, only one copy goes on.
 
     Args:
-        raw: a key that is to be used as it is, without a salt.
-        beginning: name of the stream that releases its first step.
+        raw: a key that will be used as it is, without a salt; None if the key is derived.
+        beginning: name of the stream that releases its first step, or "".
     """
     witness.refuse_missing()
     entries = witness.entries()  # read before the state, which knows all that was noted then
@@ -245,7 +249,7 @@ def refuse_forgotten(
 
 
 def released_names(connection: Connection) -> dict[str, set[str]]:
-    """Return the names of a state's streams with releases, by the fingerprint of their keys."""
+    """Return the names of a state's streams, by the fingerprint of their keys."""
     known: dict[str, set[str]] = {}
     for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)

@@ -43,6 +43,7 @@ class Store(Closing):
     ('visits',) pure differential privacy with epsilon = 0.25
 
     Args:
+        state: path of a SQLite file, or a database URL.
         create: make the database if it is missing.
 
     Raises:
@@ -60,14 +61,16 @@ class Store(Closing):
             return JournalReader.find(connection, self.database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
-        """Return how far a stream is, without reading its terms.
+        """Return a stream's number of released steps and its writer epoch, without reading its
+        design.
 
         Args:
-            key: place of the key; its content is not read.
+            key: place of the key. The key is not read, only the witness (a record of releases)
+                beside it.
 
         Raises:
             StateError: no such stream; its witness shows that the state was restored from an old
-                copy; or its last release cannot be recorded there.
+                copy; or its last release cannot be recorded in the witness.
         """
         witness = keyfile.witness_beside(self.database, key).snapshot()  # read before the state
         with self.database.transaction(write=False) as connection:
@@ -79,17 +82,17 @@ class Store(Closing):
         """Return a reader of a stream, without becoming its writer.
 
         Args:
-            key: place of the key. Only the witness beside it is read; it shows how new the state
-                is.
+            key: place of the key. Only the witness (a record of releases) beside it is read, which
+                shows whether the state is an old copy.
 
         Raises:
-            StateError: there is no such stream, or its terms cannot be read.
+            StateError: there is no such stream, or its design cannot be read.
         """
         return reader_of(self.database, name, key)
 
     def arrivals(self, name: str) -> Private[Arrivals]:
-        """Return how many rows a stream has received, and how many came late. Exact: only for the
-        operator.
+        """Return how many rows a stream has received, and how many of them after the release of
+        their window. Exact: only for the operator.
         """
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
@@ -102,7 +105,7 @@ class Store(Closing):
             details: function that returns the new facts, given the number of released steps.
 
         Returns:
-            That number of steps.
+            The number of released steps.
 
         Raises:
             InvalidInput: the facts are no dictionary of JSON values.
@@ -140,24 +143,27 @@ class Store(Closing):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Ledger entries of this state's own streams and tables, in order."""
+        """Ledger entries of this state's own streams and tables, in order of entry."""
         return self._read(books.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
-        """Time of entry of each of `spends`, ISO 8601 in UTC."""
+        """Times at which the entries in `spends` were made, ISO 8601 in UTC."""
         return self._read(books.entry_times)
 
     @property
     def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Changes of the limit, in order: who set, raised or lowered it, when, and from what."""
+        """Changes of the limit, in order: who set, raised or lowered it, when, and its former
+        terms.
+        """
         return self._read(books.limit_changes)
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All entries, those of other states too, and all changes of the limit, ordered by time.
+        """All ledger entries, including other states', and all changes of the limit, ordered by
+        time.
 
-        Each has its user and host, apart from entries that states of format 16 and before made.
+        Each names its user and host, except entries made by states of format 16 and before.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -172,7 +178,7 @@ class Store(Closing):
 
     @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
-        """Entries that other states, which share the limit of this one, have made here."""
+        """Ledger entries that other states, which share the limit of this state, have made here."""
         return self._read(books.of_others)
 
     @property
@@ -183,7 +189,8 @@ class Store(Closing):
 
     @property
     def ledger(self) -> Ledger | None:
-        """Spent and remaining privacy loss under the limit, as a copy; None without a limit.
+        """A copy of the ledger: the entries and the limit, from which it computes the remaining
+        privacy loss. None if there is no limit.
 
         The entries of other states (`shared_entries`) follow the state's own.
 
@@ -193,12 +200,13 @@ class Store(Closing):
 
     @property
     def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
-        """Return what this state has spent for each kind of unit, with other states under its
-        limit.
+        """Total privacy loss for each kind of protected unit, of this state and of other states
+        under its limit.
 
         Returns:
-            For each unit: how its neighbouring datasets differ, and the total loss, counted as the
-            limit counts, or without a limit as `counton.privacy.ledger.totals` does. The total is
+            For each unit: how its neighbouring datasets differ, and the total loss. It is computed
+            as the limit's ledger does, or without a limit as `counton.privacy.ledger.totals` does.
+            The total is
             None if no loss counts yet at the age of data that the limit names. Without a limit it
             is None if the guarantees cannot be added.
         """
@@ -210,7 +218,7 @@ class Store(Closing):
         ``Stream.create`` checks again when it makes the entry.
 
         Raises:
-            BudgetExceeded: the rest of the limit does not cover the guarantee.
+            BudgetExceeded: the remaining part of the limit does not cover the guarantee.
             InvalidInput: this kind of guarantee cannot be counted against the limit.
         """
         with self.database.transaction(write=False) as connection:
@@ -241,12 +249,11 @@ class Store(Closing):
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
             unit: kind of unit that the limit protects, such as "reader" or "reader's month":
-                streams that protect less are refused from then on. None keeps the former kind, or,
-                if there was none, counts each kind of unit in a total of its own. An empty text
-                always does the latter.
-            allow_raise: allow a change that may raise the limit. Only smaller numbers of the same
-                kind of guarantee surely lower it. Another kind of guarantee, another unit, another
-                age, and no limit at all need this permission.
+                streams that protect less are refused from then on. None keeps the former kind. If
+                there was none, or for an empty text, each kind of unit has a total of its own.
+            allow_raise: allow a change that may raise the limit. Without this permission only
+                smaller numbers of the same kind of guarantee are accepted, because another kind,
+                unit or age, or no limit, may allow more.
 
         Raises:
             BudgetExceeded: the existing streams have spent more; the limit stays as it was.
@@ -313,7 +320,7 @@ class Store(Closing):
         relation: Relation = "add_remove",
         party: str | None = None,
     ) -> None:
-        """Enter what another program has spent of the privacy of the same units.
+        """Enter in the ledger what another program's releases have spent about the same units.
 
         It counts like a stream of this database and cannot be removed. No witness records it, so an
         old copy of the database that lacks it is not noticed.
@@ -328,7 +335,8 @@ class Store(Closing):
         Raises:
             BudgetExceeded: the limit does not cover it; nothing is entered.
             InvalidInput: the name is taken or no name; the unit or the guarantee cannot be counted
-                against the limit; or the database counts in another ledger.
+                against the limit; or the database enters its spending into a shared ledger
+                elsewhere.
 
         >>> from counton import PureDP
         >>> with Store("visits.db", create=True) as store:
@@ -345,7 +353,7 @@ class Store(Closing):
             books.add(connection, Spend(name, guarantee, unit, relation, party=party))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
-        """Return the ledger as `set_limit` would make it; nothing is set.
+        """Return the ledger as `set_limit` would make it with this limit; nothing is written.
 
         Raises:
             BudgetExceeded, InvalidInput: as in `set_limit`.
@@ -392,7 +400,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     """Describe a state as JSON values without secrets. Needs no key and disturbs no writer.
 
     Returns:
-        ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
+        ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each stream its
         ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
         (step, values and std of the last release, or None; if it may not be shown, ``refused``
         says why).
@@ -411,8 +419,8 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
-    """Return a stream's public facts as JSON values; the noise of a user's own strategy is left
-    out.
+    """Return a stream's public facts as JSON values. The values that its noise distribution needs
+    are left out if the strategy is the user's own.
     """
     terms, last = json.loads(row.terms), None
     design: Design | None = None

@@ -52,7 +52,7 @@ class Amounts(NamedTuple):
 
     Attributes:
         largest: largest total of any cell so far, in grid units.
-        whole: sum of all totals of its statistic; 0 for plain counts.
+        whole: sum of all totals of the stream's statistic; 0 for plain counts.
     """
 
     largest: int
@@ -63,20 +63,21 @@ class Stream(JournalReader, Closing):
     """A series of releases kept in a database: what was released stays released, after any crash.
 
     A stream holds counts, or a statistic whose cells are counted. For a statistic, `release_events`
-    takes events, and `readings` returns what was released. If the order of events does not matter,
-    `release_many` takes the changes of cells, as it takes counts. If cells are computed on demand,
-    the stream only commits the events; an answer depends on key, cell and step.
+    takes events, and `readings` returns the results. If the order of events does not matter,
+    `release_many` takes the changes of cells, as it takes counts. If the statistic computes cells
+    on demand, the stream only stores the events; the value of a cell then depends on key, cell and
+    step.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
     to open a stream takes it over, and the previous one gets ``StreamConflict`` at its next
-    release. Each opening raises the writer epoch in the stream's row, and a commit changes the row
-    only if epoch and step are those that this writer knows. No lock outlives a killed process.
-    Noise is a function of key and step, and the journal is written first, so a process killed at
-    any moment cannot show two values for one step.
+    release. Each opening raises a number in the stream's row, the writer epoch. A commit changes
+    the row only if epoch and step are those that this writer knows. No lock outlives a killed
+    process. Noise is a function of key and step, and the journal is written first, so a process
+    killed at any moment cannot show two values for one step.
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
-    the data. The key is not in it. An old copy of the state lacks later steps; the witness file
-    beside the key shows this, and the copy is refused.
+    the data. The key is not in it. An old copy of the state lacks later steps; the witness, a file
+    beside the key that records the last step, shows this, and the copy is refused.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -159,8 +160,8 @@ class Stream(JournalReader, Closing):
                 the shape of its cells.
             details: public facts to keep with the stream (JSON values), such as names of groups.
             counters: for cells that are created only when needed: the guarantee that the noise
-                alone keeps (see `Counter`). Another rule must then decide which cells are shown, so
-                that ``guarantee`` holds for all of it.
+                alone keeps (see `Counter`). The caller must then choose the cells to show by a
+                private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
@@ -169,17 +170,19 @@ class Stream(JournalReader, Closing):
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
                 and not their sum. Use it for units that are in one step of one stream, such as
                 events with one time each. A ledger that several states share adds both up.
-            party: the party whose quota of the limit it spends; needed if the limit has quotas.
+            party: the party whose quota of the limit the stream spends; needed if the limit has
+                quotas.
             witness: a folder, or a database URL, away from the state, for a second witness; None:
                 its last place, at first ``$XDG_STATE_HOME/counton``. "none": no second witness, so
                 that nobody notices an old copy of a state on a server.
 
         Raises:
-            StateError: the stream exists, the state has forgotten releases which its witness knows
-                (it was lost, or restored from an old copy), or the database cannot be used.
+            StateError: the stream exists; the state lacks releases that its witness has recorded,
+                because it was lost or restored from an old copy; or the database cannot be used.
             BudgetExceeded: the guarantee goes beyond the limit of the database or of the shared
                 ledger; nothing is created.
-            WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
+            WrongKey: ``key`` is None, and ``STATE.key`` holds a key that no stream of the state
+                uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:
@@ -268,7 +271,7 @@ class Stream(JournalReader, Closing):
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
-                restored from an old copy (the witness beside the key knows later releases).
+                restored from an old copy (the witness beside the key has recorded later releases).
             WrongKey: the key is not the one the stream was created with.
             StreamConflict: the database is locked by another process.
         """
@@ -316,9 +319,10 @@ class Stream(JournalReader, Closing):
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
-        """Total loss for each kind of unit, added up as `counton.privacy.ledger.totals` does.
+        """Total privacy loss for each kind of protected unit, added up as
+        `counton.privacy.ledger.totals` does.
 
-        It is the total of the shared ledger if the state has one, else of the state's own.
+        If the state shares a ledger with other states, the total covers all of them.
         """
         return shared.totals_of(self.database)
 
@@ -374,8 +378,8 @@ class Stream(JournalReader, Closing):
             return self._release(Addition(xs), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
-        """Commit an addition in one transaction: release its new steps, if it has any, and store
-        the rest.
+        """Commit everything that a run adds, in one transaction: release its new steps, if it has
+        any, and store the rest.
 
         Args:
             also: function called after everything is written and before the commit; its exception
@@ -411,11 +415,11 @@ class Stream(JournalReader, Closing):
     ) -> Readings:
         """Release consecutive steps of a statistic, with its events, in one transaction.
 
-        A released step is answered as it was, so a caller who does not know whether an earlier call
-        succeeded may repeat it.
+        A step that is released already is answered from the journal, so a caller who does not know
+        whether an earlier call succeeded may repeat it.
 
         Args:
-            events: in the order in which they happened.
+            events: the events of all steps, in the order in which they happened.
             stops: for each step the number of events up to its end. By default all events form one
                 step if steps are batches; else each event is a step.
             first_step: number that the first of these steps is meant to have; see `release`.
@@ -423,7 +427,7 @@ class Stream(JournalReader, Closing):
         Raises:
             InvalidInput: the events do not fit the statistic, or break its bounds; stops do not
                 ascend to ``len(events)``; a step has too many events. Nothing is released.
-            ReplayMismatch: a released step had other events.
+            ReplayMismatch: a released step was released with other events.
             HorizonExceeded: the strategy serves no more steps.
             StreamConflict: another process took the stream over, or holds the lock.
             StateError: an earlier release was interrupted half-way: open the stream again.
@@ -462,11 +466,12 @@ class Stream(JournalReader, Closing):
         nothing.
 
         Args:
-            events: in the order in which they happened, from the first step on.
+            events: the events from the first step on, in the order in which they happened.
             stops: as for `release_events`, for released steps only.
 
         Raises:
-            InvalidInput: stops that do not ascend to ``len(events)``, or steps not released.
+            InvalidInput: ``stops`` do not ascend to ``len(events)``, or name more steps than are
+                released.
             ReplayMismatch: a step was released with other events.
         """
         with self._turn.take(), self._lock:
@@ -493,7 +498,9 @@ class Stream(JournalReader, Closing):
 
     @property
     def arrivals(self) -> Private[Arrivals]:
-        """Numbers of rows that the stream has received so far, and of late ones. Exact: secret."""
+        """Number of rows that the stream has received so far, and of those that came after the
+        release of their window. Exact: secret.
+        """
         return Private(self._arrivals)
 
     def exact(self) -> Private[Exact]:
@@ -530,7 +537,7 @@ class Stream(JournalReader, Closing):
         return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
 
     def reading(self, step: int | None = None) -> Reading:
-        """Return what the statistic says at a released step; by default the last one.
+        """Return the statistic's result at a released step; None means the last step.
 
         Raises:
             InvalidInput: the step is not released.
@@ -542,8 +549,8 @@ class Stream(JournalReader, Closing):
         """Return the noisy totals of the steps start + 1 .. stop together: see `Releases.window`.
 
         Raises:
-            InvalidInput: steps that are not released, cells that are invalid or listed twice, or a
-                level outside (0, 1 - 1e-9].
+            InvalidInput: steps are not released, cells are invalid or listed twice, or the level is
+                outside (0, 1 - 1e-9].
         """
 
         def read(first: int, stop: int) -> NDArray[Any]:
@@ -607,7 +614,9 @@ class Stream(JournalReader, Closing):
         self._open()
 
     def _open(self) -> None:
-        """Refuse a closed stream; record its last release before anything of it is shown."""
+        """Refuse a closed stream; record its last release in the witness before anything of it is
+        shown.
+        """
         if self._closed:
             raise StateError(
                 f"this object of stream {self.name!r} is closed: open the stream again with "
@@ -619,10 +628,11 @@ class Stream(JournalReader, Closing):
         return Mark(self._key.fingerprint, self.name, step, self._epoch, self._forgotten)
 
     def _settle(self) -> None:
-        """Record the last release in witness and ledger if that is missing: only then may it be
-        shown.
+        """Record the last release in the witness (a file outside the state) and the shared ledger
+        if they lack it; only then may it be shown.
 
-        The process that made it may have been killed before, or may have used another witness.
+        They lack it if the process that made it was killed before it recorded it, or used another
+        witness.
         """
         step, entry = self._step, self._entry
         if self._noted == (step, self._forgotten):
@@ -643,8 +653,8 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
-        """Return the counter at the last committed step. It is rebuilt after a release that failed
-        half-way.
+        """Return the counter at the last committed step; after a release that failed half-way it is
+        rebuilt from the database.
         """
         with self._lock:
             self._open()
@@ -664,7 +674,9 @@ class Stream(JournalReader, Closing):
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
-        """Release new steps; answer steps that are released already from the journal."""
+        """Release the new steps of an addition. Steps from ``first_step`` on that are released
+        already are answered from the journal.
+        """
         counter = self._counter()
         remedy = "pass one total for each step and declared cell"
         array = number_array(cast("ArrayLike", addition.inputs), "inputs", remedy)
@@ -692,8 +704,8 @@ class Stream(JournalReader, Closing):
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the journal's values of released steps, after a check that ``grid`` has their
-        inputs.
+        """Return the journal's values of released steps from ``first`` on; refuse inputs ``grid``
+        (in grid units, shape (steps, *shape)) that differ from those of the release.
         """
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
@@ -751,11 +763,11 @@ class Stream(JournalReader, Closing):
         return releases
 
     def _check_copy(self, connection: Connection, now: int) -> None:
-        """Refuse to commit steps that another copy of the state has released or may have released.
+        """Refuse to commit steps up to ``now`` that another copy of the state has released or may
+        have released.
 
         Raises:
-            StateError: the witness has recorded more than this state has, or could not record the
-                commit.
+            StateError: the witness has recorded more than this state has, or cannot be written.
         """
         at = self._mark(self._step)
         if not self._step:
@@ -778,7 +790,9 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit releases, and everything that is stored with them, in one transaction."""
+        """Commit releases (``rows`` for the journal), and everything that is stored with them, in
+        one transaction.
+        """
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)
         sources, remembered, labels = addition.sources, addition.remembered, addition.labels
@@ -824,7 +838,9 @@ class Stream(JournalReader, Closing):
         self._remembered, self._arrivals = kept, arrivals
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
-        """Change a column of the stream's row; refuse if another process has become its writer."""
+        """Change a column of the stream's database row; raise an error if another process has
+        become the stream's writer.
+        """
         said = (
             f"UPDATE counton_streams SET {column} = :value"
             " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
@@ -848,7 +864,7 @@ def _complete(
     shape: tuple[int, ...],
     counters: Guarantee | None,
 ) -> Statistic:
-    """Compute the parameters of a new stream's statistic that depend on the guarantee.
+    """Return a new stream's statistic with the parameters that depend on the guarantee computed.
 
     A statistic that a state cannot store is refused.
     """
@@ -911,6 +927,8 @@ def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
-    """Return by how much unordered events change each cell in each step, in data units."""
+    """Return by how much unordered events change each cell in each step, in data units, shape
+    (steps, *cells). ``stops`` has the number of events up to each step's end.
+    """
     taken = machine.statistic.begin().take(events, stops)
     return np.asarray(machine.design.contribution.exact_from_grid(taken))

@@ -17,9 +17,9 @@ from counton.base.groups import GroupNames, digest_of
 from counton.state.database import reading
 from counton.state.sql import Connection
 
-#: Key in the text under which it lists the facts whose values are names.
+#: Key in the JSON text under which the facts whose values are lists of group names stand.
 _NAMES = "names of groups"
-#: Decoded names that are in use, by the digest of their blocks.
+#: Lists of group names that are in memory now, by the digest of their stored blocks.
 _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
@@ -28,7 +28,7 @@ class Facts(NamedTuple):
 
     Attributes:
         text: JSON; equal facts give equal texts.
-        names: the lists of group names, by the name of the fact that has the list as its value.
+        names: lists of group names, by the name of the fact that each list belongs to.
     """
 
     text: str
@@ -36,7 +36,9 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Separate facts into a JSON text and the lists of group names."""
+        """Split public facts into a JSON text and the lists of group names, which are stored
+        apart.
+        """
         if _NAMES in facts:
             raise InvalidInput(
                 f"details have the key {_NAMES!r}, which the state uses itself: give it another "
@@ -51,15 +53,16 @@ class Facts(NamedTuple):
         return cls(to_json(kept, "details"), names)
 
     def values(self) -> dict[str, Any]:
-        """Return the facts in their original form: the inverse of `of`."""
+        """Return the facts as the dictionary from which they were made."""
         kept: dict[str, Any] = json.loads(self.text)
         kept.pop(_NAMES, None)
         return {**kept, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
-        """Write the lists of names that have changed, in the transaction that writes the text.
+        """Write the lists of group names that have changed, in the transaction that writes the JSON
+        text.
 
-        ``before`` is the former text.
+        ``before`` is the former JSON text.
         """
         kept = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
@@ -75,13 +78,15 @@ _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options that define a stream of events, by name; empty for other streams."""
+    """Return the options that define a stream of events, by name, from its public facts; empty for
+    other streams.
+    """
     record = details.get("record")
     return record if isinstance(record, Mapping) else {}
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Return a stream's facts, from the JSON text and the stored lists of names."""
+    """Return a stream's public facts, from the JSON text and the stored lists of group names."""
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
@@ -89,7 +94,9 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse a stream whose stored names do not match the digest in the text."""
+    """Refuse a stream whose stored group names do not match their digest in the JSON text of its
+    facts.
+    """
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
 

@@ -1,8 +1,8 @@
 """Names of protected units: one rule for streams, statistics and tables of a state.
 
-A ledger adds up spending for each kind of unit, so the same people under two names could lose twice
-the limit. So a new release inherits the name that the state has, in its spelling; another name must
-be stated. One name never stands for both an event and a user.
+A ledger adds up spending for each name of a unit, so the same people under two names could lose
+twice the limit. To prevent this, a new release inherits the name that the state has, in its
+spelling; another name must be stated. One name never stands for both an event and a user.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from counton.statistics.statistic import protects
 
 
 class SpentUnit(NamedTuple):
-    """A protected unit for which a state has an entry.
+    """The protected unit of an entry in a state's ledger.
 
     Attributes:
-        kind: "event" (any row), "user", "edge" or "letter": what the name means; None if no entry
-            says so.
+        name: name of the stream or table.
+        unit: name of the unit, such as "reader".
+        kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter"; None if
+            unknown.
     """
 
     name: str
@@ -38,14 +40,14 @@ def unit_word(
     """Return the name of a new release's protected unit.
 
     Args:
-        known: units for which the state has entries.
-        kind: what the new unit is: see `SpentUnit`.
-        stated: name that the caller gives it; None: none.
+        known: units of the entries in the state's ledger.
+        kind: kind of the new unit ("event", "user", "edge", "letter"); None if unknown.
+        stated: name that the caller gives it; None if the caller gives none.
         default: name if neither the caller nor the state gives one.
 
     Raises:
         InvalidInput: the state has several names and none is stated; the name means something else
-            there; or it is stated now and was not stated for an earlier release.
+            there; or a name is stated now and none was stated for an earlier release.
 
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
     'visitor'
@@ -86,12 +88,12 @@ def unit_word(
 
 
 def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
-    """Return the name of a stream's unit in a ledger. The name of a period includes its time zone
-    and column.
+    """Return the name of a stream's unit in a ledger. If the unit is a user's period of time, the
+    name includes the time zone and the column of times.
 
-    A user's period begins and ends by a time zone and a column of times. A window of a statistic
-    begins and ends with steps, by the stream's calendar if it has one. The name does not tell how
-    the column's texts are read as times; the caller is trusted to read them alike.
+    They decide where a period begins. A window of a statistic begins and ends with steps, by the
+    stream's calendar if it has one. The name does not tell how the column's texts are read as
+    times; the caller is trusted to read them alike.
 
     Args:
         unit: the unit's name in the stream.
@@ -115,9 +117,10 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
 
 
 def kind_of(saved: Mapping[str, Any] | None, details: Mapping[str, Any]) -> str | None:
-    """Return what a stream protects: "event", "user", "edge" or "letter"; None if nothing says so.
+    """Return the kind of unit that a stream protects: "event", "user", "edge" or "letter"; None if
+    its public facts do not say.
 
-    ``saved`` is its statistic as JSON values.
+    ``saved`` is the stream's statistic as JSON values, ``details`` its public facts.
     """
     record = record_in(details)
     if record.get("user") is not None:  # the rows are a user's, whatever each row describes
@@ -134,8 +137,8 @@ _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return all protected units of a state: the unit of its limit first, then those of entries in
-    order.
+    """Return the protected units in a state's ledger: the unit of its limit first, then those of
+    its entries in order.
     """
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):

@@ -27,20 +27,22 @@ OLDEST: Final = 15
 
 
 def _count_late_rows(connection: Connection) -> None:
-    """Add columns for the numbers of all rows and of late rows, which are counted from now on."""
+    """Add columns for the numbers of all rows and of late rows; both are counted from now on."""
     for name in ("arrived", "late"):
         said = f"ALTER TABLE counton_streams ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0"
         connection.execute(said)
 
 
 def _note_who_spent(connection: Connection) -> None:
-    """Add party, user and machine to the entries of ledgers; nobody noted those of earlier ones."""
+    """Add columns for party, user and machine to the entries of ledgers; for earlier entries they
+    are unknown.
+    """
     for table in ("counton_ledger", "counton_shared_entries"):
         for column in ("party VARCHAR(200)", "who TEXT", "host TEXT"):
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-#: Steps to the next format, by the earlier format.
+#: Functions that change the tables to the next format, by the earlier format.
 STEPS: dict[int, Callable[[Connection], None]] = {
     15: _count_late_rows,
     16: _note_who_spent,
@@ -48,11 +50,11 @@ STEPS: dict[int, Callable[[Connection], None]] = {
 
 
 class Upgrade(NamedTuple):
-    """The result of an upgrade.
+    """The result of an upgrade of a state's format.
 
     Attributes:
         before, after: number of the format before and now; equal if there was nothing to do.
-        kept: where the copy of the old state is: a file, or a schema on the server; None: no copy.
+        kept: path or server schema of the copy of the old state; None if there is no copy.
     """
 
     before: int
@@ -61,14 +63,14 @@ class Upgrade(NamedTuple):
 
 
 def format_of(connection: Connection) -> int:
-    """Return the format of a state."""
+    """Return the number of a state's format."""
     if connection.is_sqlite:  # a pragma: another program's file may lack the table
         return int(connection.value("PRAGMA user_version"))
     return int(connection.value("SELECT format FROM counton_database"))
 
 
 def refuse_unknown(found: int, label: str) -> None:
-    """Refuse a format that this version does not read.
+    """Refuse a state whose format this version does not read.
 
     Raises:
         StateError: the state is of a later version, or of one that was never released.
@@ -123,8 +125,8 @@ def carry_over(
 
     Args:
         connections: connections to the state.
-        path: path of its file; None if it is on a server.
-        label: its address in messages.
+        path: path of the state's file; None if it is on a server.
+        label: the state's address, for messages.
         copy: keep the old state, as the file ``STATE.formatN`` or in the schema
             ``counton_format_N``.
 
@@ -167,7 +169,9 @@ def _copy_file(path: Path, found: int) -> str:
 
 
 def _copy_tables(connection: Connection, found: int) -> str:
-    """Copy a server's tables into a schema of their own, named by their format; return its name."""
+    """Copy a state's tables on a server into a new schema, named by their format; return its
+    name.
+    """
     own = str(connection.value("SELECT current_schema()"))
     place = f"{'counton' if own == 'public' else own}_format_{found}"
     connection.execute(f'CREATE SCHEMA "{place}"')

@@ -3,7 +3,7 @@
 A release is exact sums plus noise, and noise depends only on the key, the step and the cell. So the
 holder of the key can subtract the noise, which leaves the exact sums. The journal holds keyed
 digests of the inputs, which prove that these sums are those that were counted. Every released value
-is then computed anew. So altered values, inputs or stored sums are found, and noise of another key
+is then computed again. This finds altered values, inputs or stored sums, and noise of another key
 or distribution.
 """
 
@@ -63,14 +63,14 @@ class Verification:
 
     Attributes:
         name: name of the stream.
-        kind: "stream"; or "forgotten" for a release that the witness has recorded and the state, an
-            old copy, lacks.
+        kind: "stream"; or "forgotten" for a stream that the witness (a record outside the state)
+            has recorded and the state, an old copy, lacks.
         values: number of recomputed values.
         checks: facts that hold, in words.
         problems: facts that do not hold; empty if all is well.
         old_copy: whether ``problems`` say that the state is an old copy.
         skipped: reason why nothing could be recomputed; None if values were.
-        unchecked: what part of the release was not recomputed, in words; None if all was.
+        unchecked: the part of the release that was not recomputed, in words; None if all was.
         key: place or fingerprint of the key that fits, if several keys were given; else None.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
@@ -108,8 +108,8 @@ def verify(
         key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
             several keys, a list of them: each release takes the one that fits.
         by_reference: also compute values with ``counton.reference``, a second program that shares
-            no code with the release and is slow; this function receives the progress. None: leave
-            it out.
+            no code with the release and is slow; this function is called with the name of the task
+            and its finished share. None: leave it out.
 
     Returns:
         The results, one for each release, by name.
@@ -195,7 +195,9 @@ def _witness_problem(
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """Return the error with which witness or ledger refuses a release; None if they accept it."""
+    """Return the error with which the witness (a record outside the state) or the shared ledger
+    refuses a release; None if they accept it.
+    """
     try:
         standing.position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
@@ -210,7 +212,8 @@ def _witness_problem(
 def _forgotten_releases(
     database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
 ) -> Iterator[Verification]:
-    """Yield a result for each release that the witness has recorded and the state lacks.
+    """Yield a result for each stream that the witness (a record outside the state) has recorded and
+    the state lacks.
 
     ``of`` is the name of a stream; None: all.
     """
@@ -271,7 +274,7 @@ class _Recomputation:
         self._problems: list[str] = []
 
     def verify(self, spent: Any) -> Verification:
-        """Run all checks, and return what holds and what does not.
+        """Run all checks of the stream, and return the facts that hold and those that do not.
 
         Args:
             spent: database row of the stream's entry in the ledger; None if there is none.
@@ -314,7 +317,8 @@ class _Recomputation:
         return Verification(row.name, "stream", values, *told, unchecked=unchecked)
 
     def _check_seal(self) -> None:
-        """Refuse public facts or remembered digests that were altered without the key.
+        """Refuse a stream whose public facts, or digests of counted users, ids and files, were
+        altered without its key.
 
         Another process may write them meanwhile; then they are read again.
         """
@@ -330,8 +334,8 @@ class _Recomputation:
                         raise
 
     def _check_std(self) -> None:
-        """Refuse a journal whose standard deviation of a step differs from the one computed from
-        the design.
+        """Refuse a journal in which the standard deviation of a step's noise differs from the one
+        computed from the design.
         """
         row, every = self._row, self._terms.std(range(1, self._row.step + 1))
         said = (
@@ -349,7 +353,9 @@ class _Recomputation:
                     )
 
     def _recompute(self) -> None:
-        """Recompute all released values; check that the statistic's exact sums belong to them."""
+        """Recompute all released values; check that a statistic's stored exact sums belong to
+        them.
+        """
         statistic = None
         if self._terms.statistic is not None:
             from counton.state.ordered_state import known_at, restore_exact
@@ -414,8 +420,8 @@ class _Recomputation:
             self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
-        """Check the steps of a statistic whose cells are computed on demand, by the digests of
-        their events.
+        """Check the steps of a statistic whose cells are computed on demand: the journal must have
+        the digests of the steps' events.
         """
         from counton.state.on_demand import OnDemand
 
@@ -446,9 +452,10 @@ class _Recomputation:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
-        """Release the next inputs again with the same key, and compare the values with the journal.
+        """Release inputs (shape (steps, *shape)) again with the same key, and compare the values
+        with the journal.
 
-        ``again`` is a counter at the step before.
+        ``again`` is a counter at the step before the first of them.
         """
         if not len(inputs):
             return

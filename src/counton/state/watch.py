@@ -1,10 +1,11 @@
-"""Watching of streams that other processes release, so that this machine too notices old copies.
+"""Watching of streams that other processes release, so that this machine too notices old copies of
+a state.
 
-While this machine alone writes a state on a server, its witness can tell whether the state is an
-old copy. Once another machine writes, that is known only for what this process has watched: the
-journal must go on from the step that was seen last, in the same rows of the same table. The other
-machine has a witness of its own, which refuses an old copy. A journal that does not grow may be an
-old one that was restored between two looks.
+While this machine alone writes a state on a server, its witness (a record of releases outside the
+state) can tell whether the state is an old copy. Once another machine writes, the witness can tell
+only if this process has watched: the journal must continue from the step that was seen last, in the
+same rows of the same table. The other machine has a witness of its own, which refuses an old copy.
+A journal that does not grow may be an old one that was restored between two looks.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 from counton.state.sql import Connection
 
-#: Longest time in seconds between two looks that still vouch for each other.
+#: If two looks are further apart, in seconds, the second one proves nothing.
 LONGEST = 60
 
 
 class Sighting(NamedTuple):
-    """The result of one look at a stream: its step, the time, and whether it was surely no old
-    copy.
+    """The result of one look at a stream that another process writes.
 
     Attributes:
-        marks: where the server stores the stream's rows; a restored journal is stored elsewhere.
+        step: the stream's last step.
+        marks: places where the server stores the stream's rows; a restored journal is stored at
+            other places.
         at: time in seconds, by a clock that cannot be set.
-        known: whether the journal was surely the newest.
+        known: whether it was certain that the journal was no old copy.
     """
 
     step: int
@@ -40,7 +42,7 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """The memory of one process of streams that others write.
+    """The sightings, by one process, of streams that other processes write.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -62,9 +64,9 @@ class Watch:
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Record in a witness how far streams are that other processes release.
+        """Record in the witness how far streams are that other processes release.
 
-        The other process keeps writing, and nothing in the state is changed. A single look at a
+        The other processes keep writing, and nothing in the state is changed. A single look at a
         state on a server cannot tell what was written before: look repeatedly.
 
         Args:
@@ -95,7 +97,7 @@ class Watch:
 
 
 class AcceptedState(NamedTuple):
-    """The result of accepting a state as the newest because the user says so.
+    """The result of accepting a state as the newest on the user's word.
 
     Attributes:
         streams: names of streams that no witness could confirm as the newest.
@@ -109,7 +111,8 @@ class AcceptedState(NamedTuple):
 def accept_old_copy(
     state: keyfile.State, key: keyfile.Kept, name: str | None = None
 ) -> AcceptedState:
-    """Accept a state as the newest because the user says so, and record its streams in the witness.
+    """Accept a state as the newest on the user's word, and record its streams in the witness (a
+    record outside the state).
 
     Missing places of the second witness are given up. A state stays refused if an existing place
     shows that it is old.
@@ -178,10 +181,11 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Return True if a journal is surely the newest, by what was seen at the last look.
+    """Return True if a stream's journal is certainly no old copy, given the last look at it.
 
-    It must be the journal of that look, possibly with more steps. If it was surely the newest then,
-    it is now. If not, it is once it has grown, since no writer goes on with an old copy.
+    It must be the journal of that look, possibly with more steps. If it was certainly no old copy
+    then, it is none now. If not, it is certain once the journal has grown, because no writer
+    continues an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:
         return False
@@ -190,8 +194,8 @@ def _went_on(connection: Connection, database: Database, row: Any, last: Sightin
 
 
 def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
-    """Return where the server stores the rows of a stream's ledger entry and of a step; empty for a
-    file.
+    """Return the places where a server stores the rows of a stream's ledger entry and of a step;
+    empty for a SQLite file.
 
     A restored journal is written anew, into a new table or by another transaction. A server that is
     restored as a whole, or replaced, has another time of start.

@@ -56,8 +56,8 @@ def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None
 
     Args:
         folder: the folder of the file.
-        prefix: first characters of the names of its unfinished files; eight drawn ones follow.
-        beside: suffixes of files that go with an unfinished one.
+        prefix: first characters of the names of the temporary files; eight random ones follow.
+        beside: suffixes of further files that were made beside each temporary file.
     """
     left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
     with suppress(OSError):  # a leftover costs only space
