@@ -1,12 +1,13 @@
-"""Counts of all nodes of a public tree, over time; children add up to their parents.
+"""Counts at all nodes of a public tree, over time; children add up to their parents.
 
-The measurement of a tree by `counton.strategies.trees`, an integer matrix, is applied to every
-step's counts of leaves exactly. The resulting rows are counted over time like any other cells. In
-matrices this is the Kronecker product C_time x C_tree. One event is in one leaf of one step, so
-norms multiply.
+An integer matrix C_tree (`counton.strategies.trees`) is applied to each step's exact counts of
+leaves. The resulting cells are counted over time like any others, which is the strategy of the
+Kronecker product C_time x C_tree. An event is in one leaf of one step, so the sensitivities of both
+matrices multiply.
 
-Estimates are rounded to one dyadic grid, so that children add up to their parents exactly at every
-step. The count between two steps is the difference of the two published counts, so it adds up too.
+Estimates are rounded to multiples of one power of 2, so that children add up to their parents
+exactly at every step. The count between two steps is the difference of the two published counts, so
+it adds up too.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
 from counton.strategies.trees.tree_strategy import tree_strategy_for
 
-#: Smallest weight of a measurement: over time, where sums grow for ever, and for one release.
+#: Smallest integer weight of a measured cell: over time, where sums keep growing; for one release.
 _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
-#: Least and largest wanted standard deviation; with a guarantee, their smallest ratio.
+#: Smallest and largest wanted standard deviation. If a guarantee is stated, only ratios of wanted
+#: standard deviations matter, and the first number is the smallest ratio.
 _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 #: Most leaves: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
@@ -63,9 +65,11 @@ _ON_SCREEN = 12
 
 
 class HierarchyReading(Reading):
-    """Released counts of all nodes at one step, or between two steps; children add up to parents.
+    """Released counts of all nodes at one step, or between two steps; children add up to their
+    parents.
 
-    A name is the path of a node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the total.
+    The name of a number is the path of its node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the
+    total.
     """
 
     statistic: Hierarchy
@@ -76,9 +80,10 @@ class HierarchyReading(Reading):
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
-        """Released counts of all nodes, an array for each level, in units of the grid.
+        """Released counts of all nodes in rounding units: one integer array for each level of the
+        tree.
 
-        A unit is a power of two, 2^-16 or more.
+        The unit is a power of two, 2^-16 or larger.
         """
         found, *before = map(self._nodes, self.release.between or (self.release,))
         if before:  # the difference of the published numbers
@@ -91,14 +96,14 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's count: 2 grid units for each step that it is computed
-        from.
+        """Largest rounding error of a node's count: 2 rounding units for each release that it is
+        computed from.
         """
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
     def estimates(self) -> tuple[Floats, ...]:
-        """Released counts of all nodes, an array for each level, "total" first."""
+        """Released counts of all nodes, one array for each level of the tree, the total first."""
         return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
 
     @property
@@ -122,7 +127,7 @@ class HierarchyReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         """Return the released count of a node.
 
-        A node is named by its path, or by one text such as "CA/Napa"; the total needs no name.
+        Its name is its path, or one text such as "CA/Napa"; None is the total.
         """
         tree, path = self.statistic.tree, () if name is None else name
         try:
@@ -140,7 +145,9 @@ class HierarchyReading(Reading):
         return found.at(0, parts)
 
     def _of_nodes(self, level: int, places: Integers) -> ClosedForm:
-        """Return the released counts of some nodes of one level, with their intervals."""
+        """Return the released counts of the nodes with these indices in one level, with their
+        intervals.
+        """
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
         return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
@@ -151,11 +158,11 @@ class HierarchyReading(Reading):
 
     @property
     def stds(self) -> tuple[Floats, ...]:
-        """Standard deviation of the noise of every node, an array for each level."""
+        """Standard deviation of the noise of every node, one array for each level of the tree."""
         return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
 
     def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """Return a weighted sum of nodes' released counts, and its standard deviation.
+        """Return a weighted sum of nodes' released counts, and the standard deviation of its noise.
 
         Args:
             nodes: paths of nodes; or a mapping from paths to weights: ``{"CA": 1, "NY": -1}`` is
@@ -176,7 +183,7 @@ class HierarchyReading(Reading):
         return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
 
     def covariance(self, first: Any, second: Any) -> float:
-        """Return the covariance of the noise of two nodes.
+        """Return the covariance of the noise of two nodes' counts.
 
         Raises:
             InvalidInput: a node is not in the tree.
@@ -191,16 +198,17 @@ class HierarchyReading(Reading):
         integers: bool = False,
         nonnegative: bool = False,
     ) -> AdjustedHierarchy:
-        """Return the table adjusted to public facts: known totals, whole numbers, none below 0.
+        """Return the table after adjusting it to public facts: known totals, whole numbers, no
+        negative numbers.
 
-        The numbers add up. The table is a function of the release and of public facts, and costs no
-        privacy. Known totals enter by least squares with the exact covariance, which makes other
-        numbers more accurate. Non-negative numbers are biased for small counts: see
+        Adjusted counts add up too. They depend only on the release and on public facts, so they
+        cost no privacy. Known totals are imposed by least squares with the exact covariance, which
+        makes the other counts more accurate. Without negative numbers small counts are biased: see
         `AdjustedHierarchy.notes`.
 
         Args:
-            known: public totals by the node's path (``()`` is the total): facts known besides the
-                release, never the exact counts that it protects.
+            known: public totals by the path of the node (``()`` is the root): facts that are known
+                without the release, never the exact counts that it protects.
 
         Raises:
             InvalidInput: a node that is not in the tree; known totals that contradict each other,
@@ -210,7 +218,7 @@ class HierarchyReading(Reading):
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return the table adjusted as a `Fit` requests; see `adjust`."""
+        """Return the table adjusted to the public facts of a `Fit`; see `adjust`."""
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
@@ -223,7 +231,8 @@ class HierarchyReading(Reading):
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the table of one level of the tree: its columns, estimate, std, lower and upper.
+        """Return the table of one level of the tree: its name columns, estimate, std, lower and
+        upper.
 
         Raises:
             InvalidInput: there is no level of this name, or a probability is outside (0, 1).
@@ -253,20 +262,20 @@ def _chart_rows(hierarchy: Hierarchy, table: Table) -> Table:
 class Hierarchy(TableStatistic):
     """Counts at every node of a tree, over time; children add up to their parents.
 
-    An event is the path of a leaf, such as ``("CA", "Napa")``. With ``counts`` it is a pair of a
-    path and a whole number, and counts that many times.
+    An event is the path of a leaf, such as ``("CA", "Napa")``. With ``counts`` an event is a pair
+    of a path and a whole number, and counts as many times as the number says.
 
     Args:
-        tree: all possible leaves, which are public, or the dict of `Tree.to_dict`.
-        targets: wanted standard deviations by level, relative to each other. A missing level takes
-            the number of the nearest level above it, or below it if there is none above. None:
-            equal at every level.
-        counts: True if an event states how many times it counts; the protected unit is one of these
-            times.
-        measurement: the measurement, as in `TreeStrategy.to_dict`. None: the one that reaches the
-            targets with the least noise.
-        neighbours: "add_remove" if an event is added or removed, "replace" if it is replaced by
-            another in its step.
+        tree: the tree of all possible leaves, which is public, or its `Tree.to_dict`.
+        targets: wanted standard deviations by the name of a level; only their ratios matter. A
+            level without one takes that of the nearest level above it, or else of the nearest below
+            it. None: equal at every level.
+        counts: True if an event states how many times it counts. The protected unit is then one of
+            these times, not all of them.
+        measurement: the measured cells, as `TreeStrategy.to_dict`. None: those that reach the
+            targets at the least cost.
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
+            "replace" if one event is replaced by another in the same step.
         unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
@@ -420,10 +429,10 @@ class Hierarchy(TableStatistic):
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
-        """Return the hierarchy whose standard deviations are the targets themselves, and the least
-        rho.
+        """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
+        that allows them.
 
-        The rho is for one release. None: there are no targets.
+        The rho is that of a single release. None: there are no targets.
 
         Raises:
             InvalidInput: no noise meets the targets.
@@ -459,7 +468,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Variances and covariances of all nodes' counts, if each measured cell has variance 1."""
+        """Variances and covariances of all nodes' counts, for measured cells of variance 1."""
         return self.measuring.strategy.joint_law(1.0)
 
     @property
@@ -471,7 +480,7 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each level of the tree, the index of each label, by the label."""
+        """For each level of the tree, a mapping from labels to their indices."""
         return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
@@ -500,7 +509,7 @@ class Hierarchy(TableStatistic):
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
         """For each level, a table that finds a node from its parent and its label.
 
-        It has three values: sorted keys (parent x number of labels + label), the node of each key,
+        It has three entries: sorted keys (parent * number of labels + label), the node of each key,
         and the number of labels.
         """
         found = []
@@ -515,7 +524,9 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> list[Integers]:
-        """For each level, the index of each of its nodes among all leaves; -1 for inner nodes."""
+        """For each level, an array with the index of each node among all leaves; -1 for nodes with
+        children.
+        """
         found, begin = [], 0
         for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
             found.append(np.full(size, -1, np.int64))
@@ -525,9 +536,10 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer: the index of its leaf, and how often it counts.
+        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its leaf, and
+        how often it counts.
 
-        It is below 0 if the path is no leaf.
+        The integer is negative if the path is not a leaf.
         """
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
@@ -561,8 +573,10 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the number of binary places of published counts, given a cell's std at the first
-        step.
+        """Return the number of fractional bits of published counts.
+
+        Args:
+            first: standard deviation of a cell's noise at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         least = min(float(part.min()) for part in self.law.variances)
@@ -570,8 +584,12 @@ class Hierarchy(TableStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows for which published counts are exact: below 2^53 grid
-        units.
+        """Return the largest number of rows for which published counts are exact in floats.
+
+        Counts must stay below 2^53 rounding units.
+
+        Args:
+            first, last: standard deviation of a cell's noise at the first and at the last step.
         """
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
@@ -587,7 +605,7 @@ class Hierarchy(TableStatistic):
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Parse the option of wanted standard deviations, a number for each level.
+    """Parse wanted standard deviations: a text with one number for each named level.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -616,9 +634,10 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the wanted variance of each level, and the standard deviation that is its unit.
+    """Return the wanted variance of each level, and the standard deviation in whose square they are
+    expressed.
 
-    If targets are relative, the unit is the largest of them; else it is 1.
+    That unit is the largest target if targets are relative, otherwise 1.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0
@@ -662,7 +681,8 @@ def _target(tree: Tree, name: str, std: float) -> float:
 
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
-    """Return the nodes of a weighted sum, and their weights: 1 each unless a mapping states them.
+    """Return the nodes of a weighted sum and their weights, which are 1 unless a mapping states
+    them.
 
     >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])
@@ -708,7 +728,9 @@ def _level_table(
 def _sum_table(
     tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
 ) -> TextTable:
-    """Return a text table: total, largest nodes one level below, and all others in one row."""
+    """Return a text table of the total, the largest nodes one level below, and the sum of all
+    others.
+    """
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])

@@ -1,27 +1,28 @@
-"""Means, variances and covariances of bounded columns, and the least-squares line, over time.
+"""Means, variances and covariances of bounded columns, and least-squares lines, over time.
 
-Values are clipped to their bounds, put on a grid, and scaled to a_j from -1 to 1 for column j. The
-measured cells of a row are 1, a_j, 1 - a_j^2 and a_j a_k for each pair of columns, as whole
-numbers. All first and second moments follow from their sums.
+Values are clipped to their bounds, rounded to a grid, and scaled to a_j between -1 and 1 for column
+j. The measured cells of a row are 1, a_j, 1 - a_j^2, and a_j a_k for each pair of columns, all
+multiplied to be whole numbers. All first and second moments follow from the sums of these cells.
 
-The intervals of means, variances, covariances and slopes are proved
-(`counton.statistics.moment_intervals`). The interval of a line's height uses the delta method. It
-holds all possible values if a denominator may be 0.
+Intervals of means, variances, covariances and slopes are proved in
+`counton.statistics.moment_intervals`. The interval of a line's height uses the delta method: its
+half-width is computed from the derivatives. If a denominator may be 0, the interval contains all
+possible values.
 """
 
-# Whole numbers: in units of one over the squared number of grid cells; all columns have the same
-# number of points. The squares are counted from above for a reason. With s_j = a_j^2 a row's
+# Cells are whole numbers in units of 1 / (number of grid cells)^2; all columns have equally many
+# grid points. Squares are measured as 1 - a_j^2 for a reason. With s_j = a_j^2 a row's
 # squared norm is 1 + sum s_j + sum s_j s_k + sum (1 - s_j)^2. It is convex in each s_j, so largest
 # if every s_j is 0 or 1: with r ones it is 1 + d + r (r - 1) / 2. Hence
 #
 #     ||x||_2^2 <= 1 + d + d (d - 1) / 2,
 #
-# with equality if all values are bounds. Squares themselves would cost d more. From d = 2 on the
+# with equality if every value is one of its bounds. Measuring a_j^2 would add d. From d = 2 on the
 # 1-norm has this bound too, since |a_j a_k| <= (s_j + s_k) / 2; for one column its bound is 9/4.
 #
-# The height of a line: to first order its noise is that of a linear function of the sums, whose
+# The height of a line: to first order its error is a linear function of the sums' noise, whose
 # tails are known. Half-widths are divided by 1 - (half-width of the denominator) / (denominator),
-# since denominators are released sums, and a bound on products of errors is added. Values lie on a
+# because denominators are noisy sums, and a bound on products of errors is added. Values lie on a
 # grid between bounds, so slopes and heights have bounds too.
 
 from __future__ import annotations
@@ -77,31 +78,30 @@ _COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "sl
 
 
 class _Dual(NamedTuple):
-    """The value of a function of the released sums, with its derivatives.
+    """The value of a function of the released sums, with its partial derivatives (a dual number).
 
     Attributes:
         value: the value of the function.
-        slopes: its derivatives by the sums, which give its error to first order; NaN if it has
-            none.
+        slopes: its derivative by each sum, of shape ``(sums,)``; NaN if it has none.
     """
 
     value: float
     slopes: Floats
 
     def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
-        """Return this function plus ``times`` the other one."""
+        """Return the function self + times * other."""
         return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
 
     def times(self, other: _Dual) -> _Dual:
-        """Return this function times the other one."""
+        """Return the function self * other."""
         slopes = self.value * other.slopes + other.value * self.slopes
         return _Dual(self.value * other.value, slopes)
 
     def over(self, other: _Dual) -> _Dual:
-        """Return this function divided by the other one.
+        """Return the function self / other.
 
-        If the other's value is 0 or less, or it has no derivatives, the result has the value 0 and
-        no derivatives (NaN).
+        If ``other`` is 0 or less, or has no derivatives, the result has the value 0 and no
+        derivatives (NaN).
         """
         if not other.value > 0 or not np.isfinite(other.slopes).all():
             return _Dual(0.0, np.full(len(self.slopes), math.nan))
@@ -110,14 +110,13 @@ class _Dual(NamedTuple):
 
 
 class _MomentNumber(NamedTuple):
-    """A mean, variance, covariance or slope, computed from released sums; columns lie in [-1, 1].
+    """A count, sum, mean, variance, covariance or slope of columns that are scaled to [-1, 1].
 
     Attributes:
-        of: the function of the sums.
-        least, most: bounds of the true value that always hold.
-        scale, moved: the number in data units is ``scale`` times the value, plus ``moved``.
-        formula: function that returns its formula in released cells, for columns in [-1, 1]; None:
-            it has none.
+        of: the number as a function of the released sums.
+        least, most: bounds on the true number that always hold.
+        scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
+        formula: function that returns the number's formula in released cells; None: it has none.
     """
 
     of: _Dual
@@ -128,16 +127,17 @@ class _MomentNumber(NamedTuple):
     formula: Callable[[], Formula] | None = None
 
     def in_data(self, value: float) -> float:
-        """Cut a value to those that the number can have, and convert it to data units."""
+        """Clip a value to the range of possible values, and convert it to data units."""
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
 class MomentsReading(Reading):
     """Released moments of columns at one step, or of the rows between two steps.
 
-    Names: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance", column)``,
-    ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line. Variances
-    and covariances are those of the counted rows: sums of squares are divided by their number.
+    Names of numbers: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance",
+    column)``, ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line.
+    Variances and covariances describe the counted rows, not a population: sums of squares are
+    divided by the number of rows.
     """
 
     statistic: Moments
@@ -171,7 +171,7 @@ class MomentsReading(Reading):
         return ClosedForm(found.in_data(found.of.value), ends, std, parts)
 
     def line(self, of: str, *, on: str) -> Line:
-        """Return the least-squares line of one column on another.
+        """Return the least-squares line that predicts column ``of`` from column ``on``.
 
         Raises:
             InvalidInput: a column is unknown, or both are the same.
@@ -180,7 +180,7 @@ class MomentsReading(Reading):
         return Line(self, of, on)
 
     def _places_asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
-        """Parse a number's name: return its kind, such as "mean", and its columns' places."""
+        """Parse a number's name into its kind, such as "mean", and the indices of its columns."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
@@ -230,7 +230,9 @@ class MomentsReading(Reading):
 
     @cached_property
     def _sums(self) -> Floats:
-        """The released sums, with values scaled to [-1, 1]: a row counts as 1."""
+        """The released sums with values scaled to [-1, 1], of shape ``(sums,)``; the first is the
+        number of rows.
+        """
         return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
 
     def _sum(self, place: int) -> _Dual:
@@ -239,14 +241,19 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """Return a released sum divided by the released number of rows; 0 if no row is counted."""
+        """Return the sum with this index, divided by the released number of rows.
+
+        It is 0, without derivatives, if the released number of rows is not positive.
+        """
         return self._sum(place).over(self._sum(0))
 
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
     def _moment(self, one: int, other: int) -> _Dual:
-        """Return the released covariance of two columns, or the variance if both are the same."""
+        """Return the released covariance of the columns with two indices, or the variance if they
+        are equal.
+        """
         share = self._share(self.statistic.second(one, other))
         if one == other:
             share = _Dual(1 - share.value, -share.slopes)
@@ -256,9 +263,9 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return the formula of a sum divided by the number of rows.
+        """Return the formula of the sum with this index, divided by the number of rows.
 
-        It is cached: equal quotients must be one object.
+        Formulas are cached, because equal quotients must be the same object.
         """
         if place not in self._quotients:
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
@@ -278,13 +285,13 @@ class MomentsReading(Reading):
         return float(self.cells.halfwidths(np.array(std), level))
 
     def _one(self, fails: float) -> float:
-        """Return the half-width of a weighted sum of cells whose weights have norm 1.
+        """Return the half-width of a weighted sum of cells whose weights have 2-norm 1.
 
         Args:
-            fails: probability with which the error is larger.
+            fails: probability that the error exceeds the half-width.
         """
-        # If this probability is below the smallest known tail, the result is twice the error at its
-        # root: the tails fall at least exponentially.
+        # If this probability is below the smallest known tail, the result is twice the half-width
+        # for its square root: the tails fall at least exponentially.
         if fails not in self._ones:
             alone = self._sum(0).slopes
             if fails > 2 * SMALLEST_TAIL:
@@ -296,7 +303,14 @@ class MomentsReading(Reading):
     def _ends(
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
-        """Return the interval of a number, with columns scaled to [-1, 1]."""
+        """Return the interval of a number of columns that are scaled to [-1, 1].
+
+        Args:
+            kind: the kind of number, such as "mean".
+            places: indices of its columns.
+            moment: the number.
+            level: probability with which the interval holds the true number.
+        """
         value, number, fails = moment.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
             half = self._half(moment.of.slopes, level)
@@ -325,10 +339,16 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Return the interval of a variance, a covariance or a slope, for columns in [-1, 1].
+        """Return the interval of a variance, covariance or slope of columns that are scaled to [-1,
+        1].
 
-        ``known`` is the half-width of a sum, divided by the number of rows, in the intervals of the
-        means. ``ratio`` is the same in the interval of the number itself.
+        Args:
+            kind: "variance", "covariance" or "slope".
+            places: indices of its columns.
+            known: half-width of a sum divided by the number of rows, at the level of the means'
+                intervals.
+            ratio: half-width of a sum divided by the number of rows, at the level of the number
+                itself.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -346,8 +366,11 @@ class MomentsReading(Reading):
     def height(
         self, of: str, on: str, point: float, level: float = 0.95
     ) -> tuple[float, float, float]:
-        """Return the predicted ``of`` at a point of ``on``, by the least-squares line, and its
-        interval.
+        """Return the value of ``of`` that the least-squares line predicts at a point of ``on``,
+        with its interval.
+
+        Returns:
+            The predicted value, and the lower and the upper end of the interval, in data units.
         """
         this, places = self.statistic, (self.statistic.place(of), self.statistic.place(on))
         half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
@@ -367,7 +390,15 @@ class MomentsReading(Reading):
     def _reach_of_height(
         self, places: tuple[int, int], height: _Dual, away: float, level: float
     ) -> float:
-        """Return the largest error of a line's height: first order, plus products of errors."""
+        """Return the half-width of a line's predicted value: first-order error plus products of
+        errors.
+
+        Args:
+            places: indices of the predicted column and of the other one.
+            height: the predicted value, as a function of the sums.
+            away: distance of the point from the mean of the other column.
+            level: probability with which the interval holds.
+        """
         both, spread = self._moment(*places), self._moment(places[1], places[1])
         number = float(self._sums[0])
         rest = 1 - self._half(self._sum(0).slopes, level) / number if number > 0 else 0.0
@@ -401,17 +432,17 @@ def _chart_rows(moments: Moments, table: Table) -> Table:
 
 
 class Moments(TallyStatistic):
-    """The number of rows; means, variances and covariances of their columns; least-squares lines.
+    """Number of rows, means, variances and covariances of their columns, and least-squares lines.
 
-    An event is a row with a number for each column. The statistic clips numbers to their bounds and
-    rounds them to the nearest of ``grid`` + 1 points; it estimates the moments of these. It refuses
-    NaN and infinity. The number of rows is private.
+    An event is a row with a number for each column. Numbers are clipped to their bounds and rounded
+    to the nearest of ``grid`` + 1 points; the moments of these rounded numbers are estimated. NaN
+    and infinity are refused. The number of rows is private too.
 
     Args:
-        columns: bounds of each column by its name, in order, or rows of name, lower and upper; at
-            most 8.
-        grid: number of cells between the bounds of every column. A finer grid costs no accuracy,
-            but makes sums larger.
+        columns: bounds of each column by its name, in order, or a list of (name, lower, upper); at
+            most 8 columns.
+        grid: number of grid cells between the bounds of every column. A finer grid does not
+            increase errors, but makes the integer sums larger.
         unit: the word for one protected unit.
 
     Raises:
@@ -547,7 +578,9 @@ class Moments(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one row's change of the sums; it is the same for batches."""
+        """Return the bound on how much one row changes the sums; it is the same for steps with many
+        rows.
+        """
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
@@ -564,7 +597,7 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number that a plan's errors describe: the number of rows.
+        """The number to which a plan's standard deviations refer: the number of rows.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their
@@ -623,7 +656,9 @@ class Moments(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer, whose digits are the grid points of its values."""
+        """Encode each row as one integer, int64 of shape ``(rows,)``; its digits are the grid
+        points of the row's values.
+        """
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -665,8 +700,13 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Return the measured cells from sums over rows: values about the middle, and 1 minus each
-        square.
+        """Return the measured cells, given sums over rows.
+
+        Values are taken relative to the middle of their bounds, and squares as 1 - square.
+
+        Args:
+            sums: sums of 1, of grid points, of their squares and of their products: shape ``(steps,
+                sums)``.
         """
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
@@ -684,7 +724,7 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """For each row of the table, by its label: the kind of number, and its columns."""
+        """For each row of the table, by its label: the kind of number, followed by its columns."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
@@ -698,9 +738,9 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def second(self, one: int, other: int) -> int:
-        """Return the index of the cell for the products of two columns.
+        """Return the index of the cell that sums the products of two columns.
 
-        If both are the same column, it is the cell for the column's squares.
+        If both are the same column, it is the cell of the column's squares.
         """
         count = len(self.names)
         if one == other:
@@ -717,7 +757,7 @@ class Moments(TallyStatistic):
 
 
 class Line:
-    """The least-squares line of one column on another; made by `MomentsReading.line`.
+    """The least-squares line that predicts one column from another; see `MomentsReading.line`.
 
     Attributes:
         of, on: the columns: ``of`` is predicted from ``on``.
@@ -736,14 +776,17 @@ class Line:
 
     @property
     def slope(self) -> float:
-        """Rise of the predicted ``of`` if ``on`` rises by one; 0 if ``on`` shows no spread."""
+        """Change of the predicted ``of`` for each unit of ``on``; 0 if the released variance of
+        ``on`` is not positive.
+        """
         return float(self._reading["slope", self.of, self.on])
 
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return an interval that holds the slope with probability ``level``, if there is a slope.
+        """Return an interval that holds the slope with probability ``level``, if the slope is
+        defined.
 
-        If noise is too large to tell, the interval holds all slopes that values on the grid can
-        have.
+        If noise is too large to tell, the interval holds every slope that is possible for values on
+        the grid.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -751,11 +794,11 @@ class Line:
         return self._reading.interval(("slope", self.of, self.on), level)
 
     def at(self, point: float) -> float:
-        """Return the predicted ``of`` at a point of ``on``; at 0 it is the intercept."""
+        """Return the predicted ``of`` at a value of ``on``; at 0 it is the intercept."""
         return self._reading.height(self.of, self.on, point)[0]
 
     def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
-        """Return an interval that holds the line's height at a point with probability ``level``.
+        """Return an interval that holds the line's value at a point with probability ``level``.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].

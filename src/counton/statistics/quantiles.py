@@ -1,11 +1,13 @@
-"""The distribution of values over time: ranges, medians and other quantiles, with intervals.
+"""The distribution of values over time: counts in ranges, medians and other quantiles, with
+intervals.
 
-The strategy for the cells of a histogram, an integer matrix, is applied to every step's counts
-exactly. The resulting rows are counted over time like any other cells. In matrices this is the
-Kronecker product C_time x C_cells. One value is in one cell of one step, so norms multiply.
+Values are counted in the cells of a histogram. An integer matrix C_cells is applied to each step's
+exact counts, and each resulting sum ("measured sum") is counted over time like any other cell. This
+is the strategy of the Kronecker product C_time x C_cells. A value is in one cell of one step, so
+the sensitivities of both matrices multiply.
 
-The estimated number of values below an edge is a linear function of the released rows. Its variance
-is the variance of a row times that of the query under the cells' strategy.
+The estimated number of values below an edge is a linear function of the released sums. Its variance
+is the variance of one released sum times that of the linear function for sums of variance 1.
 """
 
 from __future__ import annotations
@@ -51,13 +53,13 @@ from counton.strategies.lines.line_strategy import line_strategy_from_dict
 from counton.strategies.strategy import Norm
 
 _MOST_CELLS = 2**16
-#: Up to so many entries, all pairs of columns are compared.
+#: Largest number of compared entries with which all pairs of a matrix's columns are compared.
 _MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Parse the shares of wanted quantiles, numbers between 0 and 1; each is kept once.
+    """Parse the shares of wanted quantiles, numbers between 0 and 1, and remove duplicates.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -78,7 +80,7 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
 
 
 class Quantile(NamedTuple):
-    """A quantile: the value below which a share of all values lies, and its interval.
+    """A quantile with its interval: ``share`` of all values lie below ``value``.
 
     >>> Quantile(0.5, 14.2, 10.0, 20.0).lower
     10.0
@@ -97,13 +99,20 @@ class QuantilesReading(Reading):
 
     @cached_property
     def _below(self) -> Floats:
-        """Released number of values below each edge; noise may make it fall from edge to edge."""
+        """Released number of values below each edge, of shape ``(edges,)``; noise may make it fall
+        from edge to edge.
+        """
         counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
-        """Return half-widths of numbers with these variances; a measured row has variance 1."""
+        """Return half-widths of linear functions of the released sums.
+
+        Args:
+            variances: variances of the functions if each sum has variance 1.
+            level: probability with which each interval holds.
+        """
         std = self.cells.std * np.sqrt(variances)
         return self.cells.halfwidths(std, level, self.statistic.line.measurements)
 
@@ -132,11 +141,11 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return a released number that is a linear function of the measured rows, with its error.
+        """Return a linear function of the released sums as a number with its interval.
 
         Args:
-            value: the function of the released rows.
-            variance: its variance, in units of a measured row's.
+            value: the released value of the function.
+            variance: its variance if each sum has variance 1, of shape ``(1,)``.
         """
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
@@ -145,7 +154,7 @@ class QuantilesReading(Reading):
         """Return the sum over all values, where each value counts as the weight of its cell.
 
         Args:
-            weights: one for each cell, chosen before any release.
+            weights: one number for each cell, chosen before any release.
             level: least probability with which the interval holds the true value.
 
         Raises:
@@ -165,12 +174,10 @@ class QuantilesReading(Reading):
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
         """Return the value below which ``share`` of all values lie, with an interval.
 
-        The true quantile is the least value that at least this share of the values, clipped to the
-        edges, do not exceed. The estimate assumes that values are spread evenly over each cell.
-
-        The interval reaches from the lower end of the first cell to the upper end of the last cell
-        that could hold the true quantile. It holds with probability at least ``level``, for one
-        share at one time.
+        The true quantile is the smallest value that is not exceeded by at least this share of the
+        values, after clipping them to the edges. The estimate assumes that values are spread evenly
+        over each cell. The interval consists of the cells that could hold the true quantile and
+        those between them. It holds with probability at least ``level``, for one share at one step.
 
         Args:
             share: above 0 and below 1.
@@ -208,15 +215,17 @@ class QuantilesReading(Reading):
 
     @cached_property
     def monotone(self) -> Floats:
-        """Released number of values below each edge, adjusted so that it never falls."""
+        """Released number of values below each edge, of shape ``(edges,)``, adjusted so that it
+        never falls.
+        """
         up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
         found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
 
     def cell_at(self, share: float) -> int | None:
-        """Return the number of the cell, from 0, that holds the estimated quantile.
+        """Return the index of the cell that holds the estimated quantile, from 0.
 
-        None: the released counts show no values.
+        None: the released counts are not positive.
         """
         if (whole := self.monotone[-1]) <= 0:
             return None
@@ -224,7 +233,9 @@ class QuantilesReading(Reading):
         return min(max(place, 0), self.statistic.places - 1)
 
     def _estimate(self, share: float) -> float:
-        """Return the estimated quantile: the inverse of `monotone`, linear within a cell."""
+        """Return the estimated quantile by inverting `monotone`, interpolated linearly within a
+        cell.
+        """
         edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
@@ -257,22 +268,23 @@ def _besides_noise(quantiles: Quantiles) -> Sequence[str]:
 
 
 class Quantiles(TableStatistic):
-    """Quantiles, and the number of values between two edges, over time.
+    """Quantiles of values, and the number of values between two edges, over time.
 
-    An event is a number. It counts in the cell [edge, next edge) that holds it. Numbers below
-    the first edge count in the first cell, numbers from the last edge on in the last cell. NaN and
-    infinity are refused.
+    An event is a number. It counts in the cell from one edge up to, but not including, the next
+    edge. Numbers below the first edge count in the first cell, numbers at or above the last edge in
+    the last cell. NaN and infinity are refused.
 
     Args:
         edges: edges of the cells, ascending, at least two.
-        lower, upper, cells: instead of edges, bounds and the number of cells of equal width.
-        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Other
-            quantiles can be read too, at no cost.
-        line: the strategy for the cells: its name, or its `to_dict`. None: the strategy that counts
-            the values below an edge with the least error, among independent cells, Haar contrasts,
+        lower, upper, cells: instead of edges, two bounds and the number of cells of equal width
+            between them.
+        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Any other
+            quantile can be computed from a release too, at no further cost.
+        line: the matrix C_cells: the name of its strategy, or its `to_dict`. None: the strategy
+            with the least error of counts below an edge, among independent cells, Haar contrasts,
             hierarchies and, up to 256 cells, dense matrices.
-        neighbours: "add_remove" if a value is added or removed, "replace" if it is replaced by
-            another in its step.
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed value,
+            "replace" if one value is replaced by another in the same step.
         unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
@@ -435,9 +447,10 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number that a plan's errors describe: the number of values below an edge.
+        """The number to which a plan's standard deviations refer: the number of values below an
+        edge.
 
-        The mean and the largest error are over all edges but the first.
+        Its mean and largest error are over all edges but the first, below which there is nothing.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -462,7 +475,7 @@ class Quantiles(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the number of the cell that holds each value."""
+        """Return the index of the cell that holds each value: int64 of shape ``(rows,)``."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
@@ -481,7 +494,7 @@ class Quantiles(TableStatistic):
         return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
-        """Return the index of an edge from its value; refuse a value that is no edge."""
+        """Return the index of an edge, given its value; a value that is no edge raises an error."""
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place
@@ -492,9 +505,10 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return the variance of (values below an edge) - share x (all values), for each edge.
+        """Return the variance of (values below an edge) - share x (all values), of shape
+        ``(edges,)``.
 
-        A measured row has variance 1.
+        Each measured sum has variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
@@ -507,9 +521,9 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the number of values below each edge, and of the number from the edge on.
+        """Variances of the number of values below each edge, and of the number at or above it.
 
-        A measured row has variance 1.
+        Both have shape ``(edges,)``. Each measured sum has variance 1.
         """
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
@@ -553,9 +567,11 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
 
 @lru_cache(maxsize=64)
 def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
-    """Return how much one value, added or moved to another cell, changes the measured rows.
+    """Return how much one value changes the measured sums: added or removed, or moved to another
+    cell.
 
-    The largest distance of two columns is found by comparing all pairs, unless there are too many.
+    For a moved value it is the largest distance of two columns of the matrix. All pairs are
+    compared; if there are too many, an upper bound is returned.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
     >>> line.sensitivities("move").l1, _line_sensitivity(line, "replace").l1

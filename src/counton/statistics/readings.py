@@ -1,4 +1,6 @@
-"""Readings: a statistic's numbers, computed from what was released at one step or at several."""
+"""Readings: the numbers of a statistic, computed from the cells released at one step or between two
+steps.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +30,22 @@ if TYPE_CHECKING:
     from counton.statistics.event_machine import Machine
     from counton.statistics.statistic import NamedCells, Statistic
 
-#: Most names in an error message.
+#: Largest number of names in an error message.
 _NAMED = 20
-#: Most cells that are listed in one table.
+#: Largest number of cells in one table.
 _MOST_LISTED = 2**22
 
 
 class Cells:
-    """Released cells of a statistic: the noisy sums that its numbers are computed from.
+    """The released cells of a statistic: the noisy sums from which its numbers are computed.
 
-    They hold nothing exact. They are the cells at one step or since an earlier one, of one group or
-    of several at once.
+    They hold nothing exact. They are running totals at one step, or differences between two steps;
+    of one group, or of several groups at once.
 
     Attributes:
         release: the release of the cells.
-        first: number of the first of these cells in the stream, or in a part of a report.
+        first: index of the first of these cells among all cells of the stream, or of one statistic
+            of a report.
         groups: number of groups; None: the cells of one group.
     """
 
@@ -51,7 +54,7 @@ class Cells:
 
     @property
     def design(self) -> Design:
-        """Design of the stream."""
+        """Design of the stream: strategy, guarantee, noise distribution and shape."""
         return self.release._design
 
     @property
@@ -61,26 +64,27 @@ class Cells:
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """Released value of each cell, in data units.
-
-        Shape ``(cells,)``, or ``(groups, cells)``.
+        """Released value of each cell in data units, of shape ``(cells,)`` or ``(groups,
+        cells)``.
         """
         return self.in_shape(self.release.value)
 
     def in_shape(self, each: Any) -> NDArray[Any]:
-        """Reshape numbers, one for each cell, to the shape of ``values``."""
+        """Reshape an array with one number for each cell to the shape of ``values``."""
         return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Steps (start, stop): the cells count the steps start + 1 .. stop.
+        """Pair (start, stop): the cells count the rows of steps start + 1 to stop.
 
-        In a stream with a delay, they count steps that are earlier by the delay.
+        In a stream whose releases are delayed by d steps, they count the rows of steps start + 1 -
+        d to stop - d.
         """
         return self.release.ends
 
     def since(self, earlier: Cells) -> Cells:
-        """Return these cells less an earlier release of them: the counts of the steps between.
+        """Subtract earlier cells of the same stream: the result counts the steps between both
+        releases.
 
         Raises:
             InvalidInput: ``earlier`` is of another stream, is later, or is a difference itself; or
@@ -94,17 +98,21 @@ class Cells:
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Return some of these cells, as the cells of another statistic or of a part.
+        """Return some of these cells, as the cells of another statistic.
 
         Args:
-            of: function from the values of all cells to those of the part.
-            terms: the design of the part.
-            first: number of the part's first cell in ``terms``.
+            of: function from the values of all cells to the values of the selected cells.
+            terms: the design of the other statistic.
+            first: index of the first selected cell in ``terms``.
         """
         return Cells(self.release.part(of, terms), first)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
-        """Return one cell times ``scale`` as a number, with an interval from its own noise."""
+        """Return one cell times ``scale`` as a number with an interval.
+
+        The interval comes from the exact distribution of the cell's noise. Its formula in terms of
+        cells is built on request.
+        """
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -122,18 +130,19 @@ class Cells:
         )
 
     def all(self) -> Formula:
-        """Return the sum of all cells as a formula."""
+        """Return the sum of all cells as a formula: a number with its weights on the cells."""
         return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of some cells of one group as a formula.
+        """Return a weighted sum of cells of one group as a formula, which knows the noise it shares
+        with others.
 
         Args:
-            weights: weights by cell.
+            weights: weights by the index of the cell.
             value: the published value; None: the weighted sum of the cells.
-            grain: largest error of the published value from rounding.
+            grain: largest absolute rounding error of the published value.
         """
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
@@ -149,7 +158,7 @@ class Cells:
 
     @property
     def one_draw(self) -> bool:
-        """True if each cell is an exact count plus one draw of noise."""
+        """True if each cell is an exact count plus a single draw of noise."""
         strategy = self.design.strategy
         only = (
             strategy.horizon == 1
@@ -169,18 +178,19 @@ class Cells:
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
-        """Return half-widths of intervals of weighted sums of cells, in data units.
+        """
 
         Args:
-            std: standard deviations of the sums.
+            std: standard deviations of the sums' noise, in any shape; the result has this shape.
             level: probability with which each interval holds.
-            read: the most cells in a sum, if released cells are rounded; None: they are not.
+            read: the largest number of cells in a sum, if released cells are rounded; None: they
+                are not rounded.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
         """
-        # Cells have independent noise of one law. In standard deviations the half-width is the
-        # largest of that of a single cell, that of sums of a few cells, and that of a normal law.
+        # Cells have independent noise of one distribution. In standard deviations the half-width is
+        # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.
         one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
         if not self.std:
@@ -203,7 +213,7 @@ class Cells:
 
 
 def place_of_name(statistic: Statistic, name: Any) -> int:
-    """Return the index of a number among the numbers of a statistic, by its name.
+    """Return the index of a statistic's number, given its name.
 
     Raises:
         InvalidInput: no number has this name.
@@ -221,13 +231,13 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
-    """Return one released cell as a number, by its name.
+    """Return one released cell as a number, given its name.
 
-    Statistics whose numbers are their cells use it as their `number_of`.
+    It is the `number_of` of statistics whose numbers are their cells.
 
     Args:
         statistic: the statistic.
-        cells: the released cells, at a step or between two steps, of one group if there are groups.
+        cells: the released cells of one group, at a step or between two steps.
         name: the name in the table, or its text; None: the statistic's only number.
 
     Raises:
@@ -248,22 +258,23 @@ def says_cells(statistic: Statistic) -> bool:
 
 
 def read_release(statistic: Statistic, release: StepRelease) -> Reading:
-    """Return the statistic's numbers from one release of all its cells.
+    """Return the statistic's numbers, computed from one release of all its cells.
 
-    Not for cells that are computed on request.
+    It does not work for statistics whose cells are computed on request.
     """
     reading: Reading = statistic.card.reading(statistic, Cells(release))
     return reading
 
 
 class Reading(PublicNumbers):
-    """The numbers of a statistic at one step, or between two steps; it holds nothing exact.
+    """The released numbers of a statistic at one step, or for the steps between two releases.
 
-    Every number has a value, a standard deviation and an interval; `number_of` computes them.
+    Every number has a value, a standard deviation and an interval. A reading holds nothing exact.
 
     Attributes:
         step: number of the step, from 1.
-        start: for a difference, the step after which rows count; None: all rows so far count.
+        start: for a difference of two releases, the step after which rows count; None: all rows so
+            far count.
         statistic: the statistic.
         cells: the released cells that the numbers are computed from.
 
@@ -286,7 +297,7 @@ class Reading(PublicNumbers):
 
     @property
     def release(self) -> StepRelease:
-        """The released values of all cells that the numbers are computed from."""
+        """The released values of the cells from which the numbers are computed."""
         return self.cells.release
 
     @property
@@ -295,7 +306,9 @@ class Reading(PublicNumbers):
         return self.statistic.number_names
 
     def number_of(self, name: Any = None) -> Estimate:
-        """Return one number by its name, with its error and the noise that it shares with others.
+        """Return one number with its standard deviation and interval.
+
+        It also knows which noise it shares with other numbers, for sums and ratios of them.
 
         Args:
             name: the name in its table, or its text; None: the statistic's main number.
@@ -307,14 +320,15 @@ class Reading(PublicNumbers):
 
     @property
     def says_cells(self) -> bool:
-        """True if the numbers are the released cells themselves."""
+        """True if the numbers are the released cells, unchanged."""
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the total count of which the numbers are parts, for shares.
+        """Return the released total count of which the numbers are parts, such as the divisor of
+        shares.
 
         Raises:
-            InvalidInput: the numbers of this statistic are not parts of a whole.
+            InvalidInput: the numbers of this statistic are not parts of a total.
         """
         statistic = self.statistic
         if statistic.card.whole is None:
@@ -325,7 +339,7 @@ class Reading(PublicNumbers):
         return statistic.card.whole(self.cells)
 
     def __getitem__(self, name: Any) -> Any:
-        """Return the estimate of one number, by its name.
+        """Return the released value of one number, given its name.
 
         Raises:
             InvalidInput: no number has this name.
@@ -333,10 +347,11 @@ class Reading(PublicNumbers):
         return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation of a number's noise, in the unit of the number.
+        """
 
         Args:
-            name: name of the number; may be left out if all have the same std.
+            name: name of the number; it may be left out if all numbers have the same standard
+                deviation.
 
         Raises:
             InvalidInput: no number has this name.
@@ -346,7 +361,8 @@ class Reading(PublicNumbers):
         return self.number_of(name).std
 
     def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """Return two ends that hold a number's true value with probability ``level``.
+        """Return the lower and the upper end of an interval that holds a number's true value with
+        probability ``level``.
 
         Raises:
             InvalidInput: no number has this name, or the level is outside (0, 1 - 1e-9].
@@ -354,7 +370,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """Return the numbers for the steps after an earlier reading of the stream.
+        """Return the numbers of the rows that came after an earlier reading of the same stream.
 
         Raises:
             InvalidInput: ``earlier`` is a reading of another stream, a later one or a difference;
@@ -363,11 +379,11 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """Return the text tables that a command prints for a table that is released once.
+        """
 
         Args:
-            request: the rows to show, and the constraints to adjust their numbers to.
-            level: probability with which each interval holds.
+            request: which rows to show, and which public facts to adjust their numbers to.
+            level: probability with which each interval holds the true number.
         """
         found = self.numbers(request).columns(level)
         names = [(name.replace("_", " "), True) for name in found]
@@ -386,7 +402,10 @@ class Reading(PublicNumbers):
         return self.statistic.card.sources
 
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the numbers of a table's rows, from which all its columns follow.
+        """Return the numbers of all table rows, with the texts that name the rows.
+
+        Args:
+            request: which rows; by default all.
 
         Raises:
             InvalidInput: a name is unknown.
@@ -415,11 +434,11 @@ class Reading(PublicNumbers):
     def table_columns(
         self, level: float = 0.95, ask: Sequence[Any] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Return the rows of `table` as arrays; needs no optional package.
+        """Return the columns of `table` as arrays, by name; needs no optional package.
 
         Args:
             level: probability with which each interval holds.
-            ask: names, if the statistic takes names; None: all rows.
+            ask: names of the rows to return, for statistics that take names; None: all rows.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -432,10 +451,10 @@ class Reading(PublicNumbers):
 
 
 class Readings(Sequence[Reading]):
-    """Readings of consecutive steps; each is computed when it is asked for.
+    """The readings of consecutive steps; each is computed when it is accessed.
 
     Attributes:
-        steps: numbers of the steps.
+        steps: numbers of the steps, from 1.
     """
 
     def __init__(
@@ -446,14 +465,14 @@ class Readings(Sequence[Reading]):
         machine: Machine | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Take the releases of consecutive steps; not for callers.
+        """Take the releases of consecutive steps; callers do not build it themselves.
 
         Args:
             statistic: the statistic.
             steps: numbers of the steps.
-            releases: releases of all cells; None: cells are computed on demand.
-            machine: computes cells on demand.
-            read: makes the reading of a release; None: as the statistic reads it.
+            releases: releases of all cells; None: cells are computed on request.
+            machine: the running stream that computes cells on request.
+            read: function that makes the reading of a release; None: the statistic's own.
         """
         self.steps, self.releases = steps, releases
         self._statistic, self._machine = statistic, machine
@@ -461,13 +480,19 @@ class Readings(Sequence[Reading]):
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
-        """Return the readings of released values of all cells, from step 1 on."""
+        """Return the readings of given released values.
+
+        Args:
+            statistic: the statistic.
+            terms: the design of the stream.
+            values: released values of all cells; the first axis is the step, from 1.
+        """
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
 
     @property
     def machine(self) -> Machine:
-        """The running statistic that computes cells on request.
+        """The running stream that computes cells on request.
 
         Raises:
             InvalidInput: all cells are released.
@@ -490,16 +515,16 @@ class Readings(Sequence[Reading]):
         return self.describe()
 
     def describe(self) -> str:
-        """Return name, protected unit and guarantee in words."""
+        """Describe the stream's name, the protected unit and the guarantee in words."""
         return self[-1].describe() if len(self) else repr(self)
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
-        """Return the standard deviation of a number's noise in each reading, as an array."""
+        """Return the standard deviation of a number's noise at each step, of shape ``(steps,)``."""
         found = [reading.std() if name is None else reading.std(name) for reading in self]
         return np.array(found, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
-        """Stack the tables of all readings in one polars data frame.
+        """Return the tables of all readings below each other, as one polars data frame.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -521,7 +546,9 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> Readings: ...
     def __getitem__(self, place: int | slice) -> Reading | Readings:
-        """Return the reading at one place, or the readings of consecutive places, in order."""
+        """Return the reading at an index, counted from 0, or the readings of a slice without
+        gaps.
+        """
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases
             if steps.step != 1:
@@ -542,10 +569,11 @@ class Readings(Sequence[Reading]):
 
 
 class OnDemandReading(Reading):
-    """The numbers of a statistic at one step whose cells are computed on request.
+    """The numbers at one step of a statistic whose cells are computed on request.
 
-    It gives access to exact counts: keep it as secret as the data, and publish its answers only. An
-    answer is a function of key, cell and step: asking twice gives it again.
+    It can reach exact counts: keep it as secret as the data, and publish only the numbers that it
+    returns. Noise depends on key, cell and step alone, so the same question gets the same number
+    again.
     """
 
     statistic: NamedCells
@@ -561,7 +589,7 @@ class OnDemandReading(Reading):
 
     @override
     def std(self, name: Any = None) -> float:
-        """Return the standard deviation of the noise, which is equal for all cells."""
+        """Return the standard deviation of the noise, which is the same for all cells."""
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.design.std(range(self.step, self.step + 1))[0])
@@ -580,14 +608,14 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """Rank the cells with the largest released values, with intervals that hold together.
+        """Rank the cells with the largest released values; their intervals hold all at once.
 
-        `rank_largest` describes the result.
+        See `rank_largest` for the result.
 
         Args:
             k: number of cells to show.
             among: names of the cells that may be shown; None: all. Choose them without looking at
-                releases: the intervals hold for all of these at once.
+                releases, because the intervals hold together only for a fixed set.
             level: probability with which all statements hold at once.
 
         Raises:
@@ -620,12 +648,12 @@ class OnDemandReading(Reading):
         return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:
-        """Return name, protected unit and guarantee in words."""
+        """Describe the stream's name, the protected unit and the guarantee in words."""
         return self._machine.describe()
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the table of all cells, or of the requested ones.
+        """Return the numbers of all cells, or of the requested cells.
 
         Raises:
             InvalidInput: a cell is unknown, or there are more cells than are ever listed at once.
@@ -637,5 +665,5 @@ class OnDemandReading(Reading):
         return TableNumbers({"cell": names}, self._estimate(cells))
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
-        """Return the released values of some cells, with their intervals."""
+        """Return the released values of the cells with these indices, with their intervals."""
         return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

@@ -1,12 +1,14 @@
 """A report: several statistics of the same rows under one guarantee.
 
-A row is one event for all statistics together, and counts once for its user's bound. The cells of
-each statistic are multiplied by a whole number, its weight, and all cells get noise of one
-distribution. The weights share the budget (`counton.planning.splits`): first some statistics get
-the accuracy that they want at the last step, then shares divide the rest.
+A row is one event for all statistics together, and uses up its user's bound once. The cells of each
+statistic are multiplied by a whole number, the statistic's weight. Then all cells get noise of the
+same distribution, so that a larger weight means a smaller error and a larger share of the budget.
+The weights are found in two steps (`counton.planning.splits`): statistics with a wanted accuracy
+get just enough to reach it at the last step, and the others divide the rest by their shares.
 
-A number is not measured twice if it follows from another statistic: the number of rows follows from
-any statistic that counts them, a sum or an average from an average or moments of its column.
+A number that follows from another statistic is not measured twice. The number of rows follows from
+any statistic that counts them. A sum or an average follows from an average or from moments of the
+same column.
 """
 
 # Let D1_k and D2_k bound the change by one unit in the cells of statistic k, and w_k be its weight.
@@ -129,8 +131,8 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The numbers of a statistic that is not measured: they are taken from another statistic's
-    reading.
+    """The numbers of a statistic that is not measured, because they equal numbers of another
+    statistic of the report.
     """
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
@@ -171,12 +173,13 @@ def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
     return " ".join(found) or "all"
 
 
-#: Most different codes of a row; one integer holds its codes for all statistics.
+#: Largest number of different codes of a row. A row's code is one integer for all statistics.
 _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
-#: If a statistic has several numbers, the first of these is drawn, else its first number.
+#: Of a statistic with several numbers, a chart draws the first of these that it has, or else the
+#: statistic's first number.
 _SHOWN_FIRST = ("mean", "0.5")
-#: Most groups that are drawn of a statistic by group.
+#: Largest number of groups that a chart draws for a statistic by group.
 _MOST_SHOWN = 6
 
 
@@ -236,25 +239,28 @@ class Report(TallyStatistic):
 
     Args:
         statistics: statistics by name, or pairs of a name and a dict of `statistic_to_dict`.
-        columns: the columns that each statistic reads, in its order; by default the names of its
-            parts.
-        groups: the names of the groups, for each statistic by group; the first of its columns then
+        columns: for each statistic, the columns that it reads, in the order of its ``parts``; by
+            default the names of its parts.
+        groups: for each statistic by group, the names of its groups. The first of its columns then
             names the group of a row.
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
-            number (of an average, for its mean), a text such as ``"mean=2,count=50"``, or a mapping
-            from names to numbers.
-        shares: shares of the remaining budget for the other statistics; 1 each by default.
-        size: public number of rows at the last step, approximately: ``within`` of an average needs
-            it.
-        most: the most rows of a person that count; jobs set it.
-        weights: for each statistic, the factor of its cells; `settle` finds them by default.
-        apart: statistics that are measured although they follow from another one.
+            number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or a
+            mapping from names of numbers to bounds.
+        shares: relative shares by which the other statistics divide the remaining budget; 1 each by
+            default.
+        size: approximate public number of rows at the last step. It is needed if ``within`` bounds
+            an average, because its error depends on the number of rows.
+        most: the largest number of rows of one person that count; jobs set it.
+        weights: for each measured statistic, the factor by which its cells are multiplied; None:
+            `settle` chooses them.
+        apart: names of statistics that get cells of their own, although their numbers follow from
+            another one.
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: no statistics; a statistic whose rows count in order or whose unit is not a
-            row added or removed; columns that do not fit; or values that need over 62 bits for one
-            row.
+        InvalidInput: there are no statistics; a statistic needs its rows in order, or protects
+            something else than one row added or removed; the columns do not fit; or the code of a
+            row needs over 62 bits.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count
@@ -372,7 +378,7 @@ class Report(TallyStatistic):
                 "larger resolution, fewer cells, or two reports"
             )
 
-    # The statistics and columns that it is made of.
+    # Statistics and columns.
 
     @classmethod
     @override
@@ -404,10 +410,10 @@ class Report(TallyStatistic):
         return OwnColumns(self.column_names, tuple(numbers))
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """Return, for each statistic, the names of the numbers that a chart shows.
+        """Return, for each statistic by its name, the names of the numbers that a chart shows.
 
-        If there are many groups, the chart shows the largest. A group's size is its number in the
-        last row, or the mean over all rows if the rows are of single windows.
+        If there are too many groups, the chart shows the largest. A group's size is its number in
+        the table's last row; if the rows are of single windows, it is the mean over all windows.
         """
         names, found = table["name"].astype(str), {}
         for one, statistic in self.statistics.items():
@@ -464,7 +470,9 @@ class Report(TallyStatistic):
         return found
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[Part, ...]]:
-        """Return the columns that the statistics read, each once, and the kind of their values."""
+        """Return the names of all columns that the statistics read, each once, and their
+        descriptions: name, kind and labels.
+        """
         found: dict[str, Part] = {}
         for name, one in self.statistics.items():
             for column, part in zip(self.columns[name], one.parts, strict=True):
@@ -491,7 +499,9 @@ class Report(TallyStatistic):
 
     @cached_property
     def derived_from(self) -> dict[str, str]:
-        """For each statistic that is not measured, the name of the one whose numbers it takes."""
+        """For each statistic that is not measured, the name of the statistic from which its numbers
+        are taken.
+        """
         names = [*self.statistics]
 
         def says(other: str, name: str) -> bool:
@@ -514,10 +524,11 @@ class Report(TallyStatistic):
         return {name: source for name, source in sources.items() if source is not None}
 
     def _rows(self, name: str, other: str) -> dict[Any, Any] | None:
-        """Return, for each number of statistic ``name``, its name among the numbers of ``other``.
+        """Map the name of each number of statistic ``name`` to the equal number of statistic
+        ``other``.
 
-        None: ``other`` lacks some of them. Both statistics count the same rows. It suffices that
-        ``other`` rounds values to finer multiples.
+        None: ``other`` lacks some of these numbers. Both statistics count the same rows. If both
+        round values to multiples of a resolution, the resolution of ``other`` may be finer.
         """
         one, source = self.statistics[name], self.statistics[other]
         columns, there = self.columns[name], self.columns[other]
@@ -563,15 +574,17 @@ class Report(TallyStatistic):
     def weight(self, name: str) -> int:
         """Return the factor by which a statistic's cells are multiplied before noise is added.
 
-        It is 1 until the report is settled.
+        It is 1 until `settle` has chosen the weights.
         """
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
-        """Return how much one unit changes all weighted cells: 1-norm and squared 2-norm.
+        """Return how much one unit changes all weighted cells together: the 1-norm and the squared
+        2-norm.
 
         Args:
-            norms: function from a statistic to both norms of its own change.
+            norms: function from a statistic to both norms of one unit's change of its unweighted
+                cells.
         """
         pairs = (
             scaled_norms(*norms(one), by=self.weight(name))
@@ -582,9 +595,10 @@ class Report(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one unit's change of all weighted cells; it is the same for batches.
+        """Return the bound on how much one unit changes all weighted cells.
 
-        Comments at the beginning of this file have the formula.
+        The bound is the same for steps with many rows. The formula is in the comment at the
+        beginning of this file.
         """
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
@@ -597,10 +611,10 @@ class Report(TallyStatistic):
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Return the change of the weighted cells by all rows of one person: 1-norm and squared
-        2-norm.
+        """Bound the change of the weighted cells by all rows of one person: the 1-norm and the
+        squared 2-norm.
 
-        A person counts up to ``most`` rows. Statistics that count users count the person once.
+        Up to ``most`` rows of a person count. Statistics that count users count the person once.
         """
         return self._weigh(partial(norms_of_people, most=most))
 
@@ -610,10 +624,10 @@ class Report(TallyStatistic):
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
     def for_people(self, most: int) -> Report:
-        """Return this report for a stream that counts up to ``most`` rows of each person.
+        """Return a copy for a stream in which up to ``most`` rows of each person count.
 
         Raises:
-            InvalidInput: a statistic needs more of them.
+            InvalidInput: a statistic needs more rows of each person.
         """
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
@@ -628,9 +642,8 @@ class Report(TallyStatistic):
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
-        """Return the report with weights by which its statistics share the guarantee.
-
-        All statistics are settled too.
+        """Return a copy in which all statistics are settled and weights divide the guarantee among
+        them.
 
         Raises:
             InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.
@@ -651,7 +664,7 @@ class Report(TallyStatistic):
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 
-    # The codes of rows.
+    # Integers that encode rows.
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -683,13 +696,15 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer, whose digits are its codes for all statistics."""
+        """Encode each row as one integer, int64 of shape ``(rows,)``; each digit is the row's code
+        for one statistic.
+        """
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
         for name, (one, low, size, unit) in self._digits.items():
             if not one.parts:
-                continue  # the rank of a user's row is not known yet
+                continue  # its digit is the rank among its user's rows, not known yet
             own = []
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 given = by_column[column]
@@ -805,19 +820,25 @@ class Report(TallyStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
-        """Return the design of one measured statistic, as a part of the report's design."""
+        """Return the design of one measured statistic, derived from the report's design.
+
+        Args:
+            name: name of the statistic.
+            terms: the design of the report.
+            groups: number of groups as a tuple of one; (): no groups.
+        """
         one = self.measured_ones[name]
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
         return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
-        """Return the numbers of one statistic, given the released cells of the report.
+        """Return the numbers of one statistic, computed from the released cells of the report.
 
         Args:
             name: name of the statistic.
-            cells: cells of the report; of one group, if there are groups.
-            by_group: the statistic by group, if the cells are of all groups.
+            cells: released cells of the report; those of one group if the report has groups.
+            by_group: the report by group, if ``cells`` are those of all groups.
         """
         of = self.derived_from.get(name, name)
         source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
@@ -835,15 +856,27 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """Return the numbers of a statistic that follow from another one's reading."""
+        """Return the numbers of a statistic that is not measured, taken from the numbers of its
+        source.
+
+        Args:
+            name: name of the statistic.
+            reading: the released numbers of the statistic that `derived_from` names for it.
+        """
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: PartDesign) -> NDArray[np.float64]:
-        """Select a measured statistic's cells from those of the report, which are on the last axis.
+        """Select one measured statistic's cells and convert them to its data units.
 
-        The result is in the statistic's own units, without weight.
+        Args:
+            name: name of the statistic.
+            values: released cells of the report; cells are on the last axis.
+            terms: the design of the statistic, which knows its weight.
+
+        Returns:
+            Values without the weight, of shape ``(*values.shape[:-1], *cells)``.
         """
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
@@ -858,8 +891,11 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
 def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
     """Convert indices among all labels of a column to indices among the labels of one statistic.
 
+    Labels that the statistic does not have become `OUTSIDE`.
+
     Args:
-        codes: indices among ``given``; below 0 for missing and undeclared labels.
+        codes: indices among ``given``; `MISSING` and `OUTSIDE`, which are below 0, for missing and
+            undeclared labels.
         given: all labels of the column.
         own: labels of the statistic.
     """
@@ -874,9 +910,9 @@ class _Digit(NamedTuple):
 
     Attributes:
         of: the statistic.
-        low: its least code.
-        size: number of its codes.
-        unit: value of the digit in the code of a row.
+        low: the statistic's smallest code of a row; the digit is the code minus ``low``.
+        size: number of the statistic's codes.
+        unit: place value of the digit.
     """
 
     of: TallyStatistic
@@ -886,7 +922,10 @@ class _Digit(NamedTuple):
 
 
 def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
-    """Return the digit of each statistic that rows can change in different ways, by its name."""
+    """Return the digit of each statistic, by the statistic's name.
+
+    A statistic that treats all rows alike needs no digit.
+    """
     found, unit = dict[str, _Digit](), 1
     for name, one in reversed([*statistics.items()]):
         if one.parts or one.counted_ranks:

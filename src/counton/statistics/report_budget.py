@@ -27,21 +27,21 @@ from counton.strategies.strategy import last_served_step
 if TYPE_CHECKING:
     from counton.planning.splits import Noise, Split
 
-#: Most statistics for which a separate measurement is tried.
+#: Largest number of statistics for which cells of their own are tried.
 _MOST_TRIED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartDesign(Design):
-    """The design of one statistic of a report; its cells are in its own units, without weight.
+    """The design of one statistic of a report: its cells are in data units, without the weight.
 
     Attributes:
-        one: value, in data units, of 1 in the report's cells: the resolution of the statistic
-            divided by the weight.
-        weight: the factor by which its cells are multiplied in the report.
-        place: range of its cells among those of the report; if there are groups, the range of the
-            first group.
-        apart: number of cells from one group's first cell to the next group's.
+        one: the value, in data units, of 1 in the report's cells: the statistic's resolution
+            divided by its weight.
+        weight: the factor by which the report multiplies the statistic's cells.
+        place: range of the statistic's cells among those of the report; if there are groups, the
+            range in the first group.
+        apart: distance between the first cells of two consecutive groups.
     """
 
     one: Fraction
@@ -59,7 +59,15 @@ class PartDesign(Design):
         place: range = range(0),
         apart: int = 0,
     ) -> Self:
-        """Return the design of one statistic, given the design of its report."""
+        """Derive the design of one statistic from the design of its report.
+
+        Args:
+            terms: the design of the report.
+            statistic: the statistic.
+            weight: the factor by which the report multiplies the statistic's cells.
+            shape: shape of the statistic's cells.
+            place, apart: see the attributes.
+        """
         kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
@@ -92,10 +100,10 @@ class PartDesign(Design):
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return the report with weights, after choosing the statistics to measure at least cost.
+    """Return a report with weights, having chosen which statistics to measure at least cost.
 
-    A statistic that follows from another one is measured by itself if that costs less. All choices
-    for the statistics with ``within`` are tried.
+    A statistic that follows from another one gets cells of its own if that costs less. All
+    combinations are tried for statistics that have ``within``.
     """
     from counton.planning.splits import last_halfwidth
 
@@ -154,9 +162,9 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return, for each bounded number of a statistic, its bound, its error and its name.
+    """Return (bound, error, name) for each number of a statistic whose half-width is bounded.
 
-    The error is its half-width if the half-width of a cell is 1.
+    The error is the half-width of the number if the half-width of a cell is 1.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
@@ -217,10 +225,15 @@ def _bounds(
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
-    """Return each measured statistic's share of the budget, once the report is settled.
+    """Return the share of the budget that each measured statistic uses, by name.
+
+    A share is the statistic's part of the largest change by one person. The report must have its
+    weights.
 
     Args:
-        norm: the norm that the noise follows: 1 for Laplace, 2 for normal noise.
+        report: the report.
+        norm: the norm in which changes are measured: 1 for Laplace noise; 2 for Gaussian noise,
+            where the squared norm counts.
     """
     moved = {
         name: report.weight(name) ** norm * norms_of_people(one, report.most)[norm - 1]

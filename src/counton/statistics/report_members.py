@@ -1,4 +1,4 @@
-"""The statistics within a report: which ones it may have, and how a job states them."""
+"""The statistics within a report: which ones are possible, and how a job states them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank
 
 #: Options of a report's statistics besides each statistic's own options.
 WITHIN, SHARE = "within", "share"
-#: Options of readings that a report takes for each statistic.
+#: Options on how numbers are shown that a report accepts for each statistic.
 _SHOWN = ("shares",)
-#: Options of a job's rows that a report also takes for the rows of one statistic.
+#: Options of a whole job that a report also accepts for one of its statistics.
 _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """The number of users in a report: each user counts once, with the first row that counts.
+    """The number of users in a report: only the first row of each user counts.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
@@ -49,7 +49,8 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A statistic by group as a report needs it: one integer encodes a row with its group.
+    """A statistic with one copy for each group, in a report: one integer encodes a row and its
+    group.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
@@ -70,7 +71,11 @@ class GroupedRows(Grouped):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer of two digits: its group, and its code in the group."""
+        """Encode each row as one integer, int64 of shape ``(rows,)``, with two digits: its group,
+        and its code within the group.
+
+        The integer is -1 for a row whose group is not declared.
+        """
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
@@ -109,7 +114,7 @@ class GroupedRows(Grouped):
 
 
 def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
-    """Return how much one row changes a statistic's cells at most: 1-norm and squared 2-norm.
+    """Bound how much one row changes a statistic's cells: the 1-norm and the squared 2-norm.
 
     >>> from counton.statistics import Average, Sum
     >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
@@ -123,7 +128,8 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
 
 
 def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
-    """Return how much all rows of one person change a statistic's cells: 1-norm, squared 2-norm.
+    """Bound how much all rows of one person change a statistic's cells: the 1-norm and the squared
+    2-norm.
 
     Up to ``most`` rows of a person count.
 
@@ -139,13 +145,25 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
 
 
 def is_pair(given: Any) -> bool:
-    """Return True if a value is a pair of a name and a statistic, or of a name and its dict."""
+    """Return True if a value is a pair of a name and a statistic, or of a name and a statistic's
+    dict.
+    """
     pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Return a statistic in the form in which a report can add it up; refuse others."""
+    """Return a statistic in the form in which a report adds up its rows.
+
+    Args:
+        name: the statistic's name in the report, for error messages.
+        given: the statistic, or its dict.
+        groups: names of its groups; None: it has none.
+
+    Raises:
+        InvalidInput: the statistic needs its rows in order, or does not protect one row added or
+            removed.
+    """
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
@@ -168,7 +186,13 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
 
 
 def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInput:
-    """Return the error that a report cannot have this statistic, and why."""
+    """Return the error that says why a report cannot have a statistic.
+
+    Args:
+        name: the statistic's name in the report.
+        called: the kind of statistic.
+        why: the reason, as words that follow "a statistic that".
+    """
     return InvalidInput(
         f"{name!r} of the report is a statistic ({called}) that {why}, but a report can only add "
         "up rows one by one, each present or absent: release it as a job of its own beside the "
@@ -185,7 +209,14 @@ def checked_name(name: object) -> str:
 
 
 def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Check numbers that are stated for some statistics: known names, values above 0."""
+    """Check a mapping from names of statistics to positive numbers, and convert the numbers to
+    floats.
+
+    Args:
+        what: the word for such a number in error messages.
+        given: the mapping; None is an empty one.
+        known: mapping whose keys are the names of all statistics.
+    """
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
@@ -202,12 +233,12 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
 def bounds_by_name(
     given: Any, known: Mapping[str, TallyStatistic], size: int | None
 ) -> dict[str, float | dict[str, float]]:
-    """Check the wanted half-widths of some statistics: a number, or numbers by name.
+    """Check the wanted half-widths of some statistics, and convert them to floats.
 
     Args:
-        given: for each statistic a number, a text such as "20", "2%" or "mean=2,count=50", or
-            numbers by name.
-        size: the public number of rows, if there is one.
+        given: for each statistic a number, a text such as "20", "2%" or "mean=2,count=50", or a
+            mapping from names of its numbers to half-widths.
+        size: the public number of rows, of which percentages are taken; None: unknown.
 
     >>> from counton.statistics import Average
     >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
@@ -240,7 +271,10 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
 
 
 def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """Return the options of a report's statistics, by name, from a mapping, a file, or a text."""
+    """Return the options of each statistic of a report, by the statistic's name.
+
+    They are read from a mapping, from the path of a TOML or JSON file, or from a JSON text.
+    """
     found = given
     if isinstance(given, str):
         try:
@@ -260,14 +294,21 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """Return the class of one statistic of a report, which its options name."""
+    """Return the class of one statistic of a report, given its options."""
     return statistic_named(own.get("statistic", "count"))
 
 
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """Build one statistic of a report from its options; return also the columns that it reads."""
+    """Build one statistic of a report from its options, and return it with the columns that it
+    reads.
+
+    Args:
+        stated: the options of the job.
+        name: the statistic's name in the report.
+        own: the options of the statistic.
+    """
     kind = kind_of_member(own)
     keyword = str(kind.card.keyword)
     known = {option.key: option for option in kind.card.options}

@@ -1,8 +1,9 @@
 """The base class of statistics.
 
-A statistic is a map from events (letters, edges, values) to cells, a bound on one protected unit's
-change of these cells, and a way to compute numbers from released cells. A `Counter` counts the
-cells like any others, so all strategies, guarantees and plans can be used.
+A statistic has three parts. It counts events (letters, edges, values) in cells, which are sums. It
+bounds how much one protected unit changes the cells. It computes its numbers from the released,
+noisy cells. Cells of all statistics are counted over time by `counton.numbers.counter.Counter`, so
+all strategies, guarantees and plans apply to them.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The number that a plan's standard deviations describe, and its error relative to one cell's.
+    """The number to which a plan's standard deviations refer, and its error relative to that of one
+    cell.
 
     Attributes:
-        what: the number in words that follow "errors are of".
-        mean: root of its mean variance, divided by that of a cell.
-        largest: root of its largest variance, divided by that of a cell.
+        what: the number in words; they complete the sentence "errors are of".
+        mean: square root of its mean variance, divided by the standard deviation of one cell.
+        largest: square root of its largest variance, divided by the standard deviation of one cell.
     """
 
     what: str
@@ -49,7 +51,7 @@ class ErrorScale(NamedTuple):
     largest: float = 1.0
 
 
-#: Kinds of units that are not called events, whatever an event is.
+#: Words for protected units that are not called events.
 NO_EVENTS = ("user", "edge", "letter")
 #: The columns of a table by name.
 Table = Mapping[str, NDArray[Any]]
@@ -63,24 +65,28 @@ class ChartSpec:
         title: the title. "Running" and "so far" are left out if the chart shows some steps only.
             "{counted}" is replaced by the word for the cells, "{statistics}" by a report's
             statistics. "": the statistic's own name.
-        axis: the label of the axis, with the same placeholders; "": rows have different labels.
-        rows: names of the rows of a table to draw; None: all.
-        of_values: True if it shows values of a column; the chart then names the column.
-        bars: True if cells stand beside each other after the last step, instead of curves.
+        axis: the label of the value axis, with these placeholders; "": each panel has its own
+            label.
+        rows: names of the table rows to draw; None: all.
+        of_values: True if the numbers are in the units of a column's values, such as a mean; the
+            chart then names the column.
+        bars: True if the chart shows the cells after the last step as bars, instead of curves over
+            time.
         panels: True if each curve has its own panel.
         from_zero: True if the axis begins at 0.
-        jointly: True if intervals hold for all groups at once.
-        cells: name of the column with the names of cells.
-        once: the chart of a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
-            ``"quantiles"``; "": none.
+        jointly: True if the intervals hold for all groups at once with the stated probability.
+        cells: name of the table column that holds the names of cells.
+        once: the kind of chart for a table released once: ``"tree"``, ``"line"``, ``"margins"`` or
+            ``"quantiles"``; "": no such chart.
         by: words at the end of a title that say how cells differ: "by region and by sex".
-        bounds: bounds of its numbers; an interval from one to the other says nothing.
+        bounds: lowest and highest value that its numbers can have. An interval from one to the
+            other tells nothing and is not drawn.
         choose: function from a statistic and its table to the rows to draw, with a column ``group``
             of names if needed; None: all rows.
-        left_out: function that returns words on groups that ``choose`` leaves out; None: it leaves
-            out none.
-        profile: function that returns the column by which cells are ordered beside each other;
-            None: no order.
+        left_out: function that returns a text naming the groups that ``choose`` leaves out; None:
+            it leaves out none.
+        profile: function that returns the column by which cells are ordered on the horizontal axis;
+            None: they have no order.
 
     >>> ChartSpec("Running number of large values", "values").from_zero
     True
@@ -114,62 +120,78 @@ def label_of_row(names: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The facts about a statistic: its words for users, its options, and its kind.
+    """The facts about a class of statistics: its words for users, its options, and its properties.
 
     Attributes:
-        keyword: its name in commands, job files and tables; "": it has none.
-        says: one line on the statistic.
-        help: further help of its command; a `counton.base.errors.field` is an option.
-        example: its options in an example of its command, over the file visits.csv of the front
-            page; None: no example.
-        example_file: name and text of a file that the example reads as well.
+        keyword: its name in commands, job files and tables; "": users cannot ask for it by name.
+        says: one line that describes the statistic.
+        help: more text for the help of its command; a `counton.base.errors.field` in it names an
+            option.
+        example: options and their values for an example of its command; the data are visits.csv of
+            the front page. None: no example.
+        example_file: name and text of a second file that the example reads.
         phrase: words that follow "The running" in a sentence; parameters are in braces.
         also_called: other words by which people look for it.
-        sources: sources of its description, by names of `counton.base.literature`.
-        unprotected: things that its unit does not cover, in words.
-        neighbours: returns words on the difference of neighbouring streams; None: see
-            `neighbours_differ`.
-        event: the word for one event.
-        unit: the kind of protected unit, if it is not an event: a "user", an "edge" or a "letter";
-            "": as ``event`` states.
-        counted: name of its cell, if it has only one cell with a name.
-        column: name of the column of its table that has the names of its numbers.
-        stream: default name of its streams.
-        options: its options in a command or a job file, besides those of every job.
-        reads: options of every job that are also parameters of it, such as "domain".
-        shows: options for showing its readings.
+        sources: papers that its description cites, by their names in `counton.base.literature`.
+        unprotected: facts about a person that its protected unit does not cover, in words.
+        neighbours: function that returns in words how neighbouring streams differ; None:
+            `neighbours_differ` says it.
+        event: the word for one event, such as "row".
+        unit: the kind of protected unit, if it is not one event: a "user", an "edge" or a "letter";
+            "": it is one event.
+        counted: name of its cell, if it has a single cell with a name.
+        column: name of the table column that holds the names of its numbers.
+        stream: the name of a stream of this statistic, unless the user gives one.
+        options: its options in a command or a job file, in addition to those of every job.
+        reads: options of every job that are also arguments of the statistic's constructor, such as
+            "domain".
+        shows: names of the options that change how its released numbers are shown.
         chart: the way a chart shows it.
-        label: returns the label of a row, from the names in its columns.
-        besides_noise: returns lines on errors besides noise; None: there are none.
-        units: returns the units of its numbers by name, from the column whose values it reads and
-            the plural word for its rows; None: see `units_of`.
-        reading: class of its readings, if it has its own: of all cells, or of cells on demand.
-        whole: returns the total count from released cells, if its numbers are parts of it.
-        least_errors: returns lower bounds on the error of any mechanism, from the statistic, the
-            number of steps, the guarantee, and True if a step may have any number of events.
-        on_demand: True if there are so many cells that they are computed only on request.
-        of_letters: True if events are the letters of a text. Without batches each step then has
-            exactly one: leaving one out would move all later letters.
-        windowed: True if its steps are windows of time. Otherwise, without a column of times, each
-            row is a step.
-        is_table: True if rows without times are released once, as a table.
-        finds: True if its groups may be undeclared: a group is then shown once it is large enough.
-        ranks: True if its groups are shown by their size.
-        additive: True if its cells are the released groups. Then the count of some windows, or of
-            several groups, is a sum of them, and the terms of a stream do not name the statistic.
-        many_groups: True if `number_of` takes the cells of many groups at once, and returns arrays.
-        in_rank: True if its error is known before any data as a share of the rows, not in values,
-            as for quantiles.
-        known_beforehand: names of numbers whose half-widths are known before any rows; None: all.
-        of_now: True if a release counts things that are present now, not all that came so far.
-        anew_every: number of steps after which users count anew; None: each user counts once.
-        declares: names of the declared groups, if these are its cells; None: its cells have other
-            names.
-        domain: its public declaration, if that is not groups: nodes, labels, a tree.
-        by_groups: returns the statistic whose cells are the given groups. None, or if it returns
-            None: `counton.statistics.by_group.Grouped` divides it into groups.
-        check_asked: refuses a name that its readings do not have; None: see `check_asked`.
-        fills: function that returns defaults for options of every job that a new stream does not
+        label: function that returns the label of a table row, given the names in its columns.
+        besides_noise: function that returns sentences on errors other than noise, such as clipping;
+            None: there are no such errors.
+        units: function that returns the unit of each number, by the number's name. It takes the
+            column of values and the plural word for rows. None: see `units_of`.
+        reading: subclass of `Reading` that computes its numbers at one step. It is made from all
+            released cells, or, if ``on_demand``, from the running stream.
+        whole: function that returns the total count from released cells, if its numbers are parts
+            of a total; None: they are not.
+        least_errors: function that returns lower bounds on the error of any mechanism. It takes the
+            statistic, the number of steps, the guarantee, and True if a step may have any number of
+            events.
+        on_demand: True if there are too many cells to release all: each is computed when somebody
+            asks for it.
+        of_letters: True if events are the letters of a text. Unless several letters come in one
+            step, each step has exactly one letter: removing one would move all later letters to
+            other steps.
+        windowed: True if its steps are always windows of time. Otherwise each row is a step if
+            there is no column of times.
+        is_table: True if it is released once, as a table, when rows have no times.
+        finds: True if groups need not be declared: an undeclared group is shown once its noisy
+            count is large enough.
+        ranks: True if its table orders groups by size.
+        additive: True if its cells are the released groups themselves. Counts of several windows or
+            groups are then sums of cells, and the description of a stream does not name the
+            statistic.
+        many_groups: True if `number_of` takes the cells of many groups at once and returns arrays,
+            one entry for each group.
+        in_rank: True if its error is known before any data only as a share of the rows, not in
+            units of the values, as for quantiles.
+        known_beforehand: names of the numbers whose half-widths are known before any data; None:
+            all.
+        of_now: True if a release counts things that are present at that step, not all that came so
+            far.
+        anew_every: number of steps after which each user is counted again; None: each user is
+            counted once.
+        declares: names of the declared groups, if its cells are these groups; None: its cells have
+            other names.
+        domain: the public set of possible values, if these are not groups: nodes, labels or a tree.
+        by_groups: function that returns the version of this statistic that has one cell for each
+            given group. None, or if the function returns None:
+            `counton.statistics.by_group.Grouped` makes one copy of the statistic for each group.
+        check_asked: function that raises an error for the name of a number that the statistic does
+            not have; None: see `check_asked`.
+        fills: function that returns values for options of every job that a new stream does not
             state.
 
     >>> Card(keyword="above", says="How many values lie above a threshold.").event
@@ -221,16 +243,16 @@ class Card:
 
 
 class Exact(ABC):
-    """The exact counts of a statistic's events so far, hence secret."""
+    """The exact counts of all events so far, from which cells are computed. They are secret."""
 
     @abstractmethod
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count the events of consecutive steps: all of them, or none.
+        """Count the events of consecutive steps. If an event is refused, none of them is counted.
 
         Args:
-            events: in the order in which they happened.
-            stops: for each step the number of events up to its end; ascending, the last is
-                ``len(events)``.
+            events: the events in the order in which they happened.
+            stops: for each step the number of events up to its end. The numbers never fall, and the
+                last is ``len(events)``.
 
         Returns:
             The change of each cell in each step, in the grid units of the statistic's contribution:
@@ -243,17 +265,17 @@ class Exact(ABC):
 
     @abstractmethod
     def undo(self) -> None:
-        """Forget the events of the last `take`, whose release failed; at most once for each
-        `take`.
+        """Remove the events of the last `take`, because their release failed; call it at most once
+        after each `take`.
         """
 
     @abstractmethod
     def save(self) -> bytes:
-        """Return the exact counts as bytes, for `load`."""
+        """Return the exact counts as bytes, which `load` reads."""
 
     def load(self, saved: bytes) -> None:
-        """Load the bytes of `save` into empty counts, then the bytes of `news` of later calls, in
-        order.
+        """Load exact counts into a new, empty object: first the bytes of `save`, then the bytes of
+        each later `news`, in order.
 
         Raises:
             StateError: the bytes cannot be from `save`.
@@ -261,31 +283,37 @@ class Exact(ABC):
         raise NotImplementedError
 
     def news(self) -> bytes | None:
-        """Return as bytes what the last `take` added, for `load`.
+        """Return the change made by the last `take` as bytes, which `load` reads.
 
-        None: this is not known, and all counts must be saved again.
+        None: the change is not available, so that `save` must be called instead.
         """
         return None
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return the exact counts of some cells after a step, if cells are computed on request."""
+        """Return the exact counts of the given cells after a step, for statistics whose cells are
+        computed on request.
+
+        The result has the shape of ``cells``.
+        """
         raise NotImplementedError
 
     @property
     def largest(self) -> int:
-        """Bound on the size of any exact count, if cells are computed on request."""
+        """Upper bound on the absolute value of every exact count, for statistics whose cells are
+        computed on request.
+        """
         raise NotImplementedError
 
 
 class Statistic(ABC):
-    """Base class of statistics: the change of cells by events, its bound for one unit, and the
-    numbers.
+    """Base class of statistics: how events change cells, how much one unit changes them, and which
+    numbers follow.
 
-    Events are counted in cells: sums to which noise is added. A contribution bounds one unit's
-    change of the cells. Readings compute the statistic's numbers from released cells.
+    Cells are exact sums to which noise is added. `contribution` bounds one unit's change of the
+    cells. `number_of` computes the statistic's numbers from released cells.
 
     Attributes:
-        card: the facts about it: its words for users, its options, and its kind.
+        card: the facts about the statistic: its words for users, its options, and its properties.
     """
 
     card: Card = Card()
@@ -293,7 +321,7 @@ class Statistic(ABC):
 
     @classmethod
     def from_spec(cls, stated: Statement) -> Statistic:
-        """Build the statistic from the options of a job, apart from those that name columns.
+        """Build the statistic from a job's options; options that name columns are not used.
 
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
@@ -303,7 +331,9 @@ class Statistic(ABC):
 
     @classmethod
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        """Return the columns that a job's options name, besides those of time, group and user.
+        """Return the columns that a job's options for this statistic name.
+
+        Columns of times, groups and users are not among them.
 
         Raises:
             InvalidInput: an option is missing.
@@ -322,13 +352,16 @@ class Statistic(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments of the constructor, as JSON values."""
+        """The arguments of the constructor as JSON values; arguments equal to their default are
+        left out.
+        """
         return self._parameters_of(*_defaults_of(type(self)))
 
     def _parameters_of(self, *names: str) -> dict[str, Any]:
-        """Return the named parameters as JSON values, apart from those with their defaults.
+        """Return the named arguments as JSON values, without those that have their default value.
 
-        Each value is the attribute of that name. The unit is left out unless the caller stated it.
+        Each value is the attribute of the same name. The unit is left out unless the caller stated
+        it.
         """
         defaults = _defaults_of(type(self))
         return {
@@ -339,16 +372,17 @@ class Statistic(ABC):
         }
 
     def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
-        """Set the word for one protected unit, and record whether ``unit`` states it.
+        """Set the attribute ``unit``, the word for one protected unit.
 
-        Without ``unit`` the word is ``otherwise``.
+        The word is ``unit``, or ``otherwise`` if ``unit`` is None. Record whether the caller stated
+        it.
         """
         self.unit = checked_unit(otherwise if unit is None else unit)
         self._stated = unit is not None
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Shape of the cells that are counted: () for a single number."""
+        """Shape of the array of cells: () for a single number."""
         return ()
 
     @abstractmethod
@@ -356,48 +390,52 @@ class Statistic(ABC):
         """Return the bound on how much one protected unit changes the cells.
 
         Args:
-            batched: True if a step may have any number of events; otherwise each has at most one,
-                or exactly one letter (``Card.of_letters``).
-            horizon: number of steps of the stream, which may limit a unit's change; None: unknown,
-                or no end.
+            batched: True if a step may have any number of events. False: each step has at most one
+                event, or exactly one letter if ``Card.of_letters``.
+            horizon: number of steps of the stream, because a unit can change only so many steps;
+                None: unknown, or the stream has no end.
 
-        Neighbouring streams differ in events of one unit. All other events stay in their steps, and
-        a step without any left is an empty step.
+        Neighbouring streams differ in events of one unit. All other events stay in their steps. A
+        step that loses all its events remains as an empty step.
         """
 
     @property
     def error_of(self) -> ErrorScale:
-        """The number that a plan's errors describe; by default one cell."""
+        """The number to which a plan's standard deviations refer; by default one cell."""
         return ErrorScale("one cell")
 
     @abstractmethod
     def begin(self) -> Exact:
-        """Return exact counts in which nothing is counted yet."""
+        """Return exact counts before any event."""
 
     @property
     def number_names(self) -> Sequence[Any]:
-        """The names of the statistic's numbers, one for each row of its table; (None,) for a single
-        one.
+        """The names of the statistic's numbers, one for each row of its table; (None,) if there is
+        one number without a name.
         """
         if not self.cells:
             return (None,)
         return [str(cell) for cell in range(math.prod(self.cells))]
 
-    #: Computes a number from released cells, by its name; by default the number is a cell.
+    #: Function that computes a number from released cells, given its name; by default the number is
     number_of = number_of_cell
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
-        """Return this statistic with the parameters chosen that depend on the guarantee.
+        """Return a copy in which the parameters that depend on the guarantee are chosen.
 
-        By default it returns itself. All code that begins a stream must call it first.
+        By default there are none, and the statistic itself is returned. All code that begins a
+        stream must call it first.
 
         Args:
+            guarantee: the privacy guarantee of the stream.
             horizon: number of steps; None if there is no end.
         """
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` is this statistic after `settle` set its open parameters."""
+        """Return True if ``other`` equals this statistic, apart from parameters that `settle`
+        chose.
+        """
         return self == other
 
     def __repr__(self) -> str:
@@ -412,11 +450,11 @@ class Statistic(ABC):
 
 
 class NamedCells(Statistic):
-    """A statistic with so many cells that each is computed only on request, by its name."""
+    """A statistic with too many cells to release all: each is computed when asked for by name."""
 
     @abstractmethod
     def cell(self, name: Any) -> int:
-        """Return the number of a cell by its name, in the order of a flattened array.
+        """Return the index of a cell in the flattened array of cells, given its name.
 
         Raises:
             InvalidInput: no cell has this name.
@@ -424,23 +462,26 @@ class NamedCells(Statistic):
 
     @abstractmethod
     def name_of(self, cell: int) -> str:
-        """Return the name of a cell: inverse of `cell`."""
+        """Return the name of a cell, given its index; the inverse of `cell`."""
 
     def asked_cells(self, name: Any) -> tuple[str, Integers]:
-        """Return a label for the table, and the cells whose sum a requested name stands for."""
+        """Return the table label of a requested name, and the indices of the cells whose sum is its
+        number.
+        """
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
 
 
 def names_once(given: Any, what: str) -> tuple[str, ...]:
-    """Check a list of names and return them in order: texts, none twice.
+    """Check that a list has distinct texts, at least one, and return them in order.
 
     Args:
         given: the list.
-        what: its beginning in messages, such as "groups are".
+        what: the words with which error messages begin, such as "groups are".
 
     Raises:
-        InvalidInput: no list, no names in it, a name that is not a text, or a name twice.
+        InvalidInput: the value is no list, the list is empty, an entry is not a text, or a name
+            occurs twice.
 
     >>> names_once(["north", "south"], "groups are")
     ('north', 'south')
@@ -478,19 +519,22 @@ def protects(statistic: Statistic) -> str:
 
 
 def besides_of(statistic: Statistic) -> Sequence[str]:
-    """Return sentences on errors besides noise, such as clipping; none if there are none."""
+    """Return sentences on a statistic's errors other than noise, such as clipping; empty if there
+    are none.
+    """
     found = statistic.card.besides_noise
     return () if found is None else found(statistic)
 
 
 def units_of(statistic: Statistic, column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit in which each number is counted, by the number's name.
+    """Return the unit of measurement of each number, by the number's name.
 
-    The name "" stands for all others. An empty result: the units are unknown.
+    The name "" stands for all numbers without an entry of their own. An empty result means that the
+    units are unknown.
 
     Args:
         statistic: the statistic.
-        column: the column of its values; None: it reads none.
+        column: the column whose values the statistic reads; None: it reads none.
         rows: the plural word for its rows.
     """
     card = statistic.card
@@ -522,7 +566,7 @@ def neighbours_differ(statistic: Statistic) -> str:
 
 
 def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> Exact:
-    """Rebuild exact counts from `Exact.save`, and the `Exact.news` since then.
+    """Rebuild exact counts from the bytes of `Exact.save` and of each later `Exact.news`, in order.
 
     Raises:
         StateError: the bytes cannot be from this statistic.
@@ -534,9 +578,13 @@ def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> E
 
 
 def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
-    """Return the shape of one step's release, for this many groups; None: no groups.
+    """Return the shape of the cells that are released at one step.
 
-    Cells that are computed on request have no shape: ().
+    It is () for cells that are computed on request.
+
+    Args:
+        statistic: the statistic.
+        groups: number of groups; None: the stream has no groups.
     """
     if statistic.card.additive:
         return () if groups is None else (groups,)
