@@ -1,6 +1,7 @@
-"""Statistics of streams: each maps events to counted cells, and reads its numbers from releases.
+"""Statistics of streams: counts, sums, means, quantiles, rankings, tables, words and graphs.
 
-It also bounds how much one protected unit changes the cells.
+A statistic says which cells an event changes, how much one protected unit changes the cells, and
+how its numbers are computed from released cells.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""The mean of clipped values, of all so far or since an earlier release.
+"""The mean of clipped values: of all values so far, or of those since an earlier release.
 
-If the number of values is private, two cells are measured, in grid units: the sum of v - lower and
-the sum of upper - v over the values v. The mean is a ratio of sums of these cells; its interval is
-Fieller's, and conservative.
+If the number of values is private, two cells are measured: the sum of v - lower and the sum of
+upper - v over the values v, in multiples of the resolution. The mean is a ratio of sums of these
+cells. Its interval is Fieller's, and conservative.
 """
 
-# A unit is one value v, clipped to [lower, upper] and put on a grid. The sum of the two cells is
+# A unit is one value v, clipped to [lower, upper] and rounded to the grid. The sum of both cells is
 # the number of values times W, the width of the bounds on the grid; their difference is twice the
 # sum of the values, centred. For every v, a unit changes the two cells by W together, so
 #
 #     ||d||_1 = W    and    ||d||_2^2 <= (v - lower)^2 + (upper - v)^2 <= W^2,
 #
 # with equality if v is a bound. No accuracy is lost: all changes and their negatives span the whole
-# ball of the 1-norm. A centred sum and a count of weight w span a part of a larger ball: they move
-# by W + w. With w = W their mean has, in the worst case over v, twice the variance under Laplace
-# noise. Under Gaussian noise w = W is this measurement turned by 45 degrees, and the best weight
-# for means that may lie anywhere.
+# ball of the 1-norm. The alternative, a centred sum and a count of weight w, spans a part of a
+# larger ball: it changes by W + w. With w = W its mean has, in the worst case over v, twice the
+# variance under Laplace noise. Under Gaussian noise w = W is this measurement turned by 45 degrees,
+# and the best weight for means that may lie anywhere.
 #
 # The interval: (A, B), the released two cells, lies within h of the line through the origin and the
 # truth with the stated probability. So the truth is one of the directions whose lines pass within
@@ -52,17 +52,17 @@ _LARGEST_SUM = 2**62
 
 
 class Average(ClippedValues):
-    """The mean, sum and number of clipped values.
+    """The mean, the sum and the number of clipped values.
 
-    An event is a number. Values outside the bounds are clipped, which moves the estimated mean.
-    Values between two grid points are rounded to the nearest. NaN is refused.
+    An event is a number. Values outside the bounds are clipped, which biases the mean. Values are
+    rounded to the nearest multiple of the resolution. NaN is refused.
 
     Args:
         lower, upper: bounds of the values, multiples of ``resolution``.
-        resolution: distance of the grid points to which values are rounded.
-        number: the public number of values of each step. Then only their sum is released, and
-            neighbouring datasets differ in a value replaced by another. None: the number is
-            private, and neighbouring datasets differ in a value added or removed.
+        resolution: values are rounded to its multiples.
+        number: the public number of values in each step. Then only their sum is released, and
+            neighbouring datasets differ in one value that is replaced. None: the number is private,
+            and neighbouring datasets differ in one value that is added or removed.
         unit: the word for one protected unit; None: "event", unless the state has another word.
 
     Raises:
@@ -129,7 +129,7 @@ class Average(ClippedValues):
 
     @property
     def width(self) -> int:
-        """Difference of upper and lower bound in grid units."""
+        """Difference of the upper and the lower bound, divided by the resolution."""
         return int((self.upper - self.lower) / self.resolution)
 
     @property
@@ -155,7 +155,7 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number that a plan's errors describe: the sum, or the number of values.
+        """The number to which a plan's standard deviations refer: the sum, or the number of values.
 
         The error of a mean also depends on the number of values.
 
@@ -210,7 +210,12 @@ class Average(ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return how far clipped values lie above the lower bound, in grid units."""
+        """Return how far the clipped values lie above the lower bound, in multiples of the
+        resolution.
+
+        If the number of values is public, values count from 0, not from the lower bound, when they
+        are added up (`entries`).
+        """
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(
@@ -237,10 +242,11 @@ class Average(ClippedValues):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the mean from released cells, or the number named ``"sum"`` or ``"count"``.
+        """Return the mean, or the number named ``"sum"`` or ``"count"``, from released cells.
 
-        A public count is exact. If the number of values is private, the mean is a ratio of two
-        estimates, cut to the bounds. It is halfway between the bounds if no value is counted.
+        A public number of values is exact. If the number is private, the mean is a ratio of two
+        estimates, clipped to the bounds; it is halfway between the bounds if the released number is
+        not positive.
         """
         asked = "mean" if name is None else name
         if asked not in _NAMES:
@@ -298,10 +304,12 @@ class Average(ClippedValues):
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Return the least and largest share x / (x + y) that the true point (x, y) >= 0 can have.
+    """Return the smallest and the largest share x / (x + y) of the true point (x, y), with x, y >=
+    0.
 
-    The released point is (above, below). The true point lies on a line through the origin that
-    passes it within ``distance``. The share nearest to the released one is always included.
+    The released point is (above, below). The true point is assumed to lie on a line through the
+    origin whose distance from the released point is at most ``distance``. The possible share that
+    is nearest to the released one is always included.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
     >>> low.tolist(), high.tolist()

@@ -28,8 +28,9 @@ class GroupedReading(Reading):
 
     Args:
         statistic: the statistic by group.
-        cells: the cells of all groups.
-        read: makes the reading of one group's cells; None: as the statistic reads them.
+        cells: the released cells of all groups.
+        read: function that computes the numbers from one group's cells; None: that of the
+            statistic.
     """
 
     statistic: Grouped
@@ -74,22 +75,22 @@ class GroupedReading(Reading):
 
 
 class Grouped(TallyStatistic):
-    """A statistic that is counted for each of several declared groups.
+    """A statistic that is counted separately in each of several declared groups.
 
     An event is a pair (group, event of the statistic). A row belongs to one group, so a unit
     changes the cells no more than without groups.
 
     Args:
-        of: the statistic.
+        of: the statistic, or its dict from `statistic_to_dict`.
         groups: names of all possible groups.
 
     Attributes:
-        heaviest: the largest weight of a group, by which its cells are multiplied before they get
-            noise.
+        heaviest: the largest factor by which a group's cells are multiplied before they get noise;
+            1 unless groups have guarantees of their own.
 
     Raises:
-        InvalidInput: a statistic for which the order of events matters, or names that are not texts
-            or occur twice.
+        InvalidInput: the order of events matters for the statistic, or names are not texts or occur
+            twice.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
@@ -131,7 +132,9 @@ class Grouped(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one unit's change of the cells, the same as without groups."""
+        """Return the bound on how much one unit changes the cells; it is the same as without
+        groups.
+        """
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
@@ -146,11 +149,13 @@ class Grouped(TallyStatistic):
         return self.inner.error_of
 
     def with_inner(self, inner: Statistic) -> Self:
-        """Return the same groups with another statistic in each."""
+        """Return a copy with the same groups and another statistic in each."""
         return type(self)(inner, self.groups)
 
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
-        """Return the designs of one group's cells, by a label of the groups that each is for.
+        """Return the design of one group's cells for each kind of group, by a label of the kind.
+
+        There is one kind, with the label "", unless groups have guarantees of their own.
 
         Args:
             terms: design of the stream.
@@ -195,10 +200,9 @@ class Grouped(TallyStatistic):
         return self.weigh(found.reshape(steps, count, *self.inner.cells))
 
     def weigh(self, cells: Integers) -> Integers:
-        """Return the cells that get noise, given those of the statistic in each group.
+        """Return the cells that get noise, given the statistic's cells in each group.
 
-        Args:
-            cells: shape ``(steps, groups, ...)``.
+        Both have shape ``(steps, groups, ...)``. They are equal unless groups have weights.
         """
         return cells
 
@@ -221,7 +225,7 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """The exact state of a statistic by group: nothing beyond the sums that the counter keeps."""
+    """Exact counts of a statistic by group. They are empty, because the counter keeps the sums."""
 
     _statistic: Grouped
 
@@ -249,18 +253,20 @@ class _ByGroup(Sums):
 
 
 def inner_of(statistic: Statistic) -> Statistic:
-    """Return the statistic that is counted in each group; return any other statistic itself."""
+    """Return the statistic that is counted in each group; a statistic without groups is returned
+    itself.
+    """
     return statistic.inner if isinstance(statistic, Grouped) else statistic
 
 
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """Return the statistics within a report, by name; an empty mapping for any other statistic."""
+    """Return the statistics of a report by name; empty for any other statistic."""
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
     return found
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Return the statistic for a stream that counts up to ``most`` rows of each person."""
+    """Return the statistic for a stream in which up to ``most`` rows of each person count."""
     if isinstance(statistic, Grouped):
         return statistic.with_inner(for_people(statistic.inner, most))
     report: Any = statistic
@@ -269,9 +275,11 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Return how much all rows of one person change the cells: 1-norm and squared 2-norm.
+    """Bound how much all rows of one person change the cells of a report: the 1-norm and the
+    squared 2-norm.
 
-    Up to ``most`` rows of a person count. None: the norms of a single row suffice.
+    Up to ``most`` rows of a person count. None for any other statistic, for which the change by a
+    single row suffices.
     """
     report: Any = statistic
     found: tuple[int, int] | None = None

@@ -53,9 +53,9 @@ KNOWN: dict[str, str] = {
     "GroupedRows": "counton.statistics.report_members",
     "FirstRows": "counton.statistics.report_members",
 }
-#: Base class of all statistics; its module imports this one.
+#: Base class of all statistics. Its module imports this one, so it is imported when needed.
 _BASE = ("counton.statistics.statistic", "Statistic")
-#: Group of entry points of other packages' statistics.
+#: Group of entry points by which other packages add statistics.
 ENTRY_POINTS = "counton.statistics"
 
 
@@ -67,7 +67,7 @@ def _others() -> dict[str, str]:
 
 
 def keywords() -> tuple[str, ...]:
-    """Return the names of all statistics: counton's own, then those of other packages.
+    """Return the command names of all statistics: counton's own, then those of other packages.
 
     >>> keywords()[:3]
     ('count', 'sum', 'average')
@@ -76,7 +76,7 @@ def keywords() -> tuple[str, ...]:
 
 
 def is_keyword(name: object) -> TypeGuard[str]:
-    """Return True if a statistic has this name; other packages count too.
+    """Return True if a statistic of counton or of another package has this command name.
 
     >>> is_keyword("average"), is_keyword("Average")
     (True, False)
@@ -125,7 +125,7 @@ def _class(where: str) -> type[Statistic]:
 
 
 def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
-    """Return name and parameters of a statistic as JSON values.
+    """Return a statistic as JSON values: the name of its class, and its parameters.
 
     >>> statistic_to_dict(statistic_named("average")(0, 9, resolution=1))
     {'statistic': 'Average', 'lower': '0', 'upper': '9', 'resolution': '1'}

@@ -1,4 +1,4 @@
-"""Sentences on how clipping values to bounds changes a released number, for readers."""
+"""Sentences that tell readers how clipping values to bounds changes a released number."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from fractions import Fraction
 
 from counton.base.exact import text
 
-#: Size of the effect; only the holder of the rows can know it.
+#: Words for the size of the effect, which only the holder of the rows can know.
 UNKNOWN_AMOUNT = "(by an unknown amount)"
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return a sentence for readers: values beyond the bounds count as the bounds, which biases a
-    number.
+    """Return the sentence that values beyond the bounds count as the bounds, which biases a number.
 
     Args:
         lower, upper: the bounds.
         bent: the biased number, with its article.
-        of: the clipped things.
+        of: the plural word for the clipped values.
 
     >>> print(clipped_in_words(Fraction(0), Fraction(180), "the average"))
     values above 180 count as 180, which makes the average too low, and values below 0 as 0, which
@@ -31,8 +30,9 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 
 
 def ends_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return the sentence on clipping for several numbers, or for one that may be too low or too
-    high.
+    """Return the sentence on clipping for numbers that it may make too low or too high.
+
+    Arguments are those of `clipped_in_words`.
 
     >>> print(ends_in_words(Fraction(0), Fraction(99), "means and variances", "values of age"))
     values of age above 99 count as 99 and those below 0 as 0, which bends means and variances (by

@@ -30,24 +30,29 @@ from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic,
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
 
-#: Largest product of the axes' weights: over time, where sums grow for ever, and for one release.
+#: Largest product of the integer weights on all columns: over time, where sums keep growing, and
+#: for one release.
 _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
 #: Largest number of rows of all margins together.
 _MOST_ROWS = 10**6
-#: Number of rows on a screen.
+#: Largest number of rows that a command prints.
 _ON_SCREEN = 40
 
 
 class ContingencyReading(GridReading):
     """Released counts of all cells and margins of a table at one step, or between two steps.
 
-    A name is a tuple of the values of all columns, in their order; None adds up a column.
+    The name of a number is a tuple with a value for each column, in order; None sums over a column.
     """
 
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the cells that a name selects in each column; a * selects a whole column."""
+        """Return the cells that a name selects in each column, as first and end indices of shape
+        ``(columns, 1)``.
+
+        In a text a * sums over a column.
+        """
         this = self.statistic
         given = name
         if isinstance(name, str):
@@ -92,9 +97,10 @@ class ContingencyReading(GridReading):
         return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
 
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the margin of some columns: all combinations of their values, with intervals.
+        """Return the margin of some columns: the counts of all combinations of their values, with
+        intervals.
 
-        Without columns it is the total. Every margin is the exact sum of the margins with more
+        Without columns it is the total. Every margin is exactly the sum of any margin with more
         columns.
 
         Raises:
@@ -144,17 +150,18 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Return the intervals of the unadjusted estimates, cut to possible values."""
+            """Return the intervals of the unadjusted counts, clipped to possible values."""
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
 
         return found._replace(numbers=ClosedForm(np.concatenate(sums), ends, released.std))
 
     def fitted_cells(self, fit: Fit) -> NDArray[Any]:
-        """Return the cells as whole or non-negative numbers; all margins are their sums.
+        """Return the cells adjusted to whole or non-negative numbers; all margins are sums of these
+        cells.
 
-        The total is rounded first. It is then shared out among the values of the first column, each
-        of these among those of the next column, and so on (`whole_numbers`).
+        The total is rounded first. It is divided among the values of the first column, each part
+        among the values of the next column, and so on (`whole_numbers`).
         """
         cells, shape = self.counts, self.statistic.shape
         unit = 1.0 if fit.integers else 2.0**-self._bits
@@ -168,7 +175,9 @@ class ContingencyReading(GridReading):
 
 
 def _label(names: Mapping[str, Any]) -> str:
-    """Return a row's label, such as "sex f, smokes no"; "total" if no column has a value."""
+    """Return the label of a table row, such as "sex f, smokes no"; "total" if no column has a
+    value.
+    """
     told = [f"{name} {value}" for name, value in names.items() if value is not None]
     return ", ".join(told) or "total"
 
@@ -190,14 +199,16 @@ def _chart_rows(table_of: Contingency, table: Table) -> Table:
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
-    An event has a value for each column, such as ("f", "no"). With ``counts`` it is a pair of these
-    and a whole number, and counts that many times.
+    An event is a tuple with a value for each column, such as ("f", "no"). With ``counts`` it is a
+    pair of such a tuple and a whole number, and counts as many times as the number says.
 
     Args:
-        columns: by column name the public values that it can have; or pairs of a name and values.
-        equal: True for equal accuracy of all margins; False for the least total error over all.
+        columns: for each column, by name, its possible values, which are public; or a list of pairs
+            of a name and values.
+        equal: True for the same accuracy of all margins; False for the least total error of all
+            margins.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the strategy, as in `Grid.to_dict`; None: the best.
+        grid: the matrix by which counts are measured, as in `Grid.to_dict`; None: the best one.
 
     Raises:
         InvalidInput: values that are not texts or occur twice, or more than a million margins.
@@ -301,7 +312,7 @@ class Contingency(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence on how the table is measured."""
+        """A sentence that describes how the table is measured."""
         return (
             f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
             f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "

@@ -1,4 +1,4 @@
-"""The number of rows, and the sum of one of their columns, in all or for each group."""
+"""The number of rows, and the sum of a column; both for all rows or for each group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """A sum over rows, in all or for each group, that is released as it is."""
+    """Base class of sums over rows that are released themselves, for all rows or for each group."""
 
     places = 1
 
@@ -82,26 +82,27 @@ class Count(_SumOfRows):
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """Return the sentence on clipping that belongs to a statistic of clipped values."""
+    """Return the sentence on clipping for a statistic of clipped values, in a tuple."""
     number = f"the {clipped.card.keyword or 'number'}"
     return (clipped_in_words(clipped.lower, clipped.upper, number),)
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of each number: ``column`` for values, ``rows`` for the number of rows.
+    """Return the unit of each number by name: ``column`` for values, ``rows`` for the count.
 
-    The key "" stands for all numbers but the count. Without a column the result is empty.
+    The name "" stands for all numbers but the count. Without a column the result is empty.
     """
     return {} if column is None else {"": column, "count": rows}
 
 
 class ClippedValues(TallyStatistic):
-    """Base class of statistics of one column's values, each clipped to bounds and put on a grid.
+    """Base class of statistics of one column, whose values are clipped to bounds and rounded to a
+    grid.
 
     Attributes:
-        bounds: bounds and grid, as `Contribution.values`.
+        bounds: the contribution bound of one value, as from `Contribution.values`.
         lower, upper: values beyond these are clipped.
-        resolution: distance of grid points.
+        resolution: values are rounded to its multiples.
     """
 
     parts = (Part("value"),)
@@ -109,7 +110,9 @@ class ClippedValues(TallyStatistic):
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
     ) -> None:
-        """Set the bounds to which values are clipped, and their grid."""
+        """Set the bounds to which values are clipped, and the resolution to which they are
+        rounded.
+        """
         self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
         assert self.bounds.value_bounds is not None
         self.lower, self.upper, self.resolution = self.bounds.value_bounds
@@ -124,7 +127,7 @@ class ClippedValues(TallyStatistic):
 
 
 class Sum(_SumOfRows, ClippedValues):
-    """Sum of values, each clipped to bounds and put on a grid.
+    """Sum of values that are clipped to bounds and rounded to multiples of a resolution.
 
     Args:
         lower, upper, resolution: see `Contribution.values`.
@@ -187,12 +190,17 @@ class Sum(_SumOfRows, ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the values clipped to the bounds, in grid units."""
+        """Return the values, clipped to the bounds, in multiples of the resolution."""
         return self.bounds.to_grid(parts[0])
 
 
 def statistic_of_rows(keyword: str, held: Contribution) -> Statistic:
-    """Return `Count`, or `Sum` with the bounds of ``held``, for terms that name no statistic."""
+    """Return `Count` or `Sum` for a stream whose description does not name its statistic.
+
+    Args:
+        keyword: "sum" for a sum; anything else is a count.
+        held: the contribution bound of the stream, which has the bounds of a sum's values.
+    """
     if keyword != Sum.card.keyword:
         return Count()
     assert held.value_bounds is not None

@@ -20,7 +20,7 @@ from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statist
 from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
 
 _MOST = 2**40
-#: A record of a user: a digest, and two numbers.
+#: A record of a user: a digest, and the two numbers that `_Users` explains.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
 
 
@@ -42,14 +42,15 @@ def _besides_noise(distinct: Distinct) -> Sequence[str]:
 class Distinct(Statistic):
     """The number of distinct users.
 
-    - ``Distinct()`` counts users seen so far. An event is a user, who counts at first sight.
+    - ``Distinct()`` counts users seen so far. An event is a user. Only a user's first event
+      counts.
     - ``Distinct(window=24)`` counts users anew in each window of 24 steps. Releases are running
-      totals over all windows. The difference from the last reading of the previous window
+      totals over all windows. The difference from the last release of the previous window
       (`Reading.since`) is the number of users of this window.
     - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for a user who
-      comes and ``(user, False)`` for one who goes.
+      comes and ``(user, False)`` for a user who goes.
     - ``Distinct(stay=24, changes=4)`` counts users active within the last 24 steps. An event is a
-      user, who is active from it on, until 24 steps pass without an event.
+      user, who is active from this step on, until 24 steps pass without an event.
 
     The protected unit is one user with all events. Only a user's own events decide how this user
     counts, so no other user's count changes.
@@ -64,9 +65,9 @@ class Distinct(Statistic):
       changes, which leaves nobody active for ever.
 
     Args:
-        window: steps of a window; None for all steps.
-        windows: most windows in which a user counts.
-        changes: most times a user comes or goes; None if users only come.
+        window: number of steps of a window; None: all steps are one window.
+        windows: largest number of windows in which a user counts.
+        changes: largest number of times that a user comes or goes; None: users only come.
         stay: number of steps that a user stays active after an event.
         unit: the word for one user; None: "user", unless the state has another word.
 
@@ -189,7 +190,7 @@ class Distinct(Statistic):
 
 
 class _Users(Exact):
-    """The exact record of each user; users are numbered in the order of first sight.
+    """The exact record of each user; users have numbers in the order in which they were first seen.
 
     A record is two numbers. With ``changes`` they are the number of counted changes (odd if the
     user is active) and, with ``stay``, the step of the last event. Otherwise they are the last
@@ -218,10 +219,9 @@ class _Users(Exact):
                 self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state that `undo` restores: step, number of users, changed users, and old
-        records.
+        """Return the state that `undo` restores, before any user has changed.
 
-        No user has changed yet.
+        It consists of the step, the number of users, the changed users, and their old records.
         """
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
@@ -274,10 +274,16 @@ class _Users(Exact):
         steps: NDArray[np.int64],
         count: int,
     ) -> NDArray[np.int64]:
-        """Count events of users, and return by how much their number changes in each of ``count``
-        steps.
+        """Count events of users, and return the change of the number of users in each step.
 
-        ``come`` is True for an event in which a user comes, False if the user goes.
+        Args:
+            users: number of each event's user.
+            come: for each event, True if the user comes, False if the user goes.
+            steps: step of each event.
+            count: number of steps.
+
+        Returns:
+            int64, shape ``(count,)``.
         """
         if self._statistic.stay is not None:
             return self._count_stays(users.tolist(), steps.tolist(), count)
@@ -301,10 +307,15 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the events that count, and 1 for each of them.
+        """Select the events that count if each user counts once in each window.
 
-        Each user counts once in each window. ``own`` is each event's place in the users' records
-        ``did``, which are updated.
+        Args:
+            own: for each event, the row of its user in ``did``.
+            steps: step of each event.
+            did: records of the users, of shape ``(users, 2)``; they are updated.
+
+        Returns:
+            Indices of the events that count, and 1 for each of them.
         """
         windows = 1 + (steps - 1) // (self._statistic.window or _MOST)
         first = np.ones(len(own), bool)  # the first event of a user in a window
@@ -321,10 +332,15 @@ class _Users(Exact):
     def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the events that count, and +1 or -1 for each of them.
+        """Select the events that count if users come and go.
 
-        Users come and go. ``own`` is each event's place in the users' records ``did``, which are
-        updated.
+        Args:
+            own: for each event, the row of its user in ``did``.
+            come: for each event, True if the user comes, False if the user goes.
+            did: records of the users, of shape ``(users, 2)``; they are updated.
+
+        Returns:
+            Indices of the events that count, and +1 or -1 for each of them.
         """
         there = np.empty(len(own), bool)
         there[1:] = come[:-1]
@@ -340,8 +356,13 @@ class _Users(Exact):
         return counted, np.where(come[counted], 1, -1)
 
     def _count_stays(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
-        """Return the change of the number of active users by step, if users go ``stay`` steps after
-        an event.
+        """Return the change of the number of active users in each step, if users go ``stay`` steps
+        after their last event.
+
+        Args:
+            users: number of each event's user.
+            steps: step of each event.
+            count: number of steps.
         """
         stay = self._statistic.stay
         assert stay is not None
@@ -377,10 +398,14 @@ class _Users(Exact):
         return made, last
 
     def _change(self, made: int, comes: bool) -> tuple[int, int]:
-        """Let a user come or go, if that is a change and the limit of changes allows it.
+        """Let a user come or go, if that changes anything and the limit of changes is not reached.
+
+        Args:
+            made: the user's number of counted changes so far.
+            comes: True if the user comes, False if the user goes.
 
         Returns:
-            The user's number of counted changes, and the change of the total (-1, 0 or 1).
+            The user's new number of counted changes, and the change of the total (-1, 0 or 1).
         """
         if comes == (made % 2 == 1) or made == self._statistic.changes:
             return made, 0
@@ -412,7 +437,7 @@ class _Users(Exact):
 
 
 def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each number its rank among equal numbers, from 0.
+    """Return for each number its rank among the equal numbers before it, from 0.
 
     >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
     [0, 1, 2, 0, 0, 1]

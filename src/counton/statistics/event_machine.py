@@ -1,4 +1,6 @@
-"""Base of running statistics: exact counts of events by whole steps, some only on request."""
+"""Base class of running statistics: exact counts of the events of whole steps, and cells on
+request.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from counton.strategies.strategy import last_served_step
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
 
-#: Most cells of one step that are computed at a time, and most steps times cells.
+#: Largest number of values (steps times cells) computed at a time, and of draws of noise in memory.
 _CHUNK, _DRAWS = 2**16, 2**24
-#: Cells at most this far apart are computed together.
+#: Requested cells whose indices differ by at most this much are computed together.
 _NEAR = 16
 
 
 class _CellNoise:
-    """The noise of some requested cells of every node, in the order of the request."""
+    """The noise of the requested cells in every node, in the order of the request."""
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
@@ -47,17 +49,19 @@ class _CellNoise:
 
 
 class Machine:
-    """A statistic with its exact counts, which takes the events of whole steps. Secret.
+    """A statistic with its exact counts, which takes the events of whole steps. It is secret.
 
-    Its caller takes a step, releases it, and then keeps the counts, or undoes them if the release
-    failed. Callers are `counton.statistics.live_statistic.Running` and the database of a state.
+    The caller passes the events of a step, releases it, and then keeps the counts, or undoes them
+    if the release failed. Callers are `counton.statistics.live_statistic.Running` and the database
+    of a state.
 
     Attributes:
         statistic: the statistic.
         batched: True if a step may have any number of events.
-        design: all public terms of the releases.
-        listed: if cells are computed on request, the cells that a table has when no names are
-            requested; None: all.
+        design: the public parameters of the releases: strategy, guarantee, noise distribution and
+            shape.
+        listed: if cells are computed on request, the indices of the cells in a table for which no
+            names are requested; None: all cells.
     """
 
     listed: NDArray[np.int64] | None = None
@@ -71,9 +75,9 @@ class Machine:
         key: Key | None,
         step: int,
     ) -> None:
-        """Take the parts of a running statistic. Use `Running.start` instead.
+        """Take the parts of a running statistic; callers use `Running.start` instead.
 
-        The key is needed if cells are computed on request.
+        The key is needed only if cells are computed on request.
         """
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
@@ -92,8 +96,8 @@ class Machine:
     ) -> NDArray[np.int64]:
         """Return, for each step, the number of events up to its end.
 
-        Without ``stops``, all events are one step, or each is a step of its own; given ``stops``
-        are checked.
+        Without ``stops``, all events are one step if the stream is batched, otherwise each event is
+        a step. Given ``stops`` are checked.
         """
         count = self._count(events)
         if stops is None:
@@ -123,7 +127,7 @@ class Machine:
         return ends
 
     def _count(self, events: Events) -> int:
-        """Return the number of events; refuse a value that is no sequence."""
+        """Return the number of events; a value that is no sequence raises an error."""
         text = isinstance(events, str) and self.statistic.card.of_letters
         if not text and (
             isinstance(events, (str, bytes, bytearray, Mapping, Set))
@@ -142,7 +146,7 @@ class Machine:
         """Count events exactly, and return the change of each cell in each step.
 
         After the release the caller keeps these counts, or undoes them. If an interruption prevents
-        both, all further releases are refused: a unit must not be counted twice.
+        both, all further releases are refused, because a unit must not be counted twice.
         """
         self._check_whole()
         self._whole = False
@@ -180,7 +184,7 @@ class Machine:
                 f"{self._remedy}"
             )
 
-    #: The remedy after an interruption.
+    #: The remedy after an interruption, in words.
     _remedy = "go on from the checkpoint of the last step that was published"
 
     def _check_horizon(self, count: int) -> range:
@@ -194,16 +198,19 @@ class Machine:
         return steps
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return the released values of some cells at a step, computed on request.
+        """Return the released values of the cells with these indices at a step, of shape
+        ``(cells,)``.
 
-        A value is a function of key, cell and step.
+        A value is a function of key, cell and step, so it is the same each time.
         """
         # Cells with numbers close to each other cost one call of the noise.
         alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
         return alone
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return the released values of some cells at consecutive steps: shape (steps, cells)."""
+        """Return the released values of the cells with these indices, of shape ``(steps,
+        cells)``.
+        """
         strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
@@ -216,7 +223,9 @@ class Machine:
         return self.design.to_data(values)
 
     def describe(self) -> str:
-        """Return statistic, protected unit, neighbours, guarantee and strategy in words."""
+        """Describe the statistic, the protected unit, neighbouring datasets, the guarantee and the
+        strategy.
+        """
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"

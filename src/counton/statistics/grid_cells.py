@@ -1,11 +1,12 @@
 """Counts of labelled cells, in a line or in a table of several columns, over time.
 
-The strategy of each axis, an integer matrix, is applied to every step's counts exactly. The
-resulting rows are counted over time like any other cells. In matrices this is the Kronecker product
-C_time x C_1 x ... x C_d. One event is in one cell of one step, so norms multiply.
+An integer matrix for each column (axis) is applied to each step's exact counts. The resulting sums
+("measured sums") are counted over time like any other cells. This is the strategy of the Kronecker
+product C_time x C_1 x ... x C_d. An event is in one cell of one step, so the sensitivities of all
+matrices multiply.
 
-Every published number is a difference of running sums over the cells, which are rounded to one
-dyadic grid. So boxes add up to larger ones exactly, and so do steps.
+Every published number is a difference of running sums over the cells, which are rounded to
+multiples of one power of 2. So the counts of boxes of cells add up exactly, and so do steps.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
 
-#: Most cells: with a count of up to 2^32 their numbers fit into one integer.
+#: Largest number of cells. An index and a count of up to 2^32 then fit into one integer.
 _MOST_CELLS = 2**26
 
 
 def asked_of_tables(stated: Statement) -> dict[str, Any]:
-    """Return the options that all tables share from a job: ``counts`` and ``neighbours``.
+    """Return the arguments ``counts`` and ``neighbours`` of a table, from the options of a job.
 
     Raises:
-        InvalidInput: an option does not go with rows in the cells of a table.
+        InvalidInput: an option makes no sense for a table, such as one on groups.
     """
     reasons = {
         "by": "divides rows into groups, and here groups must be a column of the table",
@@ -77,7 +78,10 @@ def asked_of_tables(stated: Statement) -> dict[str, Any]:
 
 
 class GridReading(Reading):
-    """Released sums over boxes of cells, a range on each axis, at one step or between two steps."""
+    """Released counts in boxes of cells, at one step or between two steps.
+
+    A box is a range of consecutive cells on each axis.
+    """
 
     statistic: GridCells
 
@@ -87,11 +91,10 @@ class GridReading(Reading):
 
     @cached_property
     def sums(self) -> Integers:
-        """Released running sums of cells along every axis, with zeros in front; in units of the
-        grid.
+        """Released running sums of cells along every axis, beginning with 0, in rounding units.
 
-        A unit is a power of two, 2^-16 or more. Between two steps they are the difference of the
-        published sums.
+        The unit is a power of two, 2^-16 or larger. Each axis is one longer than that of the cells.
+        Between two steps it is the difference of the published sums.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)
@@ -103,7 +106,7 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a sum over a box."""
+        """Largest rounding error of the count in a box."""
         # The sum adds a rounded number for each corner, at one step or, between two steps, at both.
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
@@ -121,10 +124,11 @@ class GridReading(Reading):
         return float(self.sums.ravel()[-1] * 2.0**-self._bits)
 
     def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Return sums over boxes [low, high), and the standard deviations of their noise.
+        """Return the counts in boxes of cells, and the standard deviations of their noise.
 
         Args:
-            low, high: numbers of cells from 0, shape ``(axes, boxes)``.
+            low, high: first cell of each box, and the cell after its last, on each axis: shape
+                ``(axes, boxes)``.
         """
         value = np.zeros(low.shape[1], np.int64)
         for corner in itertools.product((0, 1), repeat=len(low)):
@@ -134,15 +138,16 @@ class GridReading(Reading):
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Return half-widths of the intervals of sums over boxes [low, high).
+        """Return half-widths of the intervals of counts in boxes; `boxes` explains ``low`` and
+        ``high``.
 
-        They are exact if only cells are measured, each with one draw of noise.
+        They are exact if cells are measured themselves, each with one draw of noise.
         """
-        # If each measured cell has one draw of noise, they come from the law of a sum of discrete
-        # draws: exact if only cells are measured; if noise is narrow at most a quarter of an atom
-        # or 1/128 of the standard deviation too wide. Otherwise, and if the law takes too long or
-        # noise is wide, they come from the standard deviation, with a margin for all that it leaves
-        # open.
+        # If each measured sum has one draw of noise, they come from the distribution of a sum of
+        # discrete draws: exact if cells are measured themselves; otherwise, if noise is narrow, too
+        # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
+        # cases, and if that distribution takes too long, they come from the standard deviation,
+        # with a margin for all that it leaves open.
         if self.cells.one_draw:
             return self._of_draws(low, high, level)
         std = self.cells.std * np.sqrt(self.statistic.grid.variance(low, high))
@@ -169,13 +174,15 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
-        """Return released sums over boxes [low, high), with their intervals."""
+        """Return the counts in boxes of cells with their intervals; `boxes` explains ``low`` and
+        ``high``.
+        """
         estimate, std = self.boxes(low, high)
         return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """Return the released sum over the box that a name selects; over all cells for None."""
+        """Return the count in the box that a name selects; in all cells for None."""
         low, high = self._box(name)
         found = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
@@ -191,16 +198,20 @@ class GridReading(Reading):
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return first and end cells of the box that a name selects: shapes ``(axes, 1)``."""
+        """Return the first cell, and the cell after the last, of the box that a name selects.
+
+        Both have shape ``(axes, 1)``.
+        """
 
 
 class GridCells(TableStatistic):
     """Counts of labelled cells on one or several axes; base class of `Ranges` and `Contingency`.
 
     Attributes:
-        columns: by axis name its labels, in their order.
-        counts: True if an event counts as often as its number says.
-        neighbours: "add_remove" or "replace", for an event in its step.
+        columns: for each axis, by name, the labels of its cells in order.
+        counts: True if an event has a number that says how often it counts.
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
+            "replace" if one event is replaced by another in the same step.
         unit: the word for one protected unit.
     """
 
@@ -251,7 +262,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
-        """Return the parameters of the class, besides those that all tables share."""
+        """Return the parameters of the class itself, besides those that all tables have."""
 
     @property
     @override
@@ -282,7 +293,7 @@ class GridCells(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each axis, the index of each label, by the label."""
+        """For each axis, a mapping from labels to the indices of their cells."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     @override
@@ -302,9 +313,10 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer: the index of its cell, and how often it counts.
+        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its cell, and
+        how often it counts.
 
-        It is below 0 if the cell is not declared.
+        The integer is negative if the cell is not declared.
         """
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
@@ -323,10 +335,10 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return two standard deviations, the smaller first: of a cell, and of the sum of all
-        cells.
+        """Return the standard deviations of one cell and of the sum of all cells, the smaller one
+        first.
 
-        Their unit is the standard deviation of a measured row.
+        The unit is the standard deviation of one measured sum.
         """
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
@@ -335,16 +347,22 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return the number of binary places of published numbers, given a row's std at the first
-        step.
+        """Return the number of fractional bits of published numbers.
+
+        Args:
+            first: standard deviation of a measured sum at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         return fraction_bits(first * self._box_stds()[0])
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows for which published sums are exact: below 2^53 grid
-        units.
+        """Return the largest number of rows for which published counts are exact in floats.
+
+        Counts must stay below 2^53 rounding units.
+
+        Args:
+            first, last: standard deviation of a measured sum at the first and at the last step.
         """
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
@@ -363,12 +381,12 @@ class GridCells(TableStatistic):
         return self._codes[axis][label]
 
 
-#: Up to so many different sizes, each sum gets its own law.
+#: Largest number of different numbers of draws for which each sum gets a distribution of its own.
 _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of draws up so that only few different numbers remain."""
+    """Round numbers of draws up until few different numbers remain, which saves time."""
     # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:
         return draws

@@ -1,4 +1,6 @@
-"""Counts of the cells of a line over time, such as hours of a day: every interval is accurate."""
+"""Counts of the cells of a line over time, such as hours of a day; the count in every interval is
+accurate.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,28 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan
     from counton.planning.ranges_plan import CellsDesign
 
-#: Strategies whose estimates add up, and those whose weights leave room for sums over time.
+#: Names of strategies whose estimates add up; and of those among them with weights so small that
+#: sums over time stay exact.
 _ONCE = tuple(name for name in NAMES if name != "dyadic")
 _LINES = tuple(name for name in _ONCE if name != "square_root")
-#: Number of strategies that are listed for a line.
+#: Largest number of strategies that a plan lists for a line.
 _LISTED = 8
 
 
 class RangesReading(GridReading):
-    """Released sums over intervals of cells at one step, or between two steps.
+    """Released counts in intervals of cells at one step, or between two steps.
 
-    A name is a pair of labels: the first cell, and the first cell after the interval. None stands
-    for an end of the line. A single label names one cell.
+    The name of a number is a pair of labels: the first cell, and the cell after the last one. None
+    stands for either end of the line. A single label names one cell.
     """
 
     statistic: Ranges
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the interval that a name selects: a pair of labels, a label, or numbers "0:24"."""
+        """Return the first cell, and the cell after the last, of the interval that a name selects.
+
+        The name is a pair of labels, one label, or a text of indices such as "0:24".
+        """
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -75,9 +81,9 @@ class RangesReading(GridReading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the rows of the table: all cells, or the requested intervals such as "0:24".
+        """Return the counts of all cells, or of the requested intervals such as "0:24".
 
-        "0:24" is the interval from cell 0 to before cell 24.
+        "0:24" is the interval of cells 0 to 23.
         """
         if request.ask is not None:
             ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
@@ -103,18 +109,19 @@ class Ranges(GridCells):
     """Counts in any interval of a line of cells, over time.
 
     An event is the label of its cell, such as an hour of the day. With ``counts`` it is a pair of a
-    label and a whole number, and counts that many times.
+    label and a whole number, and counts as many times as the number says.
 
     Args:
-        labels: public labels of all cells in their order; or the number of cells, whose labels are
-            then their numbers from 0 on.
+        labels: labels of all cells in order, which are public; or the number of cells, whose labels
+            are then 0, 1, 2, ...
         name: name of the line, such as "hour".
-        workload: the queries to make accurate: "ranges", "prefixes", "nodes" or "subsets".
-        line: name of the strategy for the cells. None: the strategy of least total error over the
-            workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
+        workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (the first
+            cells), "nodes" (those of a tree over the cells) or "subsets" (random sets of cells).
+        line: name of the strategy for the cells. None: the strategy with the least total error over
+            the workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
             dense matrices. In a stream of one step all strategies are tried.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the strategy itself, as in `Grid.to_dict`.
+        grid: the strategy for the cells itself, as in `Grid.to_dict`.
 
     Raises:
         InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
@@ -234,7 +241,7 @@ class Ranges(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence on how the line is measured."""
+        """A sentence that describes how the line is measured."""
         return (
             f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
             f"every interval is a linear function of them."
@@ -247,9 +254,9 @@ class Ranges(GridCells):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Return the statistic with the best strategy for the cells under this guarantee.
+        """Return a copy with the best strategy for the cells under this guarantee.
 
-        In a stream of one step the kind of noise is known beforehand; then all strategies are
+        In a stream of one step the kind of noise is known beforehand, so all strategies are
         compared.
         """
         if self._measurement is not None or horizon != 1:
@@ -302,7 +309,7 @@ class Ranges(GridCells):
         )
 
     def interval_of(self, text: str) -> tuple[int, int]:
-        """Parse an interval: return the number of its first cell, and of the cell after its last.
+        """Parse an interval: return the index of its first cell, and of the cell after its last.
 
         Args:
             text: the interval, such as 0:24 for cells 0 to 23.

@@ -1,4 +1,4 @@
-"""A running statistic of a stream: events go in, readings come out, with checkpoints."""
+"""A running statistic of a stream: it takes events, releases numbers, and can be saved."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ _FORMAT = "counton-statistic-1"
 
 
 class Running(Machine):
-    """A running statistic: it takes events, and releases the statistic's numbers at every step.
+    """A running statistic: it takes the events of each step, and releases the statistic's numbers.
 
-    It does for a statistic what a `Counter` does for counts. `Running.start` makes it. Releases are
-    private together under one guarantee. It holds exact counts: keep it secret.
+    `Running.start` makes it. All releases together satisfy one guarantee. The object holds exact
+    counts: keep it secret.
 
     Attributes:
         statistic: the statistic.
         batched: True if a step may have any number of events.
-        design: all public terms of the releases.
+        design: the public parameters of the releases: strategy, guarantee, noise distribution and
+            shape.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Distinct
@@ -61,7 +62,7 @@ class Running(Machine):
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Take the parts of a running statistic. Use `start` or `resume` instead."""
+        """Take the parts of a running statistic; callers use `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
@@ -86,18 +87,20 @@ class Running(Machine):
         strategy: StreamStrategy | None = None,
         batched: bool = False,
     ) -> Running:
-        """Begin a running statistic, which takes events and releases numbers.
+        """Begin a stream of a statistic.
 
         Args:
             statistic: the statistic.
             horizon: number of steps.
             guarantee: the guarantee for all releases together.
-            key: the secret from which the noise is computed; never start a stream twice.
+            key: the secret from which the noise is computed; never start two streams with one key
+                and one name.
             name: name of the stream.
-            strategy: the correlation of the noise over time; None: the planner's choice.
+            strategy: how noise is correlated over time; None: the planner's choice.
             batched: True if a step may have any number of events (`release_batch`). Otherwise it
-                has at most one, and exactly one if events are letters. All other events must then
-                stay in their steps: put `None` in the place of a missing event.
+                has at most one event, and exactly one if events are letters. If an event is
+                missing, pass `None` in its place, because all other events must stay in their
+                steps.
 
         Raises:
             InvalidInput: an argument is missing or out of range.
@@ -121,7 +124,7 @@ class Running(Machine):
         """Take one event as a step, and release the statistic's numbers.
 
         An interruption, such as Ctrl-C or a lack of memory, leaves everything as it was before. If
-        that is impossible, since events are half counted, all further releases are refused.
+        that is impossible, because the events are half counted, all further releases are refused.
 
         Raises:
             InvalidInput: not an event of this statistic, or an event that breaks its bounds;
@@ -136,8 +139,8 @@ class Running(Machine):
     def release_batch(self, events: Events) -> Reading:
         """Take any number of events as one step, and release the statistic's numbers.
 
-        Without ``batched`` a step has one event or none. A step without events is an empty step,
-        ``release_batch([])``.
+        If the stream is not ``batched``, a step has one event or none. ``release_batch([])`` is a
+        step without events.
 
         Raises:
             InvalidInput: as `release`, or more events than a step of this stream may have, or none
@@ -147,7 +150,7 @@ class Running(Machine):
         return self.release_batches(events, [self._count(events)])[0]
 
     def release_many(self, events: Events) -> Readings:
-        """Take each event as a step of its own, and release all of these steps, or none.
+        """Take each event as a step of its own, and release all these steps, or none of them.
 
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
@@ -155,12 +158,13 @@ class Running(Machine):
         return self._release(events, np.arange(1, self._count(events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
-        """Take consecutive steps of any number of events each, and release all of them, or none.
+        """Take consecutive steps with any number of events each, and release all these steps, or
+        none of them.
 
         Args:
-            events: in the order in which they happened.
-            stops: for each step the number of events up to its end; without ``batched`` a step has
-                one event or none (exactly one letter).
+            events: the events in the order in which they happened.
+            stops: for each step the number of events up to its end. If the stream is not
+                ``batched``, a step has one event or none (exactly one letter).
 
         Raises:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
@@ -193,13 +197,14 @@ class Running(Machine):
         return readings
 
     def reading(self, step: int | None = None) -> Reading:
-        """Return the released numbers of an earlier step, if cells are computed on request.
+        """Return the released numbers of an earlier step, for statistics whose cells are computed
+        on request.
 
-        They are equal to the numbers released at that step.
+        They equal the numbers released at that step.
 
         Raises:
-            InvalidInput: the step is not released, or all cells of the statistic were released:
-                keep its readings.
+            InvalidInput: the step is not released; or all cells of the statistic were released, so
+                that the caller must keep what `release` returned.
         """
         if not self._step:
             raise InvalidInput(
@@ -215,7 +220,9 @@ class Running(Machine):
         return found
 
     def checkpoint(self) -> bytes:
-        """Return the state from which `resume` continues. It holds exact counts: keep it secret.
+        """Return the state of the stream as bytes, from which `resume` continues.
+
+        They hold exact counts: keep them secret.
 
         Raises:
             StateError: within a release, or after an interruption that left events half counted.
@@ -237,7 +244,7 @@ class Running(Machine):
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
-        """Continue from a `checkpoint`, with the values of an uninterrupted stream.
+        """Continue from a `checkpoint`; the releases are those of an uninterrupted stream.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.
@@ -281,18 +288,18 @@ def counter_of(
     batched: bool = False,
     contribution: Contribution | None = None,
 ) -> Counter | Design:
-    """Return a counter for the statistic's cells, before its first step.
+    """Return a counter for the statistic's cells, before the first step.
 
-    If cells are computed on request, there is no counter: return the design of the stream alone.
+    If cells are computed on request, there is no counter, and the design of the stream is returned.
 
     Args:
         strategy, guarantee, key, name, batched: as in `Running.start`.
-        contribution: the change of the cells by one protected unit, if the caller bounds it in
-            another way than the statistic.
+        contribution: how much one protected unit changes the cells, if the caller bounds it in
+            another way than the statistic; None: the statistic's bound.
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
-    # The statistic's entry in the terms of a stream, which are the noise's address.
+    # The statistic's entry in the description of a stream, from which the noise is derived.
     said = {**statistic_to_dict(statistic), "batched": batched}
     if not statistic.card.on_demand:
         return Counter(
@@ -316,11 +323,12 @@ def counter_of(
 
 
 def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
-    """Rebuild the statistic from its entry in a stream's terms; return also if steps are batches.
+    """Rebuild a stream's statistic from its dict in the design; return also if a step has any
+    number of events.
 
     Args:
-        saved: the entry; None for plain counts, which are refused.
-        stream: name of the stream in that refusal.
+        saved: the dict; None for plain counts, which raises an error.
+        stream: name of the stream in that error.
     """
     if saved is None:
         raise RequestMismatch(
@@ -332,15 +340,17 @@ def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Sta
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """Return a standard deviation of a step's noise, in data units, and the number that it
-    describes.
+    """Return the standard deviation of a number released at a step, in data units, and what the
+    number is.
 
     Args:
-        since: the step after which events count; None: all released.
+        terms: design of the stream.
+        step: number of the step.
+        since: the step after which events count; None: all events so far count.
 
     Returns:
-        A standard deviation, and words such as those of the statistic's `ErrorScale`; None in their
-            place for plain counts and sums.
+        The standard deviation, and the words of `ErrorScale.what`; None instead of words for plain
+            counts and sums.
     """
     std = float(terms.std(step) if since is None else terms.window_std(since, step))
     if terms.statistic is None:

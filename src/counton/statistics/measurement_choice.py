@@ -1,4 +1,4 @@
-"""Base class of tables: statistics that choose the linear measurement with the least error."""
+"""Base class of tables: statistics that choose the measured sums with the least error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import Norm
 
-#: Most times that an event counts.
+#: Largest number of times that one event counts.
 _MOST_COUNTED = 2**32
 
 
@@ -30,36 +30,38 @@ class TableStatistic(TallyStatistic):
     """Base class of statistics whose numbers are a table; rows without times are released once.
 
     A measurement is the integer matrix that converts exact counts to the cells that get noise.
-    Unless one is stated, the best one for Laplace or for Gaussian noise is chosen. Weights are
-    coarser for streams of several steps, whose sums grow larger.
+    Unless the caller states one, the best measurement for the kind of noise is chosen. Its integer
+    weights are smaller in streams of several steps, because their sums grow larger.
     """
 
     counts_rows = True
 
-    #: Neighbouring relation, and the word for one protected unit: see `_protect`.
+    #: Neighbouring relation and the word for one protected unit; `_protect` sets them.
     neighbours: Relation
     unit: str
-    #: Number of estimates, in words.
+    #: Number of released counts, in words.
     size: str
-    #: True if an event counts as often as its number says.
+    #: True if an event has a number that says how often it counts.
     counts = False
 
-    #: Name of the parameter with the measurement, and the measurement; None: open.
+    #: Name of the parameter that holds the measurement, and the measurement; None: not yet chosen.
     _measured_by: ClassVar[str]
     _measurement: Any = None
 
     @abstractmethod
     def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
-        """Return the best measurement under Laplace noise (norm 1) or Gaussian noise (norm 2).
+        """Return the best measurement for a kind of noise.
 
-        ``horizon`` is the number of steps.
+        Args:
+            norm: 1 for Laplace noise, 2 for Gaussian noise.
+            horizon: number of steps; None: unknown or no end.
         """
 
     @cached_property
     def measurement(self) -> Any:
         """The matrix that is applied to exact counts before noise is added.
 
-        Before the guarantee is known, it is the best under Laplace noise.
+        Until `settle` has chosen it for the guarantee, it is the best one for Laplace noise.
         """
         return self._measurement or self._choose(1)
 
@@ -67,7 +69,7 @@ class TableStatistic(TallyStatistic):
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """Return this statistic with the measurement that `_choose` finds."""
+        """Return a copy with the measurement that `_choose` finds."""
         return self._with_measurement(self._choose(norm, horizon))
 
     @override
@@ -88,16 +90,17 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """The error that a measurement should minimise: a standard deviation, if each measured cell
-        has 1.
+        """The error that the measurement should minimise.
+
+        It is a standard deviation, for measured cells with standard deviation 1.
         """
         return self.error_of.mean
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """Return this statistic with the measurement of least error under a guarantee.
+        """Return a copy with the measurement of least error under a guarantee.
 
-        The best measurement is found for Laplace and for Gaussian noise. If the guarantee allows
-        both, the one with the smaller error is taken.
+        If the guarantee allows both Laplace and Gaussian noise, the best measurement for each is
+        found, and the one with the smaller error is taken.
         """
         if self._measurement is not None:
             return self
@@ -116,8 +119,9 @@ class TableStatistic(TallyStatistic):
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
-        """Set the protected unit: one event; with ``counts``, one of the times that an event
-        counts.
+        """Set the neighbouring relation and the protected unit.
+
+        The unit is one event or, with ``counts``, one of the times that an event counts.
         """
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
@@ -125,19 +129,29 @@ class TableStatistic(TallyStatistic):
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _common(self) -> dict[str, Any]:
-        """Return the parameters that all tables share, apart from those with their defaults."""
+        """Return the parameters that all tables have, without those that have their default
+        value.
+        """
         return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
-        """Return the contribution bound of a unit that changes the measured cells of one step.
+        """Return the contribution bound of a unit that changes the measured cells in one step.
 
-        ``moved`` is the size of the change.
+        Args:
+            moved: bounds on the 1-norm and the squared 2-norm of the change.
+            words: a clause that describes the change.
         """
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
-        """Split an event into the value that it names and how often it counts."""
+        """Split an event into its value and the number of times that it counts, which is 1 without
+        ``counts``.
+
+        Args:
+            event: the event.
+            named: the words for the value in error messages.
+        """
         if not self.counts:
             return event, 1
         if not isinstance(event, (tuple, list)) or len(event) != 2:
@@ -165,28 +179,32 @@ class TableStatistic(TallyStatistic):
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """A sentence on how the table is measured."""
+        """A sentence that describes how the table is measured."""
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return how accurate the numbers are: for each kind a row with the largest std.
+        """Return the largest standard deviation for each kind of number: a list of table rows.
 
-        ``std`` is the standard deviation of each measured cell.
+        Args:
+            std: standard deviation of each measured cell.
         """
 
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """Return the possible measurements for one release, each with its error, in words."""
+        """Return pairs of a title and words that list the possible measurements for one release,
+        with their errors.
+        """
         return ()
 
     def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
-        """Return how accurate the table's numbers will be; no data is needed.
+        """Return how accurate the table's numbers will be; this needs no data.
 
         Args:
+            guarantee: the guarantee for all releases together.
             horizon: number of steps; 1 releases the table once.
 
         Returns:
-            Rows as in `spread`: ``std`` is typical of all steps; over time ``largest_std`` is that
-                of the worst step.
+            Rows as in `spread`, where ``std`` is typical of all steps. With several steps
+                ``largest_std`` is that of the worst step.
         """
         from counton.statistics.statistic_plan import plan_statistic
 
@@ -201,11 +219,11 @@ class TableStatistic(TallyStatistic):
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
-    """Raise `SumOverflow` for counts so large that their measurements would not be exact.
+    """Raise `SumOverflow` if counts are so large that measured cells would not be exact.
 
     Args:
-        sums: shape ``(steps, places)``.
-        largest_entry: bound on a measurement, divided by the sum of all places.
+        sums: exact counts, shape ``(steps, places)``.
+        largest_entry: largest absolute entry of the measurement matrix.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
     refuse_overflow(
@@ -219,15 +237,16 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
     )
 
 
-#: Noise stays within so many standard deviations, with as much room again for rounding.
+#: Room for noise and rounding, in standard deviations of the noise.
 _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """Return the largest count whose sums are exact multiples of 2^-bits in float64.
+    """Return the largest count whose sums with noise are exact multiples of 2^-bits in float64.
 
     Args:
         bits: number of fractional bits.
+        std: standard deviation of the noise.
 
     >>> most_read(16, 1.0) / 2**37
     0.99...

@@ -1,13 +1,13 @@
-"""Ends of intervals of means, variances, covariances and slopes from noisy sums, with a proof.
+"""Intervals of means, variances, covariances and slopes, computed from noisy sums, with a proof.
 
-Values lie between -1 and 1. For n rows the sums of x, y, 1 - x^2, 1 - y^2 and x y are released,
-each with noise of one law. Here ``ratio`` is h / n: h is the half-width of a weighted sum whose
-weights have 2-norm 1, and n the released number of rows. A share is a released sum divided by the
-released n.
+Values lie between -1 and 1. For n rows the sums of 1, x, y, 1 - x^2, 1 - y^2 and x y are released,
+each with noise of one distribution. A share is a released sum divided by the released n. ``ratio``
+is h / n, where h is the half-width of a weighted sum whose weights have 2-norm 1, and n is the
+released number of rows.
 """
 
-# With a stated probability, a sum of these with weights w errs by at most h |w|, |w| the 2-norm,
-# for every w. Below, c is the ratio h / n with the released n.
+# With a stated probability, a weighted sum of these with weights w errs by at most h |w|, where |w|
+# is the 2-norm of w. Below, c is the ratio h / n with the released n.
 #
 # A mean m is a ratio: x - m n is 0, a sum with weights 1 and -m, so |share - m| <= c sqrt(1 + m^2):
 # Fieller's set (1954). Around the true means (m, m') these are sums of cells too:
@@ -31,18 +31,21 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-#: Part of the allowed probability of error for the number of rows; then the part of the rest for
-#: the means, which is larger for fewer rows, in standard deviations of their number.
+#: Part of the allowed probability of error that the number of rows gets. Then (number of rows in
+#: standard deviations of its noise, part of the rest that the means get below this number).
 NUMBER_FAILS = 1 / 100
 _MEANS_FAIL = ((30.0, 1 / 4), (120.0, 1 / 20), (math.inf, 1 / 50))
-#: Halvings in the search for the end of a slope, and its relative precision.
+#: Largest number of halvings in the search for the end of a slope's interval, and its relative
+#: precision.
 _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return the parts of the error probability to try for the intervals of the means.
+    """Return the parts of the error probability that should be tried for the intervals of the
+    means.
 
-    The best part depends on the number of rows, which is between ``least`` and ``most``.
+    The best part depends on the true number of rows, which is between ``least`` and ``most``
+    standard deviations of its noise.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -60,7 +63,8 @@ def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, floa
 
     Args:
         share: a released sum divided by the released number of rows.
-        square: a number such that u^2 + square is the squared 2-norm of a sum's weights.
+        square: a number such that u^2 + square is the squared 2-norm of the weights of the sum that
+            is 0 at the true u.
         ratio: half-width of one sum divided by the released number of rows.
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
@@ -92,7 +96,8 @@ class MeanEnds(NamedTuple):
         Args:
             share: the released sum divided by the released number of rows.
             ratio: the half-width of one sum divided by the released number of rows.
-            lines: 1 for a mean; 2 for the sum or the difference of two means, from -2 to 2.
+            lines: 1 for a mean, which is from -1 to 1; 2 for the sum or the difference of two
+                means, from -2 to 2.
 
         >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
         (0.25, -1.0)
@@ -107,7 +112,7 @@ class MeanEnds(NamedTuple):
 
     @property
     def squares(self) -> tuple[float, float]:
-        """The least and the largest square that the mean can have."""
+        """The smallest and the largest square of any number in the interval."""
         ends = self.low**2, self.high**2
         return 0.0 if self.low < 0 < self.high else min(ends), max(ends)
 
@@ -170,7 +175,7 @@ def covariance_ends(
 def slope_ends(
     covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> tuple[float, float]:
-    """Return the interval of a line's slope, given the released covariance and variance.
+    """Return the interval of the slope of a least-squares line.
 
     Args:
         covariance: the released covariance of both columns.
@@ -195,8 +200,10 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """Return the upper end of a slope's interval: the largest slope that the released sums
-    allow.
+    """Return the upper end of a slope's interval: the largest slope that is possible given the
+    released sums.
+
+    Arguments are those of `slope_ends`.
     """
     # The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
     # those below an end, and perhaps some beyond a second end, which then count too.
@@ -231,9 +238,10 @@ def _second_order(slope: float, on: float, of: float) -> float:
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return a bound on the 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
+    """Return an upper bound on the 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and
+    b.
 
-    b is the slope; the means m and m' may lie anywhere in the intervals ``on`` and ``of``.
+    b is the slope. The means m and m' may lie anywhere in the intervals ``on`` and ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

@@ -62,27 +62,28 @@ def plan(
             fades.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
             ``delta``, or ``rho``.
-        metric: rank by the mean of the variance over all steps, or by its maximum.
-        contribution: the bound on one protected unit's change; default: one count, added or
-            removed.
+        metric: rank strategies by the mean of the variance over all steps, or by its maximum.
+        contribution: the bound on how much one protected unit changes the input; default: one
+            count, added or removed.
         shape: shape of one step's input.
         strategies: the strategies to rank; None: all. A name stands for a kind, as in a job:
             "kary"; "kary-paper" is the kind exactly as its paper states it.
         epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
             approximate privacy.
-        of: a statistic, such as ``Distinct()``, which sets contribution and shape; the errors are
-            those of its numbers. If it adds up rows, ``contribution`` may state the change by all
+        of: a statistic, such as ``Distinct()``, which sets contribution and shape; errors are then
+            those of its numbers. If it adds up rows, ``contribution`` may bound the change by all
             rows of a user.
-        batched: with ``of``, True if steps have any number of events; else one each.
+        batched: with ``of``, True if a step may have any number of events; False: each has one.
         release: the numbers to make accurate: "totals" so far; "windows", each step's own count, by
-            a strategy that releases nothing else; or "both", totals and, equally, the counts of
-            steps as differences of totals.
-        simple: True for strategies alone that release integers; they keep no numbers in memory and
+            a strategy that releases nothing else; or "both", where totals and the counts of single
+            steps, as differences of totals, matter equally.
+        simple: True for strategies that release integers only; they keep no numbers in memory and
             need no search.
-        compare: True to rank also the kinds that are never best, or never from 64 steps on.
+        compare: True to rank also the kinds of strategies that are never best, or never from 64
+            steps on.
         around: for a stream without a last step, the number of steps over which errors are
             compared. Default: 65,536.
-        also: rank these as well, such as a strategy of your own.
+        also: strategies to rank in addition, such as your own.
         within: instead of a guarantee, the largest half-width of an interval at the last step. A
             number; "2%" of a public ``size``; for a statistic with several numbers also by name, as
             in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of four
@@ -175,7 +176,9 @@ def plan(
 def _of_own(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the stated contribution as an option; refuse what the statistic sets itself."""
+    """Return the stated contribution; raise an error if the caller states what the statistic
+    decides.
+    """
     from counton.base.exact import quote
     from counton.statistics.statistic import Statistic
 
@@ -206,7 +209,9 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """Return the plan of the least guarantee with intervals as narrow as ``within`` states."""
+    """Return the plan with the least guarantee for which intervals are as narrow as ``within``
+    states.
+    """
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee

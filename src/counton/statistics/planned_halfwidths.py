@@ -1,9 +1,8 @@
-"""Half-widths of a statistic's intervals, computed from public parameters before any rows.
+"""Half-widths of a statistic's intervals, computed from public parameters before any data.
 
-The noise is the same for all rows, so most half-widths are known beforehand: they are those of a
-release in which nothing was counted. The half-width of a mean, a slope or a quantile falls with the
-number of rows. It is computed for a stated number of rows with values spread evenly between
-their bounds.
+The noise does not depend on the data, so most half-widths are known beforehand: they are those of a
+release without rows. The half-width of a mean, a slope or a quantile falls with the number of rows.
+It is computed for a stated number of rows whose values are spread evenly between their bounds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from counton.statistics.tally_statistic import TallyStatistic
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
-#: Enough rows that no number is cut off at 0.
+#: So many rows that no interval is clipped at 0.
 _MANY = 10**7
 
 
@@ -38,11 +37,15 @@ def planned_halfwidths(
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths of the statistic's intervals at a step, by name of the number.
+    """Return the half-widths of the statistic's intervals at a step, by the name of the number.
 
     The name is "" if all numbers are of one kind.
 
     Args:
+        statistic: the statistic.
+        terms: the design of the stream.
+        step: number of the step.
+        level: probability with which each interval holds.
         rows: number of rows up to this step; None: half-widths that depend on it are left out. If
             all depend on it, "" has the half-width of the number that `Statistic.error_of` names.
         over: number of last steps whose rows count; None: all steps so far.
@@ -90,7 +93,7 @@ def _of_parts(
     rows: int | None,
     over: int | None,
 ) -> dict[str, float]:
-    """Return `planned_halfwidths` for a report; names begin with the name of the statistic."""
+    """Return `planned_halfwidths` of a report; each name begins with the name of a statistic."""
     found: dict[str, float] = {}
     for name, one in report.statistics.items():
         if name not in report.derived_from:
@@ -114,11 +117,12 @@ def _of_parts(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the numbers that would be released at a step without noise, for this many rows.
+    """Return the numbers that would be released at a step without noise, for a number of typical
+    rows.
 
     Args:
         statistic, terms, step, over: as in `planned_halfwidths`.
-        rows: number of rows; None: so many that no number is cut off at 0.
+        rows: number of rows; None: so many that no interval is clipped at 0.
     """
     start = 0 if over is None else max(step - over, 0)
     cells = None
@@ -137,7 +141,14 @@ def planned_reading(
 def halfwidths_of(
     reading: Reading, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Return the half-widths of released numbers, by name; "" if all are of one kind."""
+    """Return the half-widths of released numbers by name; the name is "" if all numbers are of one
+    kind.
+
+    Args:
+        reading: the released numbers.
+        level: probability with which each interval holds.
+        ask: names of the numbers; None: all.
+    """
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -152,7 +163,7 @@ def halfwidths_of(
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
-    """Return a label for each row of a table; rows with one label have equal half-widths."""
+    """Return a label for each row of a table; rows with equal labels have equal half-widths."""
     if "name" in columns:
         parts = columns.get("statistic", np.full(count, ""))  # a report
         return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]

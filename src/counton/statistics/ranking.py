@@ -1,8 +1,8 @@
-"""The ranking of released estimates: the k largest groups, and those that may be among them.
+"""The ranking of released counts: the k largest groups, and the groups that may be among them.
 
-It is a function of releases. Noise has helped to choose the shown groups, so lower ends of
-intervals allow for the largest noise of all n groups. Upper ends need to allow only for the noise
-of the truly k largest groups.
+It is a function of releases. The shown groups were selected by their noisy counts, so lower ends of
+intervals allow for the largest noise among all n groups. Upper ends need to allow only for the
+noise of the truly k largest groups.
 """
 
 # The estimates of n groups have independent errors N. The k groups with the largest estimates are
@@ -37,19 +37,19 @@ _BLOCK = 128
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The groups with the largest estimates, and how sure it is that they are the largest.
+    """The groups with the largest released counts, and how sure it is that they are the largest.
 
     `rank_largest` makes it. With probability ``level`` three statements hold at once. The true
-    value of each shown group lies between its ``lower`` and ``upper``. Each ``sure`` group is one
-    of the k largest. The k largest groups are all shown or among ``others``; of equal groups, the
-    first in the given order count as larger.
+    count of each shown group lies between its ``lower`` and ``upper``. Each ``sure`` group is one
+    of the k largest. The k largest groups are all shown or among ``others``; of groups with equal
+    counts, the first in the given order counts as larger.
 
     Attributes:
-        names: shown groups, largest estimate first; equal estimates in the given order.
-        values: their estimates.
-        lower, upper: ends of their intervals.
-        sure: for each shown group, True if it surely belongs to the k largest.
-        level: the probability with which all of this holds.
+        names: shown groups, largest released count first; equal counts in the given order.
+        values: their released counts, of shape ``(shown,)``.
+        lower, upper: ends of their intervals, of shape ``(shown,)``.
+        sure: for each shown group, True if it belongs to the k largest.
+        level: the probability with which all statements hold at once.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
     >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
@@ -72,7 +72,7 @@ class Ranking:
 
     @property
     def settled(self) -> bool:
-        """True if the shown groups surely are the k largest."""
+        """True if all shown groups belong to the k largest."""
         return bool(self.sure.all())
 
 
@@ -86,22 +86,24 @@ def rank_largest(
     hidden: int | None = None,
     level: float = 0.95,
 ) -> Ranking:
-    """Return the k largest of some estimates; a function of releases, so it costs no privacy.
+    """Rank the k largest of some released counts; this is a function of releases, so it costs no
+    privacy.
 
     Let w = ``halfwidth`` + ``upward``. A group surely belongs to the k largest if at most k - 1
-    other estimates are above its own minus w. It cannot belong to them if k other estimates are
-    above its own plus w.
+    other released counts are above its own minus w. It cannot belong to them if k other released
+    counts are above its own plus w.
 
     Args:
         names: names of all groups that may be shown.
-        values: an estimate for each group.
-        halfwidth: largest excess of an estimate over the truth, for all groups at once;
+        values: the released count of each group, of shape ``(groups,)``.
+        halfwidth: largest excess of a released count over the true one, for all groups at once;
             `ranking_levels` gives its level. If groups are undeclared, "all" means all possible
             groups.
         k: number of groups to show; fewer if there are fewer.
-        upward: largest excess of the truth over the estimate, for the truly k largest at once;
-            None: ``halfwidth``.
-        hidden: upper bound on the estimates of groups that are not in ``values``; None: all are.
+        upward: largest excess of a true count over the released one, for the truly k largest groups
+            at once; None: ``halfwidth``.
+        hidden: upper bound on the released counts of groups that are not in ``values``; None: there
+            are no such groups.
         level: probability with which both bounds hold.
 
     Raises:
@@ -157,15 +159,16 @@ def ranking_of(
     chosen: bool = False,
     hidden: int | None = None,
 ) -> Ranking:
-    """Rank the k largest of some estimates, given how wide an interval is at each level.
+    """Rank the k largest of some released counts, given the half-width of an interval at each
+    level.
 
     Args:
         names, values, k, hidden: as in `rank_largest`.
-        halfwidth: function from a probability to the half-width of an interval.
+        halfwidth: function from a probability to the half-width of one group's interval.
         level: probability with which all statements hold at once.
         room: number of all possible groups; None: the number of ``names``.
-        chosen: True if a reader may have chosen ``names`` by their releases; upper ends then allow
-            for the noise of all groups.
+        chosen: True if a reader may have chosen ``names`` after seeing releases; upper ends then
+            allow for the noise of all groups.
     """
     there = len(names) if room is None else room
     down, up = map(halfwidth, levels_known(there, there if chosen else k, level))
@@ -174,7 +177,7 @@ def ranking_of(
 
 
 def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return `ranking_levels`, if intervals of single groups are known at these levels.
+    """Return `ranking_levels`, after checking that intervals are known at these levels.
 
     Raises:
         InvalidInput: the level is out of range, or too near to 1 for so many groups.
@@ -195,11 +198,12 @@ def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
-    """Return a ranking as a table, best group first: rank, group, and the column "sure".
+    """Return a ranking as table rows, largest group first: rank, group, numbers, and the column
+    "sure".
 
     Args:
-        ranking: returns the ranking at a level.
-        std: standard deviation of the noise of each estimate.
+        ranking: function that returns the ranking at a level.
+        std: standard deviation of the noise of each released count.
     """
     at = cache(ranking)
     shown = at(0.95)  # names and estimates are equal at all levels
@@ -213,13 +217,15 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return the level of one group's lower end, and of its upper end, that `rank_largest` needs.
+    """Return the levels of one group's interval that `rank_largest` needs: for lower and for upper
+    ends.
 
-    Both get an equal part of the probability of error, which is best if tails fall exponentially.
-    If all groups are shown, both are ``level ** (1 / groups)``.
+    Both kinds of ends get an equal part of the error probability, which is best if tails fall
+    exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``.
 
     Args:
-        groups: number of groups that may be shown, with independent noise of one symmetric law.
+        groups: number of groups that may be shown, with independent noise of one symmetric
+            distribution.
         k: number of groups that are shown.
         level: probability with which all statements hold at once.
 
@@ -250,7 +256,7 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """Return the indices of the ``count`` largest values, largest first; equal ones in order."""
+    """Return the indices of the ``count`` largest values, largest first; equal values in order."""
     blocks = len(values) // _BLOCK
     places = np.arange(0)
     if blocks >= 2 * count:

@@ -1,13 +1,13 @@
-"""The number of users with at least 1, 5 or 100 rows, or any other thresholds, in a period.
+"""The number of users with at least 1, 5 or 100 rows (or other thresholds) in a period.
 
-There is a cell for each threshold k. A user enters it with the k-th row of the period. No bound on
-rows is needed: rows beyond the largest threshold change nothing. The number of users with 1 to 4
-rows is the difference of two cells, with the noise of both.
+There is a cell for each threshold k. A user adds 1 to it with the k-th row of the period. No bound
+on rows is needed, because rows beyond the largest threshold change nothing. The number of users
+with 1 to 4 rows is the difference of two cells, with the noise of both.
 """
 
 # A user with all rows of a period changes as many cells as there are thresholds, each by 1. With r
-# thresholds the 1-norm of the change is r; so is the square of its 2-norm, since no two of the
-# cells meet in a node. By group this holds in each of at most `most` groups in which a user counts.
+# thresholds the 1-norm of the change is r; so is the square of its 2-norm, because each cell has
+# nodes of its own. By group this holds in each of at most `most` groups in which a user counts.
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from counton.statistics.users import DIGEST, digests_of, names_in, records_of
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
 
-#: Most thresholds; each is a bit of a row's code.
+#: Largest number of thresholds; each is a bit of the integer that encodes a row.
 _MOST_THRESHOLDS = 16
-#: Most rows of a user that are remembered, each by its digest.
+#: Largest number of rows of a user that are remembered, each by its digest.
 _MOST_ROWS = 10**6
 #: A record of a user, with the number of rows so far.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
@@ -47,9 +47,9 @@ def _chart_rows(reach: Reach, table: Table) -> Table:
 class Reach(UsersByRank):
     """The number of users with at least some number of rows in a period.
 
-    The protected unit is a user with all rows of a period. The statistic is counted by a job that
-    states ``user``, the column that identifies the user, and ``per``, the length of the period.
-    Without ``per`` the whole stream is one period. Releases are running totals over all periods.
+    The protected unit is a user with all rows of a period. A job counts this statistic; it states
+    ``user``, the column that identifies the user, and ``per``, the length of the period. Without
+    ``per`` the whole stream is one period. Releases are running totals over all periods.
 
     Args:
         at_least: the thresholds.
@@ -131,17 +131,17 @@ class Reach(UsersByRank):
 
     @property
     def _bands(self) -> dict[str, int]:
-        """For each band, such as users with "1 to 4" rows, the index of the cell of its lower
+        """For each band, such as the users with "1 to 4" rows, the index of the cell of its lower
         threshold.
 
-        The number of users in the band is this cell less the next one.
+        The number of users in the band is this cell minus the next cell.
         """
         ends = enumerate(pairwise(self.at_least))
         return {_band(least, above): cell for cell, (least, above) in ends}
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """Return the number of users with at least so many rows, or in a band such as "1 to 4"."""
+        """Return the number of users with at least ``name`` rows, or in a band such as "1 to 4"."""
         if name not in self._bands:
             return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
@@ -149,7 +149,7 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """The exact number of rows of each user so far; beyond the largest threshold it stops."""
+    """The exact number of rows of each user so far; the count stops at the largest threshold."""
 
     def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic
@@ -198,7 +198,7 @@ def _band(least: int, above: int) -> str:
 
 
 def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
-    """Parse the thresholds of an option; return them ascending.
+    """Parse thresholds and return them in ascending order.
 
     >>> _thresholds("5, 1"), _thresholds(3)
     ((1, 5), (3,))

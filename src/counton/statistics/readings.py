@@ -178,7 +178,7 @@ class Cells:
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
     ) -> NDArray[np.float64]:
-        """
+        """Return half-widths of intervals of weighted sums of cells, in data units.
 
         Args:
             std: standard deviations of the sums' noise, in any shape; the result has this shape.
@@ -347,7 +347,7 @@ class Reading(PublicNumbers):
         return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
-        """
+        """Return the standard deviation of a number's noise, in the unit of the number.
 
         Args:
             name: name of the number; it may be left out if all numbers have the same standard
@@ -379,7 +379,7 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """
+        """Return the text tables that a command prints for a table that is released once.
 
         Args:
             request: which rows to show, and which public facts to adjust their numbers to.

@@ -1,6 +1,6 @@
 """Numbers of rows that several statistics of a report measure independently of each other.
 
-Each has its own noise, so together they are more accurate.
+Each measurement has its own noise, so their combination is more accurate than each alone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Return the numbers of rows that a report measures at least twice.
+    """Return, for each column of a report, statistics that measure the same number of rows.
 
-    The result maps each column to a statistic that counts rows by its labels, and that to the name
-    of one such number in the statistic's table. The column of all rows is "".
+    The result maps a column to the names of at least two statistics that count rows by its labels,
+    and each to the name of one such count in its table. The number of all rows has the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -50,7 +50,11 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return, by column, the labels whose rows a statistic counts, with the counts' names."""
+    """Return the counts of rows by labels that a statistic has: for each column, by label, the
+    count's name.
+
+    The number of all rows has the column "".
+    """
     if one.counts_units or one.counted_ranks:
         return {}
     if isinstance(one, GroupedRows):
@@ -76,7 +80,9 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return, for each level of a tree, the labels that only one of its nodes has."""
+    """Return, for each level of a tree, the labels that a single node has, with the names of its
+    count.
+    """
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):
         paths = [tree.path(depth, node) for node in range(tree.sizes[depth])]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
     from counton.planning.planner import StreamOptions, StreamPlan
 
-#: The cost of reading cells on demand, in words.
+#: The cost of computing cells on request, in words.
 _WHEN_ASKED = (
     "a cell is computed when it is asked for: with trees from few draws of noise, with square "
     "roots from as many as there were steps"
@@ -30,9 +30,10 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """Return how much one protected unit changes all node values together.
+    """Bound how much one protected unit changes the values of all nodes: the 1-norm and the squared
+    2-norm.
 
-    The change is in steps of the grid on which the noise of the nodes is drawn.
+    Nodes are the sums that get independent noise. Values are in units of the grid of the noise.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary
@@ -48,9 +49,9 @@ def unit_sensitivity(
 ) -> float:
     """Return the sensitivity of a statistic under a strategy: exact, or a proven upper bound.
 
-    It is the largest p-norm of C d, where C is the strategy's matrix and d the difference of two
-    neighbouring datasets in the cells. Parameters of the statistic that depend on the noise are
-    chosen for the noise of this norm.
+    It is the largest p-norm of C d, where C is the strategy's matrix and d is the difference of the
+    cells of two neighbouring datasets. Parameters of the statistic that depend on the guarantee are
+    chosen for noise of this norm.
 
     Args:
         statistic: the statistic.
@@ -91,10 +92,11 @@ def plan_statistic(
         statistic: the statistic to plan.
         horizon: number of steps; None if there is no end.
         guarantee: the guarantee for all releases together.
-        batched: True if steps have any number of events; else one each.
-        contribution: the bound on one protected unit, such as a user with several events; None:
-            that on one event.
-        options: as in `counton.plan`; kinds that are never best are left out by default.
+        batched: True if a step may have any number of events; False: each has one.
+        contribution: the bound on one protected unit, such as a user with several events; None: the
+            statistic's bound on one event.
+        options: as in `counton.plan`; kinds of strategies that are never best are left out by
+            default.
 
     Raises:
         InvalidInput: see `counton.plan`.
@@ -136,7 +138,7 @@ def least_errors(
         statistic: the statistic.
         steps: number of steps.
         guarantee: the guarantee for all releases together.
-        batched: True if a step may have any number of events; else one at most.
+        batched: True if a step may have any number of events; False: at most one.
     """
     found = statistic.card.least_errors
     return () if found is None else found(statistic, steps, guarantee, batched)
@@ -151,17 +153,18 @@ def halfwidths_of_plan(
     rows: int | None = None,
     over: int | None = None,
 ) -> dict[str, float]:
-    """Return the half-widths at a step under a plan's best strategy, by name of the number.
+    """Return the half-widths of intervals at a step under a plan's best strategy, by the name of
+    the number.
 
-    The names are those of the table's rows; ``""`` if all are of one kind.
+    Names are those of the table's rows; ``""`` if all numbers are of one kind.
 
     Args:
         statistic: the statistic that was planned.
         plan: the plan from `plan_statistic`.
-        step: the step; None: the last planned one.
+        step: number of the step; None: the last planned step.
         level: probability with which each interval holds.
-        rows: number of rows by then; None: half-widths that depend on it are left out.
-        over: number of last steps to count; None: all so far.
+        rows: number of rows up to the step; None: half-widths that depend on it are left out.
+        over: number of last steps whose rows count; None: all steps so far.
 
     >>> from counton import PureDP
     >>> from counton.statistics import Distinct

@@ -1,8 +1,8 @@
 """Statistics for which the order of events does not matter: each row changes cells by itself.
 
-A row is encoded as one integer, its code, from which its changes of cells follow by arithmetic. So
-rows can be added up by window in any order, on any number of machines, and late rows are added like
-all others.
+A row is encoded as one integer, its code. Arithmetic on the code gives the row's changes of cells.
+So rows can be added up in any order and on any number of machines, and late rows are added like all
+others.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ X = TypeVar("X", bound=Any)
 
 
 class Part(NamedTuple):
-    """One value of an event, in one column of a file.
+    """One value of an event, as it is read from one column of a file.
 
     >>> Part("value").kind
     'number'
 
     Attributes:
-        name: the job's name for the column, such as "value".
-        kind: numbers, whole numbers from 0 on, or labels (texts).
-        labels: the known labels, each once.
+        name: the job's option that names the column, such as "value".
+        kind: numbers, counts (whole numbers from 0 on), or labels (texts).
+        labels: the possible labels, each once.
     """
 
     name: str
@@ -48,19 +48,19 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit, in a row's code, that tells if it is the first, second or k-th row of its user.
+    """A digit in a row's code that says whether the row is the first, second or k-th row of its
+    user.
 
-    The rank is among the rows of its user and group that count. ``code // unit % size`` is the
-    group of a row. A row of rank ``ranks[i]``, counted from 1, has ``unit * 2**i`` added to its
-    code.
+    The rows that count are numbered from 1 for each user and group. ``code // unit % size`` is the
+    group of a row. Row number ``ranks[i]`` has ``unit * 2**i`` added to its code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
 
     Attributes:
-        unit: value of the group's digit in the code.
-        size: number of values of that digit.
-        ranks: the ranks that are distinguished, ascending.
+        unit: place value of the group's digit in the code.
+        size: number of values of the group's digit.
+        ranks: the ranks that matter, ascending.
     """
 
     unit: int
@@ -71,21 +71,22 @@ class RankDigit(NamedTuple):
 class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows, in any order.
 
-    A row has a code, one integer (`encode`). The code decides which sums the row changes, and by
-    how much (`entries`); each sum has a place. The cells are a linear function of the sums
-    (`measure`).
+    `encode` converts a row to one integer, its code. `entries` computes from the code which sums
+    the row changes, and by how much. `measure` converts the sums to cells, which are a linear
+    function of them.
 
     Attributes:
         places: number of sums over rows, before they are converted to cells.
         ordered: True if the order of rows matters, although cells are sums.
-        parts: the parts of an event besides its time, group and user.
+        parts: the values of an event, besides its time, group and user.
         counts_rows: True if every row changes one sum by 1, so that totals are numbers of rows.
-        asks: its numbers, if they are only the "count", "sum" and "mean" of one column's values;
-            then another statistic that `gives` these can replace it.
-        counts_units: True if a row states how many times it counts, and the unit is one of these
-            times.
-        counted_ranks: ranks of rows by which users are counted: a user counts with the row of that
-            rank, once in each group; (1,) counts users by their first row.
+        asks: the names of its numbers, if they are only the "count", "sum" and "mean" of one
+            column. Another statistic that `gives` these numbers can then replace it.
+        counts_units: True if a row states how many times it counts, and the protected unit is one
+            of these times.
+        counted_ranks: which rows of a user count, by their number among the user's rows: (1,)
+            counts users by their first row. A user counts once for each of these numbers, in each
+            group.
     """
 
     ordered: bool = False
@@ -97,23 +98,27 @@ class TallyStatistic(Statistic):
     counted_ranks: tuple[int, ...] = ()
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return its names for "count", "sum" and "mean" of a column, as far as it has these
-        numbers.
+        """Return the names that this statistic has for the "count", "sum" and "mean" of a column.
 
-        Another statistic may take these numbers from it instead of measuring them.
+        Only numbers that it has are included. Another statistic may take them from it instead of
+        measuring them.
 
         Args:
-            place: place of the column among its own columns; None: only numbers of rows.
+            place: index of the column among this statistic's columns; None: only numbers of rows.
         """
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return bounds and resolution of a column's values; None if the column has none."""
+        """Return (lower, upper, resolution) of a column's values, given the column's index; None if
+        it has none.
+        """
         return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits of a row's code that mark a user's first or k-th row; none without users."""
+        """Digits of a row's code that say which of its user's rows it is; empty unless users are
+        counted.
+        """
         if not self.counted_ranks:
             return ()
         low, high = self.said_bounds()
@@ -121,40 +126,45 @@ class TallyStatistic(Statistic):
 
     @property
     def counts_users(self) -> bool:
-        """True if the statistic, or one within it, counts users."""
+        """True if this statistic, or a statistic of this report, counts users."""
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """Return the least and the largest code of a row that counts."""
+        """Return the smallest and the largest code of a row that counts."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
     def largest_entry(self) -> int:
-        """Largest entry of the matrix that converts sums of rows to cells.
+        """Largest absolute entry of the matrix that converts sums over rows to cells.
 
-        Times the larger of `row_bounds`, it bounds a row's change of a cell.
+        Multiplied by the largest amount in `row_bounds`, it bounds how much a row changes a cell.
         """
         return 1
 
     def whole_of(self, sums: Floats) -> float:
-        """Return the total of all sums of rows, which `most_counted` limits."""
+        """Return the total of all sums over rows, which `most_counted` limits.
+
+        Args:
+            sums: shape ``(places,)``.
+        """
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
-        """Return a bound on every cell, given bounds on the sums of rows that it is computed from.
+        """Return an upper bound on every cell, given upper bounds on the sums over rows.
 
         Args:
-            sums: shape ``(places,)``, none below 0.
+            sums: shape ``(places,)``, not negative.
         """
         return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
     def encode(self, *parts: Any) -> Integers:
-        """Return each row as one integer, its code.
+        """Encode each row as one integer, its code.
 
         Args:
-            parts: an array for each part of an event: floats; for labels, indices among the known
-                labels (int64), -1 for a missing label, -2 for an unknown one.
+            parts: an array for each part of an event, of shape ``(rows,)``: floats; for labels,
+                indices among the known labels (int64), -1 for a missing label, -2 for an unknown
+                label.
 
         Returns:
             int64; below 0 for a row whose labels name no cell.
@@ -165,33 +175,36 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return which sums a row changes, and by how much in grid units, from its code.
+        """Return which sums a row changes, and by how much, given its code.
 
-        Arithmetic alone computes them, so that data frames can do it too.
+        Only arithmetic is used, so that expressions of data frames can be passed too.
 
         Args:
             said: the codes: an array, or an expression of a data frame.
 
         Returns:
-            Pairs of a place and an amount. Where there are several pairs, each place is a plain
-            number.
+            Pairs of the index of a sum and an amount in grid units. If there are several pairs,
+                each index is an int.
         """
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """For each of `entries` whose place the row's code decides, the range of possible places.
+        """For each pair of `entries` whose index depends on the row's code, the range of possible
+        indices.
 
-        If this is not empty, a row may have no known place.
+        If this is not empty, a row may belong to no sum; its code is then negative.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
-        """Return the least and the largest amount that one row adds to any sum, in grid units."""
+        """Return the smallest and the largest amount that one row adds to any sum, in grid
+        units.
+        """
         return 1, 1
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums of rows to the cells that get noise; exact and linear.
+        """Convert sums over rows to the cells that get noise; this is exact and linear.
 
         Args:
             sums: shape ``(steps, places)``.
@@ -202,9 +215,10 @@ class TallyStatistic(Statistic):
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return the cells for this many rows with evenly spread values, for planned half-widths.
+        """Return the cells for a number of rows whose values are spread evenly, for planned
+        half-widths.
 
-        None if no half-width depends on the rows (`Card.known_beforehand`). All inputs are public.
+        None: no half-width depends on the rows (`Card.known_beforehand`). All inputs are public.
 
         Args:
             rows: number of rows; None: unknown.
@@ -216,13 +230,15 @@ class TallyStatistic(Statistic):
         """Return the largest total of all sums with which every published number is exact in
         float64.
 
+        It is infinite unless published numbers are rounded to fractions of 1.
+
         Args:
-            first, last: standard deviations of a released cell at the first and last step.
+            first, last: standard deviations of a released cell at the first and at the last step.
         """
         return math.inf
 
     def total(self, cells: Integers) -> Floats:
-        """Return the total of all sums of rows, computed from exact cells.
+        """Return the total of all sums over rows, computed from exact cells.
 
         Args:
             cells: shape ``(steps, *cells)``.
@@ -237,7 +253,7 @@ class TallyStatistic(Statistic):
         return Sums(self)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Return events as one array for each of ``parts``; by default an event is one number.
+        """Convert events to one array for each of ``parts``; by default an event is one number.
 
         Raises:
             InvalidInput: a value is no event.
@@ -245,16 +261,20 @@ class TallyStatistic(Statistic):
         return (events,)
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """Raise an error if a step's number of events, in ``each``, is impossible."""
+        """Raise an error if a step cannot have this number of events.
+
+        Args:
+            each: number of events of each step, shape ``(steps,)``.
+        """
 
 
 class UsersByRank(TallyStatistic):
     """A count of users who have a first, second or k-th row: one cell for each of
     ``counted_ranks``.
 
-    A user enters a cell once, with the row of that rank. The code of a row is 1, plus ``2**i`` for
-    each cell i that its user enters with it. A job must bound the rows of a person, so that ranks
-    are known.
+    A user adds 1 to a cell once, with the row of that rank. The code of a row is 1, plus ``2**i``
+    for each cell i to which the row adds 1. A job must bound the rows of a person, because ranks
+    are known only then.
     """
 
     @override
@@ -278,7 +298,9 @@ class UsersByRank(TallyStatistic):
 
 
 class Sums(Exact):
-    """The exact state of a statistic whose cells are sums: nothing beyond the counter's sums."""
+    """Exact counts of a statistic whose cells are sums. They are empty, because the counter keeps
+    the sums.
+    """
 
     def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
@@ -326,7 +348,13 @@ class Sums(Exact):
 def most_readable(
     statistic: TallyStatistic, strategy: StreamStrategy, law: NoiseDistribution
 ) -> float:
-    """Return the largest total of all sums with which releases are exact in float64."""
+    """Return the largest total of all sums with which releases are exact in float64.
+
+    Args:
+        statistic: the statistic.
+        strategy: its strategy over time.
+        law: distribution of the noise.
+    """
     last = last_served_step(strategy) or 1
     return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
 
@@ -336,8 +364,14 @@ def refuse_unreadable(
 ) -> None:
     """Raise `SumOverflow` if the total of all sums is so large that releases would not be exact.
 
+    Args:
+        statistic: the statistic.
+        strategy: its strategy over time.
+        law: distribution of the noise.
+        whole: the total of all sums.
+
     Raises:
-        SumOverflow: the message has the sum, the bound and the remedy.
+        SumOverflow: the message has the total, the bound and the remedy.
     """
     if whole <= statistic.most_counted(0.0, 0.0):
         return
@@ -358,8 +392,9 @@ def refuse_unreadable_cells(
     """Raise `SumOverflow` if the next steps make cells so large that releases would not be exact.
 
     Args:
-        statistic, terms: statistic and design of the stream.
-        taken: cells so far, shape ``cells``; empty if a release is a step's own count.
+        statistic, terms: the statistic and the design of its stream.
+        taken: exact cells so far, shape ``cells``; unused if a release is the count of a single
+            step.
         changes: changes of cells in the next steps, shape ``(steps, *cells)``.
     """
     if math.isinf(statistic.most_counted(0.0, 0.0)):

@@ -1,8 +1,9 @@
-"""A statistic by group in which groups have guarantees of their own: tiers of groups.
+"""A statistic by group in which groups have guarantees of their own.
 
 The cells of a group are multiplied by a whole number, its weight, before noise of one distribution
-is added, and released numbers are divided by it. Weights are in the ratio of the groups' epsilons,
-so a group with a fifth of the largest epsilon has five times its noise.
+is added. Released numbers are divided by the weight. Weights are proportional to the groups'
+epsilons, so a group with a fifth of the largest epsilon has five times the noise. Groups with equal
+epsilon form a tier.
 """
 
 # Let w_g be the weight of group g, w its largest, e_g = e w_g / w the group's epsilon, and C the
@@ -47,10 +48,10 @@ _HEAVIEST = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class TierDesign(PartDesign):
-    """The design of the groups of one tier; cells are in data units, without weight.
+    """The design of groups with equal epsilon; their cells are in data units, without the weight.
 
     Attributes:
-        groups: places of the tier's groups among all groups, ascending.
+        groups: indices of these groups among all groups, ascending.
     """
 
     groups: tuple[int, ...] = ()
@@ -86,7 +87,9 @@ class TieredReading(GroupedReading):
         return Reading(self.statistic.inner, cells)
 
     def _of_groups(self, places: Sequence[int]) -> Cells:
-        """Return the cells of some groups of one tier, in data units."""
+        """Return the released cells of the groups with these indices, which have equal epsilon, in
+        data units.
+        """
         terms, chosen = self.statistic.design_of(places, self.cells.design), list(places)
 
         def own(values: NDArray[Any]) -> NDArray[Any]:
@@ -98,8 +101,8 @@ class TieredReading(GroupedReading):
 class TieredGroups(Grouped):
     """A count or a sum in each of several declared groups that have guarantees of their own.
 
-    A row of a group loses at most the group's epsilon, and any row at most the largest of them,
-    which is the guarantee of the stream.
+    The privacy loss of a row is at most its group's epsilon. The guarantee of the stream has the
+    largest of them.
 
     Args:
         of: the statistic, whose numbers are its cells.
@@ -107,8 +110,8 @@ class TieredGroups(Grouped):
         losses: the epsilon of each group, in the order of the groups.
 
     Raises:
-        InvalidInput: as `Grouped`; or an epsilon is not above 0; there are not as many as groups;
-            or no whole numbers up to 2^20 have their ratio.
+        InvalidInput: see `Grouped`; or an epsilon is not above 0; or the number of epsilons is not
+            that of the groups; or no whole numbers up to 2^20 have their ratio.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -175,9 +178,10 @@ class TieredGroups(Grouped):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one row's change of the weighted cells: that of the heaviest group.
+        """Return the bound on how much one row changes the weighted cells, in the group with the
+        largest weight.
 
-        Comments at the beginning of this file have the proof that other rows lose less.
+        The comment at the beginning of this file proves that rows of other groups lose less.
         """
         row = super().contribution(batched=batched, horizon=horizon)
         l1, l2_squared = norms_of(cast("Any", self.inner))
@@ -225,12 +229,12 @@ class TieredGroups(Grouped):
     def design_of(
         self, places: Sequence[int], terms: Design, shape: tuple[int, ...] | None = None
     ) -> TierDesign:
-        """Return the design of some groups of one tier.
+        """Return the design of groups with equal epsilon.
 
         Args:
-            places: places of the groups among all groups.
+            places: indices of the groups among all groups.
             terms: design of the stream.
-            shape: shape of the cells of one step; None: one for each group.
+            shape: shape of the cells of one step; None: one cell for each group.
         """
         shape = (len(places),) if shape is None else shape
         weight = int(self.weights[places[0]])
@@ -240,7 +244,7 @@ class TieredGroups(Grouped):
 
 
 def _loss(group: str, given: object) -> Fraction:
-    """Return a group's epsilon as an exact number above 0."""
+    """Check a group's epsilon, and return it as an exact number above 0."""
     loss = exact(cast("Any", given), f"epsilon of the group {quote(group)}")
     if loss <= 0:
         raise InvalidInput(f"epsilon of the group {quote(group)} is {given}; it must be above 0")

@@ -26,26 +26,26 @@ from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statist
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
 
-#: A record of a user, and a cell in which it counted: -1 if only the number matters.
+#: A record of how often a user counted in a cell; the cell is -1 if only the number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
 
 
 class TopKReading(Reading):
-    """Released counts of all groups at one step, with the largest groups first."""
+    """Released counts of all groups at one step; tables show the largest groups first."""
 
     statistic: TopK
 
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """Rank the groups with the largest released counts; `rank_largest` describes the result.
+        """Rank the groups with the largest released counts; see `rank_largest` for the result.
 
         All intervals together hold with probability ``level``.
 
         Args:
-            k: number of groups; None: that of the statistic.
+            k: number of groups to show; None: the number that the statistic states.
             level: probability with which all statements hold at once.
 
         Raises:
-            InvalidInput: the level is out of range, or there are too many groups to compute it.
+            InvalidInput: the level is out of range, or too near to 1 for so many groups.
         """
         k = self.statistic.k if k is None else k
         values = np.asarray(self.release.value)
@@ -53,9 +53,10 @@ class TopKReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        """Return the table: a row for each shown rank, best first; or for each requested group.
+        """Return the shown groups with their ranks, largest first, or the requested groups.
 
-        Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
+        Table columns are rank, group, estimate, std, lower, upper and sure. Intervals hold all at
+        once.
         """
         k = self.statistic.k if request.ask is None else len(self.statistic.groups)
         found = ranked_numbers(partial(self.ranking, k), self.release.std)
@@ -73,20 +74,20 @@ def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
-    The statistic counts all groups. The ranking is a function of the releases and costs no privacy.
+    All groups are counted. The ranking is a function of the released counts and costs no privacy.
     Its intervals hold for all groups at once.
 
     An event is the name of a group; with ``cells`` it is a list of up to this many different
     groups. With ``most`` it is a pair ``(user, group)``, and only the first ``most`` events of each
-    user count; with ``once="group"``, the first event in each of up to ``most`` groups.
-
+    user count; with ``once="group"``, only the first event in each of up to ``most`` groups.
     ``neighbours="replace"`` hides the group of an event, but not whether there was an event.
 
     Args:
         groups: names of all possible groups.
         k: number of groups to show.
-        cells: most groups in which an event counts.
-        most: the most events of a user that count, if users are protected instead of single events.
+        cells: largest number of groups in which one event counts.
+        most: largest number of events of a user that count, if users are protected instead of
+            single events.
         once: "group" if a user counts at most once in each group; see `Contribution.events`.
         neighbours: "add_remove" or "replace", as the relation of `Contribution`.
         unit: the word for one protected unit; None: "event", or "user" with ``most``, unless the
@@ -249,14 +250,16 @@ class TopK(TallyStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` counts the same groups; order and number shown may differ."""
+        """Return True if ``other`` counts the same groups; their order and the number shown may
+        differ.
+        """
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return the index of each row's group, below 0 if the group is not declared."""
+        """Return the index of each row's group; a negative number if the group is not declared."""
         return np.asarray(parts[0], np.int64)
 
     @override
@@ -283,11 +286,13 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """The exact state of a count by group: with users, the counted events of each user."""
+    """Exact counts by group. Sums are kept by the counter; here are the events of each user that
+    counted.
+    """
 
     def __init__(self, statistic: TopK) -> None:
         self._statistic = statistic
-        #: For each user its counted events by cell; by -1 if cells do not matter.
+        #: For each user, the number of counted events by cell; by -1 if cells do not matter.
         self._used: dict[bytes, dict[int, int]] = {}
         self._before: list[tuple[bytes, int]] = []
 
@@ -342,7 +347,9 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Return which events count: a user's first ones, up to the contribution bound."""
+        """Return for each event whether it counts: a user's first events do, up to the contribution
+        bound.
+        """
         self._before = []
         kept = np.zeros(len(users), bool)
         for place, (user, cell) in enumerate(zip(users, cells.tolist(), strict=True)):
@@ -386,7 +393,7 @@ class _Tally(Exact):
 
 
 def with_top(statistic: Statistic, top: int) -> Statistic:
-    """Return the statistic with ``top`` groups shown.
+    """Return a copy of the statistic that shows ``top`` groups.
 
     A statistic that shows all groups is returned unchanged.
     """

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import quote
 
-#: Bytes of a digest: among 10^9 users, two have one digest with a chance below 1e-20.
+#: Bytes of a digest. Among 10^9 users, two have equal digests with probability below 1e-20.
 DIGEST = 16
 #: Integers have at most 1,000 digits; Python writes none of over 4,300.
 _MOST_BITS = 3321
 
 
 def digests_of(users: Iterable[Any]) -> list[bytes]:
-    """Return a digest for each user: equal for equal names of one type. It does not hide the name.
+    """Return a digest for each user name; equal names of one type have equal digests.
+
+    A digest does not hide the name, since names can be guessed and digested.
 
     >>> one, other, same = digests_of(["7", 7, np.int64(7)])
     >>> one == other, other == same, len(one)
@@ -29,9 +31,10 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return a digest for each different user, in order of first sight, and the user of each event.
+    """Return the digest of each different user, in order of first sight, and for each event its
+    user's index.
 
-    Without ``places`` the second result names each user once, not each event.
+    With ``places=False`` the second result has one entry for each user, not for each event.
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
@@ -66,7 +69,7 @@ def _name_bytes(user: Any) -> bytes:
 
 
 def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
-    """Convert saved bytes to records of users, of the given type.
+    """Convert saved bytes to records of users, as an array of the given type.
 
     Raises:
         StateError: the bytes are no such records.
@@ -86,7 +89,7 @@ def names_in(records: NDArray[np.void]) -> list[bytes]:
 
 
 def pair_of(event: Any, what: str) -> tuple[Any, Any]:
-    """Split an event into its user and the rest; ``what`` names the rest in the error.
+    """Split an event into its user and the rest; ``what`` names the rest in error messages.
 
     >>> pair_of(("ann", "JFK"), "its group")
     ('ann', 'JFK')
@@ -97,7 +100,9 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
-    """Check the flag of an event: True if ``who`` comes, False if it goes."""
+    """Check the flag of an event, which is True if ``who`` comes and False if it goes, and return
+    it.
+    """
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)")

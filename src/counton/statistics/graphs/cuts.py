@@ -1,4 +1,6 @@
-"""A graph with noisy weights, from which the weight between any two sets of nodes can be read."""
+"""A weighted graph with noise on every edge weight, from which the weight between any two sets of
+nodes is computed.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,14 @@ if TYPE_CHECKING:
 
 _UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
-#: Most pairs of nodes of a cut.
+#: Largest number of pairs of nodes in a cut.
 _MOST_PAIRS = 2**24
 
 
 class CutsReading(OnDemandReading):
-    """The noisy graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
+    """The graph with noisy weights after a step: ``reading["ann", "bob"]`` is the weight of one
+    edge.
+    """
 
     statistic: Cuts
 
@@ -54,10 +58,10 @@ class CutsReading(OnDemandReading):
         """Return the released weight of all edges between two sets of nodes, with an interval.
 
         Args:
-            one: a set of nodes.
-            other: a second set of nodes; None: all nodes that are not in ``one``.
-            level: least probability with which the interval holds the true value. It holds for each
-                cut by itself: of many cuts, some intervals miss.
+            one: the nodes on one side of the cut.
+            other: the nodes on the other side; None: all nodes that are not in ``one``.
+            level: smallest probability with which the interval holds the true weight. It holds for
+                each cut alone; among many cuts, some intervals miss the true weight.
 
         Raises:
             InvalidInput: sets with a common node, empty sets, or unknown nodes; or a level outside
@@ -80,7 +84,7 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error that any mechanism makes in cuts of two single nodes."""
+    """Return lower bounds on the error of any mechanism, for cuts between two single nodes."""
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)
     from counton.planning.lower_bounds import largest_of_cells
@@ -98,27 +102,29 @@ def _besides_noise(cuts: Cuts) -> Sequence[str]:
 
 
 class Cuts(NamedCells):
-    """A noisy weight for every pair of nodes, so that any cut can be read; edge-level privacy.
+    """A noisy weight for every pair of nodes, from which any cut follows; edge-level privacy.
 
     The cut of two disjoint sets of nodes S and P is the weight of all edges between them. Its
     estimate is the sum of |S| |P| released weights. Its standard deviation is exactly sqrt(|S| |P|)
     times that of one edge. Noise is computed only for the requested pairs.
 
     An event is an edge ``(u, v)``, which adds 1 to its weight; ``None`` is a step without an edge.
-    With ``resolution`` it is ``(u, v, weight)``, and the weight is clipped to [lower, upper] and
-    rounded to the grid. Nodes are declared and public. Edges have no direction.
+    With ``resolution`` an event is ``(u, v, weight)``, and the weight is clipped to [lower, upper]
+    and rounded to a multiple of the resolution. Nodes are declared and public. Edges have no
+    direction.
 
-    The protected unit is one sighting of an edge. If an edge is seen k times, the losses of its k
-    sightings add up.
+    The protected unit is one event, a single sighting of an edge. If an edge is seen k times, the
+    privacy losses of its k sightings add up.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
     Erratum: its bound for all cuts at once fails for small cuts, and is not used here.
 
     Args:
         nodes: the nodes, texts or integers; or their number, with names 0, 1, 2, ...
-        lower, upper: bounds of weights; they need ``resolution``.
-        resolution: finest difference of weights; None: every edge weighs 1.
-        neighbours: a sighting is added or removed ("add_remove"), or replaced ("replace").
+        lower, upper: bounds of weights; only with ``resolution``.
+        resolution: weights are multiples of it; None: every edge weighs 1.
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed sighting,
+            "replace" if one sighting is replaced by another.
 
     Raises:
         InvalidInput: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
@@ -278,9 +284,12 @@ class Cuts(NamedCells):
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each pair of nodes, given the nodes' places among all nodes.
+        """Return the index of the cell of each pair of nodes, int64 of the shape of ``one``.
 
-        Pairs of the first node come first, then those of the second, and so on.
+        Cells are ordered by the smaller index of the pair, then by the larger index.
+
+        Args:
+            one, other: indices of the two nodes of each pair.
         """
         low, high = np.minimum(one, other), np.maximum(one, other)
         count = len(self._labels)
@@ -298,7 +307,10 @@ class Cuts(NamedCells):
         return f"{self._labels[low]} {self._labels[high]}"
 
     def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
-        """Return the numbers of all pairs of nodes from ``one`` and ``other``, ascending.
+        """Return the cells of all pairs with one node in each set: ascending indices, one for each
+        pair.
+
+        ``other`` is None for all nodes that are not in ``one``.
 
         Raises:
             InvalidInput: no set of nodes, an empty set, a node in both sets or twice, or too many
@@ -324,7 +336,9 @@ class Cuts(NamedCells):
 
 
 class _Weights(Exact):
-    """The exact graph: the steps in which each pair was seen, and its weight after each of them."""
+    """The exact graph: for each pair of nodes, the steps in which it was seen and its weight after
+    each of them.
+    """
 
     largest = 0
 
@@ -391,7 +405,7 @@ class _Weights(Exact):
         return self._pack(rows)
 
     def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
-        """Convert sightings of edges, each a cell, a step and a weight, to bytes."""
+        """Convert sightings of edges to bytes; each is a cell, a step and a weight."""
         return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
 
     @override

@@ -43,19 +43,19 @@ def _least_errors(
 class Degrees(GraphStatistic):
     """Degree histogram of a growing graph: the number of nodes with 1, 2, ..., ``degree`` edges.
 
-    Privacy is edge-level. Nodes need not be declared. If their number is public, state it as
-    ``nodes``: then nodes without an edge are counted too, as cell 0. `Triangles` describes events,
-    the protected unit and the enforced bound on degrees. Comments in the source prove the
-    sensitivity.
+    Privacy is edge-level. Nodes need not be declared. If the number of nodes is public, pass it as
+    ``nodes``: then nodes without edges are counted too, in a cell of their own. `Triangles`
+    describes events, the protected unit and the enforced bound on degrees. Comments in the source
+    prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
-    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: the proof needs
-    more than the squared 2-norm of the changes (Corollary 3), since columns of C are not
-    orthogonal.
+    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: the squared
+    2-norm of the changes (Corollary 3) does not suffice as a bound, since columns of the strategy
+    matrix C are not orthogonal.
 
     Args:
-        degree: most edges of a node, D.
-        nodes: number of nodes, if it is public.
+        degree: largest number of edges of a node, D.
+        nodes: number of nodes if it is public; None: it is not.
         changes, beyond, neighbours: as in `Triangles`.
 
     Raises:

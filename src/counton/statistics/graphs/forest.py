@@ -41,16 +41,17 @@ class Forest(Statistic):
     An event is an edge ``(u, v, weight)``; ``None`` is a step without an edge. Weights are rounded
     to multiples of ``resolution``. A weight is refused if it is then not above 0, or above
     ``largest``. Nodes are as in `Triangles`. The protected unit is one edge: a pair of nodes, with
-    all its sightings. Only the first sighting of a pair counts, and its weight. `GraphStatistic`
+    all its sightings. Only the first sighting of a pair counts, with its weight. `GraphStatistic`
     describes neighbouring datasets. Comments in the source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
 
     Args:
         largest: largest weight of an edge.
-        resolution: finest difference of weights; exact.
-        neighbours: "add_remove"; or "replace", if an edge or its weight is replaced by another in
-            one or all of its sightings.
+        resolution: weights are multiples of it; it is taken exactly.
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
+            "replace" if an edge or its weight is replaced by another in one or all of its
+            sightings.
 
     Raises:
         InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
@@ -133,9 +134,9 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on one edge's change of the weight, in units of the resolution.
+        """Return the bound on how much one edge changes the weight, in units of the resolution.
 
-        It is the same for batches.
+        It is the same for steps with many edges.
         """
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
@@ -162,9 +163,9 @@ class Forest(Statistic):
 
 
 class _Forest(Exact):
-    """The minimum spanning forest; it can be updated edge by edge.
+    """The exact minimum spanning forest, updated edge by edge.
 
-    It is stored as one link for each node, to another node and with a weight.
+    Each node stores one link: another node and a weight.
     """
 
     # For any weight, two nodes are connected by edges that are no heavier if and only if climbing
@@ -224,9 +225,12 @@ class _Forest(Exact):
         return units
 
     def _enter(self, key: int, weight: int) -> int:
-        """Add an edge, and return by how much the forest's weight grows.
+        """Add an edge, and return by how much the weight of the forest grows, in units of the
+        resolution.
 
-        ``key`` is the number of its pair of nodes.
+        Args:
+            key: the number of its pair of nodes, as in `keys_of`.
+            weight: its weight in units of the resolution.
         """
         self._seen[key] = weight
         links, weights = self._link, self._weight

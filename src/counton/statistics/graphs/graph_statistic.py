@@ -1,4 +1,6 @@
-"""Base class of statistics of a growing graph; it keeps the exact edges and enforces bounds."""
+"""Base class of statistics of a growing graph: it keeps the exact edges and enforces bounds on
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,25 @@ from counton.statistics.users import comes_or_goes
 
 #: The word for the protected unit.
 UNIT = "edge"
-#: Words on what edge-level privacy does not protect.
+#: Facts that edge-level privacy does not protect, in words.
 UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
 #: The options of all statistics of a growing graph.
 OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
-#: Treatment of an edge beyond the bounds.
+#: Treatment of an edge that exceeds a bound on degrees or on changes.
 Beyond = Literal["refuse", "drop"]
 
 MOST = 2**20
-#: Number of changes of one edge between streams with any other sightings of two edges.
+#: Number of single edges that are added or removed between two streams which differ in any
+#: sightings of two edges.
 REPLACED = 4
-#: From so many events on, and if they are a good part of all edges, they are counted as arrays.
+#: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
 
 
 def ends_of_edges(stated: Statement) -> tuple[str, ...]:
-    """Return the names of the two columns, stated in a job, that hold the nodes of an edge."""
+    """Return the names of the two columns in which a job has the nodes of an edge."""
     names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
@@ -68,16 +71,17 @@ class GraphStatistic(Statistic):
 
     The protected unit is one edge: a pair of nodes, with all its sightings. Neighbouring datasets
     differ in all sightings of one pair; all other edges stay in their steps. So a step must not
-    depend on whether an edge comes: let steps be of time, and use ``batched=True``. Neither the
-    number of steps nor all edges of one node together are protected.
+    depend on whether an edge comes: let steps be windows of time, and use ``batched=True``. Neither
+    the number of steps nor all edges of one node together are protected.
 
-    With ``neighbours="replace"`` one sighting of an edge, or all of them, may be of another edge,
-    which may also be seen in other steps.
+    With ``neighbours="replace"`` one sighting of an edge, or all its sightings, may be replaced by
+    another edge, which may also be seen in other steps.
 
     Attributes:
-        degree: most edges of a node over the whole stream; None if nothing depends on it.
-        changes: most times that an edge comes or goes.
-        beyond: treatment of an edge beyond these bounds: "refuse" or "drop".
+        degree: largest number of edges of a node over the whole stream; None if the sensitivity
+            does not depend on it.
+        changes: largest number of times that one edge comes or goes.
+        beyond: treatment of an edge that exceeds these bounds: "refuse" or "drop".
         neighbours: "add_remove" if an edge is added or removed, "replace" if it is replaced by
             another.
         any_sightings: True if under "replace" neighbouring streams may differ in any sightings of
@@ -125,7 +129,12 @@ class GraphStatistic(Statistic):
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
 
     def check_size(self, **more: int) -> None:
-        """Raise `InvalidInput` if degree and changes let one edge change counts by over 2^40."""
+        """Raise `InvalidInput` if one edge may change counts by over 2^40, given degree and
+        changes.
+
+        Args:
+            more: further parameters to name in the message.
+        """
         try:
             self.contribution()
         except InvalidInput:
@@ -144,7 +153,9 @@ class GraphStatistic(Statistic):
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
         """Return how a new edge changes the statistic: pairs of a cell and an amount.
 
-        ``near`` holds the neighbours of each node; ``one`` and ``other`` are the edge's nodes.
+        Args:
+            near: for each node, by its number, the numbers of its present neighbours.
+            one, other: numbers of the nodes of the edge.
         """
 
     @abstractmethod
@@ -154,20 +165,27 @@ class GraphStatistic(Statistic):
         """Return how new edges change the statistic in each step: shape ``(count, *cells)``.
 
         Args:
-            edges: nodes of all edges in order, shape (edges, 2).
-            old: number of edges that were there before.
+            edges: numbers of the nodes of all edges in order of arrival, shape ``(edges, 2)``.
+            old: number of edges before the new ones.
             steps: step of each new edge, from 0.
+            count: number of steps.
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that are not 0 in a graph without edges: pairs of a cell and an
-        amount.
+        """Return the cells that are not 0 in a graph without edges: pairs of a cell and an amount.
+
+        Args:
+            nodes: number of nodes seen.
         """
         return ()
 
 
 def differ(neighbours: Relation, any_sightings: bool = True) -> str:
     """Return in words how neighbouring streams of edges differ.
+
+    Args:
+        neighbours: the neighbouring relation.
+        any_sightings: see `GraphStatistic`.
 
     >>> print(differ("add_remove"))
     in all sightings of one edge; all others stay in their steps, and a step left without one is
@@ -186,12 +204,12 @@ def differ(neighbours: Relation, any_sightings: bool = True) -> str:
 
 
 class EdgeRows(NamedTuple):
-    """Events of edges after their check: the numbers of their nodes, and the rest of each event.
+    """Checked events, with nodes replaced by numbers.
 
     Attributes:
-        ends: shape (edges, 2).
-        places: index of each edge's event.
-        rest: the part of each event after the nodes.
+        ends: numbers of the two nodes of each edge, shape ``(edges, 2)``.
+        places: index of each edge among the events, some of which are no edges.
+        rest: for each edge a tuple of the values after its nodes.
     """
 
     ends: NDArray[np.int64]
@@ -200,7 +218,7 @@ class EdgeRows(NamedTuple):
 
 
 class NodeNumbers:
-    """A table that numbers nodes in order of first sight, by their labels."""
+    """Numbers of nodes by their labels, from 0 in the order in which nodes were first seen."""
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
         self.numbers = {label: number for number, label in enumerate(labels)}
@@ -209,7 +227,7 @@ class NodeNumbers:
         return len(self.numbers)
 
     def forget(self, count: int) -> None:
-        """Forget all nodes but the first ``count``."""
+        """Remove all nodes but the first ``count``."""
         while len(self.numbers) > count:
             self.numbers.popitem()
 
@@ -218,13 +236,16 @@ class NodeNumbers:
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
-        """Return the label of the node with this number; slow."""
+        """Return the label of the node with this number, in time proportional to the number."""
         return list(self.numbers)[number]
 
     def read(self, events: Events, more: str | None = None) -> EdgeRows:
-        """Check events of edges, and replace their nodes by numbers; new nodes get new numbers.
+        """Check events, and replace their nodes by numbers; new nodes get new numbers.
 
-        ``more`` names what an event has after its two nodes.
+        Args:
+            events: edges, and None for steps without an edge.
+            more: the words for the value that follows an edge's two nodes; None: there is no such
+                value.
 
         Raises:
             InvalidInput: an event is no edge. Nodes of earlier events may have been given numbers
@@ -285,7 +306,7 @@ class NodeNumbers:
 
 
 def checked_label(label: Any) -> Any:
-    """Return the label of a node as a str or an int; accept numpy's types.
+    """Return the label of a node as a str or an int; numpy scalars are converted.
 
     >>> checked_label(np.int64(7))
     7
@@ -299,17 +320,18 @@ def checked_label(label: Any) -> Any:
 
 
 def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one number for each pair of nodes, equal for both orders; shape ``(edges,)``."""
+    """Return one number for each pair of nodes, regardless of their order; shape ``(edges,)``."""
     return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
 
 
 def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the two nodes of each pair from its number: inverse of `keys_of`, shape (edges, 2)."""
+    """Return the two nodes of each pair, given the numbers of `keys_of`; shape ``(edges, 2)``."""
     return np.stack([keys >> 32, keys & _LOW], axis=1)
 
 
 def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each node of each edge, how many earlier edges it has: shape (edges, 2).
+    """Return, for each node of each edge, the number of earlier edges of this node; shape ``(edges,
+    2)``.
 
     >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
     [[0, 0], [1, 0], [1, 2]]
@@ -325,7 +347,7 @@ def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Index:
-    """The present edges by node, for edges that arrive one by one."""
+    """The present neighbours of each node, for edges that arrive one by one."""
 
     def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
         #: Number of changes of each pair, in the order of first sight.
@@ -345,7 +367,7 @@ class _Index:
             self.seen[other] += 1
 
     def put(self, one: int, other: int, *, there: bool) -> None:
-        """Add an edge (``there``), or remove it."""
+        """Add an edge between two nodes if ``there`` is True, otherwise remove it."""
         for node, neighbour in ((one, other), (other, one)):
             (self.near[node].add if there else self.near[node].remove)(neighbour)
 
@@ -356,10 +378,10 @@ class _Index:
 
 
 class Graph(Exact):
-    """The exact graph: the edges seen so far, and the number of times that each came or went.
+    """The exact graph: the edges seen so far, and how often each of them came or went.
 
-    If edges beyond the bound are dropped, an edge is kept if it is among the first ``degree`` edges
-    of both of its nodes. Dropped edges count among these.
+    If edges that exceed the bound on degrees are dropped, an edge is kept if it is among the first
+    ``degree`` edges of both its nodes. Dropped edges count among these.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
@@ -415,10 +437,12 @@ class Graph(Exact):
     def _take_many(
         self, new_edges: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
-        """Count many new edges at once; return the changes of cells by step, and the data to undo
-        them.
+        """Count many new edges at once.
 
-        Edges only come here, so each counts once, at first sight.
+        Edges only come here and never go, so each counts once, when it is first seen.
+
+        Returns:
+            The changes of cells by step, and the data that `undo` needs.
         """
         statistic = self._statistic
         old = self._all_keys()
@@ -443,7 +467,11 @@ class Graph(Exact):
     def _take_few(
         self, new_edges: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[int]]:
-        """Count new edges one by one; return changes of cells by step, and the changed pairs."""
+        """Count new edges one by one.
+
+        Returns:
+            The changes of cells by step, and the numbers of the changed pairs, as in `keys_of`.
+        """
         statistic = self._statistic
         if self._did is None:
             self._did = dict.fromkeys(self._keys.tolist(), 1)
@@ -510,7 +538,9 @@ class Graph(Exact):
             index.put(one, other, there=True)
 
     def _take_back(self, done: list[int]) -> None:
-        """Undo the last change of each of these pairs; neighbours are rebuilt on the next use."""
+        """Undo the last change of each of these pairs; neighbours of nodes are rebuilt when next
+        used.
+        """
         assert self._did is not None
         for key in reversed(done):
             self._did[key] -= 1
@@ -561,13 +591,20 @@ class Graph(Exact):
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
-    """Convert a graph to bytes: its step, its nodes, and rows of integers of its edges."""
+    """Convert a graph to bytes: its step, the labels of its nodes, and integers for its edges.
+
+    Args:
+        step: the step.
+        nodes: labels of nodes.
+        rows: integers of shape ``(rows, edges)``.
+    """
     head = json.dumps({"step": step, "nodes": nodes}).encode()
     return head + b"\n" + np.array(rows, "<i8").tobytes()
 
 
 def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
-    """Convert bytes of `pack_edges` to step, nodes, and this many rows of integers of the edges.
+    """Convert the bytes of `pack_edges` to step, labels of nodes, and integers of shape ``(rows,
+    edges)``.
 
     Raises:
         StateError: the bytes are no graph.

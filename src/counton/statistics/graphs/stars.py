@@ -18,20 +18,20 @@ from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_o
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 from counton.statistics.statistic import ChartSpec
 
-#: Most stars with one edge; larger numbers could not be summed in int64.
+#: Largest number of stars that contain one edge; sums of more could exceed int64.
 _MOST_STARS = 2**40
 
 
 class Stars(Subgraphs):
-    """The number of stars in a growing graph: a node with ``leaves`` of its neighbours; edge-level
-    privacy.
+    """The number of stars in a growing graph; edge-level privacy.
 
-    The number is the sum over the nodes of C(number of edges, leaves), a binomial coefficient. An
-    edge is in at most 2 C(degree - 1, leaves - 1) stars. `Triangles` describes events, the
-    protected unit, the enforced bound on degrees, and edges that come and go.
+    A star is a node together with ``leaves`` of its neighbours. The number is the sum over the
+    nodes of the binomial coefficient C(number of edges, leaves). An edge is in at most 2 C(degree -
+    1, leaves - 1) stars. `Triangles` describes events, the protected unit, the enforced bound on
+    degrees, and edges that come and go.
 
     Args:
-        degree: most edges of a node, at least ``leaves``.
+        degree: largest number of edges of a node, at least ``leaves``.
         leaves: number of leaves of a star, k.
         changes, beyond, neighbours: as in `Triangles`.
 

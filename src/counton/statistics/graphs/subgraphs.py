@@ -14,7 +14,8 @@ from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStati
 
 
 class Subgraphs(GraphStatistic):
-    """The number of subgraphs with ``size`` edges each; an edge is in at most ``most`` of them.
+    """Base class of counts of subgraphs with ``size`` edges, where an edge is in at most ``most``
+    of them.
 
     Comments in the source prove the sensitivity.
     """
@@ -42,13 +43,15 @@ class Subgraphs(GraphStatistic):
     #   turn, at most c times (`counton.base.distributions.Alternating`). It is four times as much
     #   with replacing and three times as much with dropping.
 
-    #: Number of edges of a subgraph, and the most subgraphs with one edge.
+    #: Number of edges of a subgraph, and the largest number of subgraphs that contain one edge.
     size: int
     most: int
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """Most edges by which neighbouring graphs differ: (added, subtracted)."""
+        """Largest numbers of edges by which the kept edges of neighbouring graphs differ: (added,
+        removed).
+        """
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:
             return (6, 6) if replaced else (1, 2)
@@ -76,8 +79,12 @@ class Subgraphs(GraphStatistic):
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the sum of the values in each of ``count`` steps; ``steps`` gives each value's
-    step.
+    """Return the sum of the values in each of ``count`` steps: int64 of shape ``(count,)``.
+
+    Args:
+        values: one number for each event.
+        steps: step of each event, from 0.
+        count: number of steps.
     """
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)

@@ -16,7 +16,7 @@ from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 from counton.statistics.statistic import ChartSpec
 
-#: Pairs of edges that are checked together.
+#: Number of pairs of edges that are checked at a time.
 _WEDGES = 2**20
 
 
@@ -29,11 +29,11 @@ class Triangles(Subgraphs):
     pair of nodes, with all its sightings; all edges of one node together are not protected. An edge
     is in at most ``degree - 1`` triangles.
 
-    The bound on degrees is enforced. An edge that would be one more than ``degree`` of a node is
+    The bound on degrees is enforced. An edge that gives a node more than ``degree`` edges is
     refused, and nothing is released. The refusal itself reveals a degree, so choose a bound that
     the graph cannot break, or ``beyond="drop"``, which leaves such edges out. Dropping needs three
-    times the noise (sqrt 5 times the 2-norm), since one edge decides which later edges of its two
-    nodes are kept.
+    times the noise (sqrt 5 times by the 2-norm), since one edge decides which later edges of its
+    two nodes are kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
     Each edge changes at most that many times, and ``degree`` counts all edges that a node ever has.
@@ -41,14 +41,15 @@ class Triangles(Subgraphs):
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5, and Fichtenberger,
     Henzinger and Ost, "Differentially private algorithms for graphs under continual observation".
     Edges that come and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea that
-    changes which alternate cancel; comments in the source of `Subgraphs` prove the bound.
+    alternating changes cancel; comments in the source of `Subgraphs` prove the bound.
 
     Args:
-        degree: most edges of a node, at least 2.
-        changes: most times that an edge comes or goes; 1: edges only come.
-        beyond: "refuse" or "drop" edges and changes that exceed these bounds.
-        neighbours: "add_remove"; or "replace", if an edge is replaced by another, in one or all of
-            its sightings. Replacing needs four times the 1-norm.
+        degree: largest number of edges of a node, at least 2.
+        changes: largest number of times that one edge comes or goes; 1: edges only come.
+        beyond: treatment of edges and changes that exceed these bounds: "refuse" or "drop".
+        neighbours: "add_remove" if neighbouring datasets differ by an added or removed edge;
+            "replace" if an edge is replaced by another in one or all of its sightings, which needs
+            four times the 1-norm.
 
     Raises:
         InvalidInput: an argument is out of range.
@@ -111,7 +112,11 @@ class Triangles(Subgraphs):
 
 
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many triangles each edge completes when it arrives, in order.
+    """Return the number of triangles that each edge completes when it arrives, of shape
+    ``(edges,)``.
+
+    Args:
+        edges: numbers of the nodes of each edge in order of arrival, shape ``(edges, 2)``.
 
     >>> count_completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
     [0, 0, 1, 0, 1]
@@ -155,7 +160,7 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Presence:
-    """A fast test whether numbers are in a set, with false positives but no false negatives."""
+    """A fast test whether a number is in a set; it never misses a member, but may report others."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._bits = max(16, (16 * len(keys)).bit_length())
@@ -168,5 +173,5 @@ class _Presence:
         return mixed >> np.uint64(64 - self._bits)
 
     def possible(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each number whether it may be in the set; False is certain."""
+        """Return for each number whether it may be in the set; if False, it is not."""
         return self._held[self._places(keys)]

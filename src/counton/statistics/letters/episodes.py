@@ -1,4 +1,4 @@
-"""The number of occurrences of words as episodes: other letters may stand in between."""
+"""The number of occurrences of words as episodes: other letters may stand between their letters."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
 from counton.statistics.statistic import ChartSpec
 
-#: Letters that are read at a time, each a bit of an integer.
+#: Number of letters that are read at a time, each a bit of an integer.
 _BLOCK = 2**16
-#: For words of up to 1, 2, ... letters: the largest change by one changed letter, added up over
-#: sets of 0, 1, 2, ... letters other than the old and the new one: numbers and sums of squares.
+#: Row l - 1 is for words of up to l letters. Its entry k bounds the change by one changed letter
+#: in all words whose letters are k given letters besides the old and the new one: the number of
+#: changes (CHANGES) and the sum of their squares (SQUARES).
 CHANGES = (
     (2,),
     (6, 4),
@@ -42,22 +43,23 @@ SQUARES = (
 class Episodes(Words):
     """Counts of each word of up to ``longest`` letters as an episode, after every letter.
 
-    A word occurs as an episode in a piece of the stream that contains its letters in their order,
-    perhaps with others between them. An occurrence is minimal if no shorter piece of it contains
-    the word. Minimal occurrences are counted, each at the step of its last letter; they may be of
-    any length. All words are released, so nothing reveals which are frequent.
+    A word occurs as an episode in a piece of the stream that contains its letters in order, perhaps
+    with other letters between them. An occurrence is minimal if no shorter piece within it contains
+    the word. Minimal occurrences of any length are counted, each at the step of its last letter.
+    Noise is added to every word, so nothing reveals which words are frequent.
 
     The protected unit is one letter: neighbouring datasets have equally many letters in each step
     and differ in one letter. Comments in the source prove the sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; its squared
     sensitivity is 4 l q^(l-1) for q letters and l = ``longest``, for four letters and l = 4 twice
-    as much. Erratum: it releases only episodes of a support of at least S, and this choice reveals
-    data.
+    as much as here. Erratum: it releases only episodes that occur at least S times, and this choice
+    reveals data.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
-        longest: most letters of a word, l: up to 5, and over four letters or fewer up to 6.
+        longest: largest number of letters of a word, l: up to 5; up to 6 if the alphabet has at
+            most four letters.
 
     Raises:
         InvalidInput: no letters, a letter twice, or words that are too long.
@@ -130,9 +132,10 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """The ends of minimal occurrences of words, as integers with one bit for each letter read.
+    """The steps at which minimal occurrences of words end, as integers with one bit for each letter
+    read.
 
-    Every word comes later in the list than the shorter words that it begins with.
+    Every word comes later in the list than the shorter words with which it begins.
     """
 
     # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
     from counton.privacy import Guarantee
 
-#: Letters whose words are numbered at a time.
+#: Number of letters that are read at a time.
 _BLOCK = 2**16
-#: Up to so many words are searched one by one.
+#: Largest number of words that are searched one by one.
 _FEW = 4
 
 
@@ -38,18 +38,20 @@ def _least_errors(
 class Substrings(Words):
     """Counts of each word of up to ``longest`` letters as a substring, after every letter.
 
-    A word counts at the step of its last letter. The protected unit is one letter: neighbouring
-    datasets have equally many letters in each step and differ in one letter. The number of letters
-    of a step is not protected. If each step has one letter, do not leave one out: that would move
-    all later letters. Comments in the source prove the sensitivity.
+    An occurrence counts at the step of its last letter. The protected unit is one letter:
+    neighbouring datasets have equally many letters in each step and differ in one letter. The
+    number of letters in a step is not protected. If each step has one letter, do not leave a letter
+    out, because all later letters would move to other steps. Comments in the source prove the
+    sensitivity.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 4. Erratum: its
-    squared sensitivity is too small, since changes of a word in several steps meet in nodes. The
-    squares add up to l (l + 1) (l + 2) / 3 for words of up to l letters.
+    squared sensitivity is too small, because the changes of a word in several steps enter the same
+    nodes of the tree over time. The squares add up to l (l + 1) (l + 2) / 3 for words of up to l
+    letters.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
-        longest: most letters of a word, l.
+        longest: largest number of letters of a word, l.
 
     Raises:
         InvalidInput: no letters, a letter twice, or over 2^31 words.
@@ -122,7 +124,7 @@ class Substrings(Words):
 class _Codes(WordTally):
     """Counts of words in a stream of letters, which is read in blocks.
 
-    A word of a length has a number, whose digits are its letters.
+    A word is encoded as an integer whose digits are its letters.
     """
 
     # For each letter of a block, the numbers of the words that end at it are computed, and compared

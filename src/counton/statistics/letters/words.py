@@ -18,9 +18,9 @@ from counton.base.options import ALPHABET, LETTER, LONGEST, Statement, split_nam
 from counton.statistics.readings import OnDemandReading
 from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
 
-#: Most letters of an alphabet, and most words of a statistic: each word has a cell.
+#: Largest number of letters in an alphabet, and of words in a statistic; each word has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
-#: Most remembered requests for counts of words, and most words of all of them together.
+#: Largest number of remembered requests for counts of words, and of words in all these requests.
 _MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
 _HEAD = struct.Struct("<QQ")
 
@@ -28,7 +28,8 @@ _HEAD = struct.Struct("<QQ")
 class Words(NamedCells):
     """Base class for counts of all words of up to ``longest`` letters, computed on request.
 
-    Words are numbered by length, and within a length in the order of the alphabet.
+    Words have numbers from 0: shorter words first, and words of equal length in the order of the
+    alphabet.
     """
 
     card = Card(
@@ -82,8 +83,8 @@ class Words(NamedCells):
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """For each length from 1 on, the number of its first word; at the end the number of all
-        words.
+        """For each length from 1 on, the number of the first word of this length; the last entry is
+        the number of all words.
         """
         firsts = [0]
         for length in range(1, self.longest + 1):
@@ -100,7 +101,10 @@ class Words(NamedCells):
         return isinstance(self.alphabet, str)
 
     def cell(self, name: Any) -> int:
-        """Return the number of a word: a text, or names of letters in a list or between spaces.
+        """Return the number of a word.
+
+        Args:
+            name: a text; if letters are names, a list of them or a text with spaces between them.
 
         Raises:
             InvalidInput: not a word of 1 to ``longest`` letters of the alphabet.
@@ -125,7 +129,7 @@ class Words(NamedCells):
         return self.firsts[len(word) - 1] + code
 
     def word(self, cell: int) -> list[int]:
-        """Return the letters of the word with this number, as their indices in the alphabet."""
+        """Return the word with this number, as the indices of its letters in the alphabet."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code, found = cell - self.firsts[length - 1], []
         for _ in range(length):
@@ -134,7 +138,9 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """Return the word with this number as a text; spaces separate letters that are names."""
+        """Return the word with this number as a text, with spaces between letters that are
+        names.
+        """
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
 
     def words(self, length: int) -> list[str]:
@@ -153,7 +159,8 @@ class Words(NamedCells):
         return [self.name_of(number) for number in numbers]
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
-        """Convert letters to their indices in the alphabet, in one or two bytes each.
+        """Convert letters to their indices in the alphabet, as uint8 or uint16 of shape
+        ``(letters,)``.
 
         Raises:
             InvalidInput: a letter is not in the alphabet.
@@ -202,7 +209,7 @@ class Words(NamedCells):
 
     @abstractmethod
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """Return an empty count of the words with these numbers, for letters to be read into."""
+        """Return a counter of the words with these numbers, before any letter is read."""
 
     @override
     def begin(self) -> Letters:
@@ -213,7 +220,7 @@ class WordTally:
     """Counts of some words among the letters read so far.
 
     Attributes:
-        counts: number of occurrences of each word, int64.
+        counts: number of occurrences of each word, int64 of shape ``(words,)``.
         read: number of letters read.
     """
 
@@ -222,14 +229,18 @@ class WordTally:
         self.read = 0
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """Count the words that end in the letters after those read, up to letter ``stop``."""
+        """Read on in ``letters`` up to index ``stop``, and count the words that end there.
+
+        Reading begins after the letters that are already read.
+        """
         raise NotImplementedError
 
 
 class Letters(Exact):
-    """The exact stream of letters so far, in a byte or two each, and the ends of its steps.
+    """The exact stream of letters so far, and the number of letters at the end of each step.
 
-    Occurrences of words are counted on request. A repeated request counts new letters only.
+    Occurrences of words are counted on request. If the same words are requested again, only new
+    letters are read.
     """
 
     def __init__(self, statistic: Words) -> None:
@@ -242,7 +253,7 @@ class Letters(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Append the letters of further steps, in time proportional to their number."""
+        """Append the letters of further steps, in time proportional to the number of letters."""
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -268,7 +279,9 @@ class Letters(Exact):
     @property
     @override
     def largest(self) -> int:
-        """Number of letters, which bounds all counts: no two occurrences end with one letter."""
+        """Number of letters. It bounds all counts, because each letter ends at most one occurrence
+        of a word.
+        """
         return len(self._letters)
 
     @override
@@ -280,7 +293,8 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """Return as bytes the letters after ``letter``, and the ends of the steps after ``step``.
+        """Return as bytes the letters after the first ``letter``, and the ends of the steps after
+        ``step``.
 
         Ends are left out if every step so far has one letter.
         """
@@ -316,7 +330,10 @@ class Letters(Exact):
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return exact counts of words after a step; a repeated request reads new letters only."""
+        """Return exact counts of words after a step, int64 of the shape of ``cells``.
+
+        If the same words are requested again, only new letters are read.
+        """
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
         tally = self._tallies.pop(key, None)
@@ -333,7 +350,7 @@ class Letters(Exact):
 
 
 class _Growing:
-    """An array that grows at its end, with room kept for more."""
+    """An array that grows at its end, with spare room for more values."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._room, self._length = np.empty(64, dtype), 0
