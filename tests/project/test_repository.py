@@ -7,6 +7,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,10 @@ def test_each_locked_version_has_digests_of_its_files_and_those_of_demonstration
     assert {name: version for name, (version, _) in found.items()} == versions
     assert all(digests for _, digests in found.values())
     needed = {name for name in release.needed(("cli",)) if name != "counton"}
-    assert {*lock.pins_of(first)} == needed | lock.DEMO
+    assert needed <= {*versions}
+    # Another version of a package may need others, as `make test-lowest` has them.
+    if all(metadata.version(name) == versions[name] for name in needed):
+        assert {*lock.pins_of(first)} == needed | lock.DEMO
 
 
 def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
