@@ -1,7 +1,7 @@
-"""Strategies: how counts are measured with noise (a matrix C), and how releases read the
-measurements (a matrix B).
+"""Strategies: how counts are measured with noise (a matrix C), and how releases are computed from
+the measurements (a matrix B).
 
-One idea stands in each file.
+Each file defines one strategy, or one concept that several strategies share.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
 
 
 def _others() -> Iterable[EntryPoint]:
-    """Return the entry points by which other packages register strategies for streams."""
+    """Return the entry points (of ``importlib.metadata``) by which other packages register
+    strategies for streams.
+    """
     from importlib.metadata import entry_points  # slow to import
 
     return entry_points(group=__name__)
@@ -133,9 +135,10 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
 
 
 def _inner(value: Any) -> Any:
-    """Rebuild the strategy that a parameter describes; return any other parameter unchanged.
+    """Rebuild the strategy that a parameter's JSON value describes; return any other value
+    unchanged.
 
-    A strategy may have another strategy as a parameter.
+    Some strategies have another strategy as a parameter.
     """
     from counton.strategies import lines
 

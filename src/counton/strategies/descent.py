@@ -1,9 +1,9 @@
-"""Search for the real parameters of a strategy: by L-BFGS with gradients, then rounding to a grid.
+"""Search for the real parameters of a strategy: by L-BFGS, then rounding to a grid.
 
 The last digits of a search's result, and sometimes where the search ends, depend on the processor
 and on the number of threads. So the result is *rounded to a grid before it is used* (`on_grid`). A
-strategy's description holds the rounded numbers, and they are part of the noise's address. A stream
-that continues elsewhere reads the description and searches for nothing.
+saved stream stores the rounded numbers, and the noise is derived from the secret key and from these
+numbers. A stream that continues on another machine reads them back instead of searching again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike
 
 from counton.base.arrays import Floats, Integers
 
-#: A function of parameters: its value and its slopes.
+#: A function of parameters, shape (n,): it returns its value and its gradient, shape (n,).
 Value = Callable[[Floats], tuple[float, Floats]]
 #: Step of the parameters for a difference quotient.
 DIFFERENCE = 1e-5
 #: Binary digits of the grid of single parameters. Rounding raises errors by up to 3e-6.
 DIGITS = 12
-#: Binary digits for matrices, whose many entries act together: 16 digits raised errors by 4e-5.
+#: Binary digits for the entries of matrices. With 16 digits, the roundings of the many entries
+#: together raised errors by 4e-5.
 MATRIX_DIGITS = 20
 
 
@@ -33,13 +34,14 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """Return the least value that L-BFGS finds from ``start``, and the parameters at which it is
-    attained.
+    """Search by L-BFGS from ``start``; return the least value found, and the parameters that give
+    it.
 
     Args:
-        value: the function to minimise; it returns a value and its gradient.
-        start: the first parameters.
-        bounds: a range for each parameter; None: no bounds.
+        value: the function to minimise; it takes parameters of shape (n,), and returns a
+            value and its gradient.
+        start: the parameters at which the search begins, shape (n,).
+        bounds: (lowest, highest) for each parameter; None: no bounds.
         options: options of scipy's L-BFGS-B, such as ``maxiter``.
 
     >>> least, found = descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2))
@@ -53,7 +55,7 @@ def descend(
 
 
 def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
-    """Return the numbers, each rounded to ``digits`` significant binary digits.
+    """Return the numbers, each rounded to ``digits`` significant binary digits; the shape is kept.
 
     >>> on_grid([0.3141592, 31.41592]).tolist()
     [0.314208984375, 31.4140625]
@@ -65,7 +67,8 @@ def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
 def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     """Return a matrix rounded to integer multiples of 2^-bits: the integers, and ``bits``.
 
-    The largest magnitude decides ``bits``: 20 binary digits below the power of two that bounds it.
+    ``bits`` depends on the largest magnitude: the grid step 2^-bits is 2^-20 times the least power
+    of two that is not below it.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits
@@ -81,7 +84,7 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
 
 
 def with_differences(value: Callable[[Floats], float]) -> Value:
-    """Return a function that returns the value of ``value`` and its gradient.
+    """Return a function that returns ``value(x)`` and its gradient, for parameters x of shape (n,).
 
     The gradient is computed by central differences.
 

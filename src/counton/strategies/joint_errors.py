@@ -1,4 +1,6 @@
-"""Variances of several releases together: of their weighted sums, and over all released numbers."""
+"""Variances of released noise: of single releases, of weighted sums of releases, and the mean or
+maximum over all releases.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
 def noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Return the exact variance of released noise, in squared data units.
+    """Return the exact variance of the noise of each release, in squared data units.
 
-    ``law`` is the calibrated noise of one node (one noisy measurement). ``steps`` and ``since`` are
-    as in `StreamStrategy.variance`. The variance includes rounding.
+    ``law`` is the calibrated noise distribution of one node (one noisy measurement). Without
+    ``since``, the release at each of ``steps`` is meant; with it, the released count of the steps
+    since + 1 .. step, as in `StreamStrategy.variance`. The variance includes rounding.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -54,11 +57,12 @@ def noise_variance(
 def sum_noise_variance(
     strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
-    """Return the exact variance of a weighted sum of the noise of totals, each up to one of
-    ``stops``.
+    """Return the exact variance of the noise of a weighted sum of totals, in squared data units.
 
-    None if nodes (noisy measurements) have noise of several distributions, or releases are rounded:
-    use `noise_variance` for pairs then. A strategy may have a faster way, ``_summed_variance``.
+    Total i counts all steps up to ``stops[i]`` and has the weight ``weights[i]``. ``law`` is the
+    calibrated noise distribution of one node (one noisy measurement). None if the nodes have
+    different distributions, or if releases are rounded: use `noise_variance` for differences of two
+    totals then.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
@@ -90,11 +94,11 @@ def released_variance(
 ) -> float:
     """Return the mean or the largest variance of all numbers released over the horizon.
 
-    The unit is the variance of the noise of one node (one noisy measurement). With "both" the
-    numbers are the totals and as many counts of single steps.
+    The unit is the variance of the noise of one node (one noisy measurement). With "both", the
+    numbers are the totals at all steps and the counts of all single steps.
 
     Raises:
-        InvalidInput: an unknown metric or form, or as `StreamStrategy.overall_variance`.
+        InvalidInput: an unknown metric or form, no horizon, or a horizon too long to compute.
 
     >>> from counton.strategies import Binary
     >>> tree = Binary(1000)

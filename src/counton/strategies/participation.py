@@ -1,48 +1,57 @@
 """Sensitivity to units that count in several steps of a stream.
 
-A unit counts in the steps S = {s_1 < s_2 < ...}: at most ``steps`` of them, any two at least
-``separation`` apart; or in a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
-``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. (A part of S
-adds up to no more. Steps picked anywhere in a schedule may lie further apart and add up to more;
-``separation`` covers these.) In each step it counts by a vector d_s, with ||d_s||_1 <= c_1 and
-||d_s||_2 <= c_2. It moves the nodes by sum over S of (C e_s) x d_s. With G = C^T C that is
+A unit counts in a set of steps S = {s_1 < s_2 < ...}. Either S has at most ``steps`` members, any
+two at least ``separation`` apart. Or S is a fixed schedule: up to ``steps`` consecutive members of
+i, i + every, i + 2 every, ... for one i. A unit may miss some of these steps, since a subset of S
+has no larger norm. (Steps picked anywhere in a schedule may lie further apart and have a larger
+norm; state a ``separation`` for them.) In step s the unit counts by a vector d_s, with ||d_s||_1 <=
+c_1 and ||d_s||_2 <= c_2. It changes the nodes (the noisy measurements) by the sum over S of (C e_s)
+x d_s, where C e_s is column s of C. With G = C^T C that is
 
     in the 1-norm           at most c_1   * max over S of sum_{s in S} ||C e_s||_1
     in the squared 2-norm   at most c_2^2 * max over S of sum_{s, t in S} |G_st|,
 
-because |<d_s, d_t>| <= c_2^2; equal vectors attain both if C has no negative entry. Then only n_v
-matters, the weight with which S enters node v: the norms are the largest sums of n_v and of n_v^2
-over all nodes. They are computed in integers:
+because |<d_s, d_t>| <= c_2^2; equal vectors attain both if C has no negative entry. Then the norms
+are the largest sums, over all nodes v, of n_v and of n_v^2, where n_v is the sum of row v of C over
+the steps in S. They are computed in integers, in one of these ways:
 
-- *Toeplitz* (``SqrtToeplitz``): if coefficients fall and are not negative, S = {1, 1 + b, 1 + 2b,
-  ...} is the worst, exactly: moving S to the left, and its members together, loses no product.
-- *Trees* state their divisions (`Stretch`): most[m], the largest sum with m members of S in a part,
-  is n m^2 plus the best way to share m out among its divisions. Here n counts the nodes that hold
-  exactly the part, each with the square of its level's weight. Equal parts are computed once.
-  Members known to add up to most in a single part are not shared out. For distinct steps (b = 1)
-  the result is exact. For b > 1 a part of w steps holds at most ceil(w / b) members. Using only
-  this gives a bound, which is at most the sum over levels of each level's own largest value.
-- *Short horizons*: all admissible S are tried.
+- *Toeplitz* (``SqrtToeplitz``): let the first column of C be decreasing and not
+  negative. With b the separation, S = {1, 1 + b, 1 + 2b, ...} is the worst set: moving
+  steps to earlier places, and closer together, makes no product G_st smaller.
+- *Trees* state how each range of steps (`Stretch`) is divided into smaller ranges. Let
+  most[m] be the largest sum if m members of S lie in a range. It is n m^2, plus the
+  largest sum over all ways to distribute the m members among the smaller ranges. Here n
+  is the sum of the squared weights of the nodes that hold exactly this range. Equal
+  ranges are computed once. If all members in one of several equal ranges are known to
+  be the worst case, other distributions are not tried. For distinct steps (b = 1) the
+  result is exact. For b > 1 the only condition used is that a range of w steps holds at
+  most ceil(w / b) members. So the result is an upper bound.
+- *Short horizons*: all allowed sets S are tried.
 - *Lag bound*: k max G_tt + 2 sum_{j=1}^{k-1} (k-j) max{|G_st| : |s-t| >= j b}, because members of S
   that are j places apart are at least j b steps apart.
-- *A fixed schedule*: all starts are tried on horizons up to 2^16; beyond that, separation = every
-  gives a bound.
-- *All steps* are one set, a schedule with every = 1: trees add up their parts, exactly.
+- *A fixed schedule*: all first steps i are tried on horizons up to 2^16. On longer
+  ones, the result for separation = every is an upper bound.
+- *All steps* are a schedule with every = 1. Trees add up the values of their nodes,
+  exactly.
 
-A unit that comes and goes changes a count by +1 and -1 in turn, in at most w steps:
-`largest_alternating`. The changes so far then add up to 0 or 1. So a node that holds consecutive
-steps sees 0 or +-1 of them: +-1 if an odd number of changes fell into it. In general:
+A unit may also enter and leave a count, which changes it by +1 and -1 in turn, in at most w steps
+(`largest_alternating`). The changes up to any step then add up to 0 or 1. So a node that holds
+consecutive steps changes by +1 or -1 if an odd number of changes fell into it, else by 0. In
+general:
 
-- *Trees*: most[m] as above, with m mod 2 in place of m and of m^2: exact. For every strategy of
-  this kind that is at most w D_1 and w D_2^2, since n_v^2 = |n_v| in every node.
-- *Rows*: with p_t in {0, 1} the changes so far, (C d)_r = sum over t of p_t (C_rt - C_r,t+1) is at
-  most the sum V_r of the falls (or rises) of row r, its end included. For a row that first rises
-  and then falls, V_r is its largest entry. So ||C d||_2^2 <= sum over r of V_r |(C d)_r| <= w max
-  over s of sum over r of V_r |C_rs|.
-- *Products*: for each s of S, -G_(s, next) + G_(s, next but one) - ... is at most the sum of all
-  rises of G_st over t > s (0 if products only fall with distance, as those of the square root do).
-  So ||C d||_2^2 <= sum over S of (G_ss + 2 rises), and likewise with the products before s. This
-  needs that no product is negative.
+- *Trees*: most[m] as above, with m mod 2 in place of m and of m^2: exact. With D_1 and
+  D_2 the largest 1-norm and 2-norm of a column, this is at most w D_1 and w D_2^2,
+  since n_v is 0, 1 or -1.
+- *Rows*: let p_t in {0, 1} be the sum of the changes up to step t. Then (C d)_r = sum
+  over t of p_t (C_rt - C_r,t+1). It is at most V_r, the sum of all falls of row r from
+  one entry to the next (or of all rises), with a 0 after its last entry. For a row that
+  first rises and then falls, V_r is its largest entry. So ||C d||_2^2 <= sum over r of
+  V_r |(C d)_r| <= w max over s of sum over r of V_r |C_rs|.
+- *Products*: for s in S and its successors t_1 < t_2 < ... in S, the sum -G_(s, t_1) +
+  G_(s, t_2) - ... is at most the sum of all rises of G_st as t grows from s. (It is 0
+  if G_st only falls with the distance t - s, as for ``SqrtToeplitz``.) So ||C d||_2^2
+  <= sum over S of (G_ss + 2 rises), and likewise with the rises of G_st over t < s.
+  This needs that no product G_st is negative.
 - *Short horizons*: all sets are tried.
 """
 
@@ -77,31 +86,38 @@ X = TypeVar("X", bound=Hashable)
 #: The norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: With more members of S than this, they are not shared out one by one; the level bound is used.
+#: If a unit counts in more steps than this, their worst distribution over a tree is not computed;
+#: `_level_bound` is used.
 _MOST_SHARED = 1024
-#: Up to this many sets of steps, and this many steps, all sets are tried.
+#: All sets of steps are tried up to this many sets, on horizons up to this many steps.
 _MOST_SETS, _MOST_TRIED = 2**16, 128
-#: Numbers written out at once when sets of columns are added up.
+#: Largest number of array entries when sums over all sets of columns are computed.
 _MOST_ENTRIES = 2**22
-#: Up to these horizons, columns are written out for the lag bound, and schedules are tried.
+#: Longest horizon for which the matrix C is built as an array, and longest for which all first
+#: steps of a schedule are tried.
 _MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
-#: With more members than this, products are not listed by lag; other bounds are used.
+#: If a unit counts in more steps than this, the lag bound (see the module) is not computed: for
+#: other strategies, and for trees.
 _MOST_LAGS, _MOST_LAGS_OF_TREES = 2**21, 2**16
-#: All shares of up to this many members are tried at once.
+#: If one of two parts of a tree holds at most this many steps of a unit, all ways to distribute
+#: steps over the two are tried.
 _FEW = 32
 _IMPOSSIBLE = -(2**62)
-#: Sums that may reach this are added up as Python integers.
+#: Sums that may reach this bound are computed with Python integers instead of int64.
 _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps in a tree of nodes; `Structure.divisions` divides them further.
+    """Consecutive steps in a tree of nodes (noisy sums of consecutive steps).
+
+    `Structure.divisions` divides a stretch into smaller ones.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
         nodes: the number of nodes that hold exactly these steps: 0 or 1.
         steps: the number of steps within the horizon.
-        kind: further values on which the division of the stretch depends.
+        kind: a number that distinguishes stretches of one level and length that are divided
+            differently.
     """
 
     level: int
@@ -165,26 +181,34 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """Facts about the columns of a strategy's matrix C together, for faster or sharper bounds.
+    """Facts about all columns of a strategy's matrix C, for faster or tighter bounds of
+    sensitivity.
 
-    All other quantities are computed from the columns.
+    A fact that is not stated is computed from the columns. Integers are in units of
+    ``2**-lattice_bits``.
 
     Attributes:
-        divisions: for a tree: a function of a stretch of steps, or of None for the whole horizon.
-            It returns the parts into which the stretch is divided, and how often each occurs; ()
-            for a single step that enters no smaller node. Every node is one of these parts.
-        nodes_by_level: for a tree: a function that returns, for each level, the number of the node
-            that each step of the horizon enters (-1: none), or None if nodes have no numbers.
-        overlaps: upper bounds of the largest product of two columns that are j members of a
-            schedule apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
-        falling_series: C's first column in lattice units, if C is Toeplitz and its coefficients
-            only fall and are not negative; one for each step of the horizon.
-        change_bound: an upper bound, per change, of the squared 2-norm of any number of changes by
-            +1 and -1 in turn; in units of ``4**-lattice_bits``.
-        largest_sum: the strategy's own, faster way to compute `largest_sum`.
-        aligned: returns True if two conditions hold. No two columns have a negative product. Of any
-            three columns in order, the product of the outer two is at most the sum of their
-            products with the middle one.
+        divisions: for a tree: a function of a stretch of steps, or of None for the whole
+            horizon. It returns the stretches into which this one is divided, and how often
+            each occurs; () for a single step that enters no smaller node. Every node holds
+            the steps of one of these stretches.
+        nodes_by_level: for a tree: a function that returns, for each level, an array of
+            shape (horizon,): the index of the node that each step enters, or -1 if it
+            enters none. It returns None instead of arrays if a strategy does not number its
+            nodes.
+        overlaps: a function of a schedule. For j = 1, 2, .. steps - 1 it returns an upper
+            bound of the inner product of two columns whose steps are at least j times
+            ``apart`` apart, in units of ``4**-lattice_bits``.
+        falling_series: the first column of C, shape (horizon,), if C is Toeplitz and this
+            column is decreasing and not negative.
+        change_bound: if a unit changes its count by +1 and -1 in turn, in any number of
+            steps: a function that returns the most that each change adds to the squared
+            2-norm, in units of ``4**-lattice_bits``.
+        largest_sum: a faster function for this strategy in place of
+            `participation.largest_sum`.
+        aligned: returns True if two conditions hold. No two columns have a negative inner
+            product. For columns i < j < k, the inner product of i and k is at most the sum
+            of those of i and j and of j and k.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -203,15 +227,18 @@ def tree_structure(
     *,
     whole: bool = False,
 ) -> Structure:
-    """Return the structure of a tree over steps: the count of a step enters every node that holds
-    it.
+    """Return the facts about a tree whose nodes sum consecutive steps: a step's count enters every
+    node that holds the step.
 
     Args:
         horizon: the number of steps.
-        widths: the number of steps of a node at each level; nodes of one level lie side by side.
-        unread: (place, siblings): of each group of so many siblings the one at this place, counted
-            from 1, is left out, since no release reads it. Place 0: none is left out.
-        whole: if True, a node that the horizon cuts short does not exist.
+        widths: the number of steps in a node at each level; nodes of one level divide the
+            horizon.
+        unread: (place, siblings): in each group of ``siblings`` consecutive nodes of a
+            level, the node at ``place`` (from 1) is left out, since no release uses it.
+            Place 0: none is left out.
+        whole: if True, the last node of a level is left out if its steps go beyond the
+            horizon.
 
     >>> of_halves = tree_structure(7, (1, 2, 4), whole=True)
     >>> [nodes.tolist() for nodes in of_halves.nodes_by_level()][1:]
@@ -267,9 +294,10 @@ def sensitivities(
     separation: int = 1,
     every: int | None = None,
 ) -> Sensitivity:
-    """Return how far one unit moves all measurements together, in units of ``2**-lattice_bits``.
+    """Return the sensitivity of all measurements together: how far one unit moves them.
 
-    The unit counts by 1 in one cell. The result is exact or an upper bound.
+    The unit adds 1 to one cell in each of its steps. The 1-norm of the result is in units of
+    ``2**-lattice_bits``, the squared 2-norm in squared units. Both are exact or upper bounds.
 
     Args:
         strategy: a strategy for a stream.
@@ -314,9 +342,7 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return the sensitivity that ``find`` computes for a strategy and a question, cached on the
-    strategy object.
-    """
+    """Return ``find(strategy, question)``; store the result on the strategy object for later calls."""
     # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
@@ -336,13 +362,15 @@ def sensitivity(
     separation: int = 1,
     every: int | None = None,
 ) -> float:
-    """Return the largest p-norm by which one unit moves all measurements together.
+    """Return the sensitivity in the p-norm: the most by which one unit moves all measurements
+    together.
 
-    If the unit counts in one step, this is the largest norm of a column of C. If it counts in
-    several, the float is never below the exact value. See `sensitivities`.
+    If the unit counts in one step, this is the largest p-norm of a column of C. If it counts in
+    several, the float is never below the exact value. Arguments are those of `sensitivities`.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or as `sensitivities`.
+        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument is
+            out of range.
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)
@@ -361,8 +389,9 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Return two norms of an integer vector, each lowered by l1 <= l2_squared <= l1^2 if
-    possible.
+    """Return bounds on the norms of an integer vector, each lowered where the other one allows it.
+
+    Every integer vector has l1 <= l2_squared <= l1^2.
     """
     return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
@@ -371,7 +400,7 @@ def check_norm(norm: object) -> Norm:
     """Return ``norm`` as a Python integer, 1 or 2.
 
     Raises:
-        InvalidInput: neither 1 nor 2; names the value and the choices.
+        InvalidInput: ``norm`` is neither 1 nor 2.
     """
     if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
         for known in _NORMS:
@@ -390,10 +419,11 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the most by which a unit that counts in several steps moves the measurements.
+    """Return the most by which a unit that counts in the steps of a schedule moves the
+    measurements.
 
-    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1) or a squared 2-norm in squared units
-    (``norm`` 2). It is exact or an upper bound.
+    For ``norm`` 1 this is the 1-norm in units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm
+    in squared units. It is exact or an upper bound.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -429,10 +459,11 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return how far a unit moves the measurements if its steps begin at 1 and are as close as
-    allowed.
+    """Return the largest change of the measurements if C is Toeplitz and its first column
+    decreases.
 
-    These steps are the worst if C is Toeplitz and its first column, ``series``, only falls.
+    The worst steps begin at 1 and are as close together as the schedule allows. ``series`` is the
+    first column of C, shape (horizon,). The result is a 1-norm (``norm`` 1) or a squared 2-norm.
     """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)
@@ -445,11 +476,13 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
 
 
 def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    """Return by how much a unit whose counts change in a pattern moves all measurements.
+    """Return the most by which a unit moves all measurements if its counts change in a given
+    pattern.
 
-    A pattern is one of three: runs of consecutive steps, changes by +1 and -1 in turn, or changes
-    within bounds. The result holds a 1-norm in units of 2^-lattice_bits and a squared 2-norm in
-    squared units. Each is exact or an upper bound.
+    A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
+    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). The result holds a
+    1-norm in units of 2^-lattice_bits and a squared 2-norm in squared units. Each is exact or an
+    upper bound.
 
     >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz
@@ -460,17 +493,19 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     True
 
     Raises:
-        InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
+        InvalidInput: a strategy without a horizon, or runs that lie beyond the horizon.
     """
-    # Runs start together. All starts are tried, which is exact, for Toeplitz strategies, trees on
-    # horizons up to 2^16, and columns that can be written out. Otherwise each run is taken at its
-    # own worst place, an upper bound.
+    # Runs have fixed distances from each other. All first steps are tried, which is exact, for
+    # Toeplitz strategies, for trees on horizons up to 2^16, and for horizons up to 512 steps.
+    # Otherwise each run is put at the place that is worst for it alone, which gives an upper bound.
     #
-    # Alternating changes cancel where two of them meet in a node: at most D_2^2 for each, if the
-    # nodes are of consecutive steps. In several cells they add up.
+    # Alternating changes cancel where two of them enter one node. If nodes hold consecutive steps,
+    # each change adds at most D_2^2, the largest squared 2-norm of a column. Changes in several
+    # cells add up.
     #
-    # Bounded changes are multiples of the worst column, by their definition. If columns are not
-    # aligned (see `Structure`), runs and bounded changes are treated as if all were in one column.
+    # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
+    # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
+    # changes fell into one step.
     return _found_once(strategy, pattern, _pattern_sensitivity)
 
 
@@ -530,12 +565,12 @@ def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
 
 
 def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
-    """Return how far a run of ``length`` consecutive steps moves the measurements, for each first
-    step.
+    """Return, for each first step, how far a run of ``length`` consecutive steps moves the
+    measurements.
 
-    The result has the shape (horizon,), int64 or Python integers. It holds 1-norms in units of
-    2^-lattice_bits, or squared 2-norms in squared units. A run ends at the horizon at the latest.
-    None: the norms are not known.
+    The result has shape (horizon,), with int64 or Python integers. It holds 1-norms (``norm`` 1) in
+    units of 2^-lattice_bits, or squared 2-norms (``norm`` 2) in squared units. A run that would go
+    beyond the horizon ends there. None if the norms cannot be computed for such a long horizon.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -579,8 +614,8 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     """Return the most by which ``changes`` changes of +1 and -1 in turn move the measurements.
 
-    It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units. It is exact or
-    an upper bound.
+    For ``norm`` 1 this is the 1-norm in units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm
+    in squared units. It is exact or an upper bound.
 
     >>> from counton.strategies import Binary
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
@@ -607,12 +642,11 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return a bound on what each change adds to the squared 2-norm, if +1 and -1 follow in turn.
-
-    None: no bound is known.
+    """Return the most that each change by +1 or -1 in turn adds to the squared 2-norm; None: not
+    known.
     """
-    # D_2^2 (the largest squared norm of a column) if C is Toeplitz and falls: products of its
-    # columns then only fall with distance.
+    # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
+    # column, because inner products of columns only fall with their distance.
     known = strategy.structure
     if known.falling_series is not None:
         return sensitivities(strategy).l2_squared
@@ -620,10 +654,11 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return a bound on what each change adds to a norm of the move, if any number of changes by +1
-    and -1 follow in turn.
+    """Return the most that each change adds to a norm, if any number of changes by +1 and -1
+    alternate.
 
-    The unit is 2^-lattice_bits for the 1-norm; for the squared 2-norm it is the square of that.
+    The norm measures how far the changes move all measurements. For ``norm`` 1 it is the 1-norm in
+    units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm in squared units.
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -640,7 +675,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     known = _change_bound(strategy)
     if known is not None:
         found_squared = min(found_squared, known)
-        if found_squared == one.l2_squared:  # the most that a single change adds
+        if found_squared == one.l2_squared:  # no bound is smaller: a single change adds this much
             return found_squared
     if horizon <= _MOST_WRITTEN_OUT:
         _, *bounds = _alternating_bounds(strategy, norm, 1)
@@ -649,9 +684,10 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """Return the largest norm of alternating changes over all sets of up to ``changes`` steps.
+    """Return the largest norm of alternating changes, by trying all sets of up to ``changes``
+    steps.
 
-    ``weights`` is C; each round adds one step to every set.
+    ``weights`` is the matrix C, shape (nodes, horizon).
     """
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
@@ -667,10 +703,8 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield bounds on the norm of alternating changes, from the rows of C and from products of its
-    columns.
-    """
-    # The module derives both. A bound by steps adds up the ``changes`` largest steps.
+    """Yield upper bounds on the norm of ``changes`` alternating changes, for any matrix C."""
+    # The docstring of the module proves these bounds ("Rows" and "Products").
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
     if norm == 2:
@@ -680,10 +714,10 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return the variation of each row of C, and two bounds on what each step adds to the norm.
+    """Return the variation of each row of C, and bounds on what each step adds to the squared norm.
 
-    The variation is the sum of a row's falls. The bounds, each in ascending order, come from rows
-    and from products of columns.
+    The variation of a row is the sum of its falls or of its rises, whichever is larger: shape
+    (nodes,). Each bound is an array of shape (horizon,), in ascending order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -692,7 +726,8 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
     of_steps = [variations @ np.abs(weights)]
     if not (products < 0).any():
         squares = np.diagonal(products)
-        # Rises from each column to later ones, and, for earlier products, from earlier ones to it.
+        # First the rises of each column's products with later columns, then those with earlier
+        # columns.
         rises = np.maximum(np.diff(products, axis=1), 0)
         of_steps.append(squares + 2 * np.triu(rises, 1).sum(axis=1))
         falls = np.maximum(-np.diff(products, axis=0), 0)
@@ -701,7 +736,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
-    """Yield all proven bounds on `largest_sum` for this strategy and schedule, in no order."""
+    """Yield all known upper bounds on `largest_sum` for this strategy and schedule, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
@@ -718,7 +753,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     if strategy.structure.overlaps is not None:
         overlaps = strategy.structure.overlaps(schedule)
     elif not divided and horizon <= _MOST_WRITTEN_OUT:
-        # For j = 1 .. k - 1 the largest product of columns at least j ``apart`` apart.
+        # For j = 1 .. k - 1: the largest inner product of columns at least j times ``apart`` apart.
         _, products = _products(strategy)
         largest = [np.diagonal(products, lag).max() for lag in range(horizon)]
         beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
@@ -730,8 +765,8 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """Return the type for sums over ``members`` steps: int64 if it holds them, else that of Python
-    integers.
+    """Return int64 if it can hold all sums over ``members`` steps of a unit, else the type of
+    objects (Python integers).
     """
     # The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
     # most its square.
@@ -743,28 +778,29 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
-    """Return, for each level of a tree, the weight with which a count enters its node there.
+    """Return, for each level of a tree, the weight of a count in its node of that level.
 
-    Weights are in units of 2^-lattice_bits. The weight is 1 for a level at which the first step
-    enters no node.
+    Weights are in units of 2^-lattice_bits. Levels where the first step enters no node have the
+    weight 1 (2^lattice_bits units).
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
     {0: 4, 1: 4, 2: 5}
     """
-    # A level has one weight, so that of the first step stands for all.
+    # All nodes of a level have one weight, so the first step shows it.
     unit = 1 << strategy.facts.lattice_bits
     of_first = {level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)}
     return defaultdict(lambda: unit, of_first)
 
 
 class _Most(NamedTuple):
-    """The largest sums over a part of a tree when 0, 1, 2, ... of a unit's steps fall into it.
+    """Largest sums over the nodes in a part of a tree, for each number of a unit's steps in that
+    part.
 
     Attributes:
-        sums: the largest sums.
-        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b: putting all
-            steps into one of two equal parts is then the worst.
+        sums: at index m: the largest sum if m steps of the unit lie in the part.
+        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b. Then, of two
+            equal parts, it is worst if all steps lie in one.
     """
 
     sums: Integers
@@ -774,18 +810,18 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, by the worst choice of its
+    """Return the most by which a unit moves the measurements of a tree, over all choices of its
     steps.
 
-    It is the sum of n_v (``norm`` 1) or of n_v^2 (``norm`` 2) over all nodes v, where n_v is the
-    weight of the unit's steps in node v.
+    Let n_v be the sum of the weights of the unit's steps in node v. The result is the sum over all
+    nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
 
     Args:
-        alternating: True if steps count by +1 and -1 in turn. Then n_v is the number of steps in
-            the node, modulo 2.
+        alternating: True if the unit counts by +1 and -1 in turn. Then n_v is the number of its
+            steps in the node, modulo 2.
     """
-    # Steps are shared out among the parts of the tree in the worst way; a part holds as many as fit
-    # at the schedule's distance.
+    # The steps are distributed over the parts of the tree in the worst way. A part holds at most as
+    # many steps as the schedule's least distance allows.
     if norm == 1 and not alternating:
         return _side_by_side(strategy, schedule)
     most = schedule.steps
@@ -796,13 +832,13 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """Return the largest sums when 0, 1, 2, ... of the unit's steps fall into this part."""
+        """Return the largest sums over this part, if 0, 1, 2, ... of the unit's steps lie in it."""
         found = known.get(part)
         if found is not None:
             return found
         room = min(most, -(-part.steps // schedule.apart))
         divisions = divisions_of(part)
-        # One step holds one member; it enters no smaller node.
+        # A part without divisions is a single step, so it holds 0 or 1 of the unit's steps.
         sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * weights[part.level] ** norm
         sums = sums + weight * powers[: len(sums)]
@@ -824,10 +860,8 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the largest sums over two parts of a tree together, for up to ``room`` steps of a
-    unit.
-    """
-    # Steps that are best kept together all go to the better part.
+    """Return the largest sums over two parts of a tree together, for 0 to ``room`` steps of a unit."""
+    # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
             return one
@@ -837,19 +871,19 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 
 
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the most by which a unit moves the measurements of a tree, in the 1-norm.
+    """Return the largest 1-norm by which a unit moves the measurements of a tree.
 
-    Each step adds the 1-norm of its own column, so the steps with the largest columns are taken.
+    Each step adds the 1-norm of its column of C, so the steps with the largest norms are taken.
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return, for each size by which a step of this part can add to the 1-norm, how many steps
-        add it.
+        """Return a map from a column's 1-norm within this part to the number of steps that have it.
 
-        The largest come first, for up to as many steps as fit.
+        The largest norms come first. The part has at most as many steps as the schedule allows in
+        it.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -874,11 +908,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
 
 
 def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
-    """Return by how much a unit that counts in every step moves the measurements of a tree.
+    """Return how far a unit that counts in every step moves the measurements of a tree.
 
-    It is the sum of n_v (``norm`` 1) or of n_v^2 (``norm`` 2) over all nodes v, where n_v is the
-    weight of the unit in node v. With ``alternating`` changes the result is an upper bound: each
-    node counts 1.
+    Let n_v be the sum of the weights of all steps in node v. The result is the sum over all nodes v
+    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2). With ``alternating`` changes by +1 and -1 it is an
+    upper bound: |n_v| is taken as the weight of one step.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -895,10 +929,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return the largest sums over ``times`` equal parts of a tree together, for up to ``room``
-    steps of a unit.
+    """Return the largest sums over ``times`` equal parts of a tree together, for 0 to ``room``
+    steps.
 
-    ``best`` has the largest sums over one part, for 0, 1, 2, ... steps.
+    ``best`` has the largest sums over one part: index m is for m steps of a unit.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -941,25 +975,24 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the indices at which a sequence is concave, and those of both ends.
+    """Return the indices at which a sequence is strictly concave, and its first and last index.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
     """
-    # If steps are shared out between two sequences, the best share of one of them is such an index,
-    # since the sum of both is convex between them.
+    # The maximum of left[i] + right[m - i] over i is taken where i or m - i is one of these
+    # indices, since the sum is convex in between.
     inner = np.flatnonzero(2 * sums[1:-1] > sums[:-2] + sums[2:]) + 1
     return [0, *inner.tolist(), len(sums) - 1]
 
 
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return a bound on the squared 2-norm by which a unit that counts several times moves a tree's
-    measurements.
+    """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
 
-    It adds up the largest value of each level by itself.
+    The largest value of each level is computed alone, and these values are added up.
     """
-    # At a level of weight w whose nodes hold at most m of k steps it is w^2 (q m^2 + r^2), with (q,
-    # r) = divmod(k, m).
+    # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
+    # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).
     widest: dict[int, int] = {}
     divisions_of = strategy.structure.divisions
     waiting: list[Stretch | None] = [None]
@@ -984,13 +1017,12 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Return the 1-norms of the columns of C, and the magnitudes of the products of every two
-    columns.
+    """Return the 1-norms of the columns of C, and the magnitudes of all their inner products.
 
     Their shapes are (horizon,) and (horizon, horizon). Norms are in units of 2^-lattice_bits,
     products in squared units.
     """
-    # int64 if all sums of them fit, else Python integers.
+    # Arrays are int64 if all sums of their entries fit, else of Python integers.
     lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
     return lengths, products
@@ -998,7 +1030,8 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return the products of every two columns of C, the matrix C^T C: shape (horizon, horizon).
+    """Return the inner products of every two columns of C, the matrix C^T C: shape (horizon,
+    horizon).
 
     Values are in squared units of 2^-lattice_bits.
     """
@@ -1042,7 +1075,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
-    """Return whether a unit's possible sets of steps are few enough to try them all."""
+    """Return True if a unit's possible sets of steps are few enough to try them all."""
     if horizon > _MOST_TRIED:
         return False
     total = 0
@@ -1054,14 +1087,17 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the most by which a unit moves the measurements, over all sets of steps in which it
-    may count.
+    """Return the most by which a unit moves the measurements, by trying all allowed sets of its
+    steps.
+
+    It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
     """
-    # For the squared 2-norm each round adds one step to every set.
+    # For the squared 2-norm, each pass of the loop adds one step to every set.
     lengths, products = _products(strategy)
     horizon = len(lengths)
     if norm == 1:
-        # Steps add up independently: the most of that many steps, by the steps before the last one.
+        # 1-norms of steps add up. before[t]: the largest sum of the chosen steps if all come at
+        # least ``apart`` before t.
         before = np.zeros(horizon + schedule.apart, lengths.dtype)
         for _ in range(schedule.steps):
             before[schedule.apart :] = np.maximum.accumulate(lengths + before[:horizon])
@@ -1106,7 +1142,8 @@ def _over_starts(
             2: lambda steps: _sums_of_squares(products[steps, steps], k),
         }
         return [max(int(moved[norm](steps).max()) for steps in classes) for norm in norms]
-    # The steps of one residue form one row, in order; a schedule is a window of k of them.
+    # Each row has the steps with one remainder modulo ``apart``; a schedule is k consecutive places
+    # of a row.
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
     types = [_type_of_sums(strategy, norm, min(k, width)) for norm in norms]
@@ -1120,7 +1157,8 @@ def _over_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """Return, for each place, the sum of ``count`` numbers from there on, or of all that are left.
+    """Return, for each place, the sum of the next ``count`` numbers from there on, or of all
+    remaining ones if they are fewer.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]
@@ -1147,10 +1185,12 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return, for each place of each row, how far a unit in the next k places moves the nodes.
+    """Return, for each place of each row, how far a unit that counts in the k places from there on
+    moves the nodes.
 
-    It is the sum of n_v^norm over all nodes v, where n_v is how many of these k places belong to v.
-    A node is a run of equal numbers in a row of ``node``; -1 marks places without a node.
+    It is the sum of n_v^norm over all nodes v, where n_v is the number of these k places in node v.
+    ``node`` has shape (rows, places): a node is a run of equal numbers in a row; -1 marks places
+    without a node. The result has the same shape.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

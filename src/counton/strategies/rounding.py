@@ -1,15 +1,16 @@
-"""Rounding of released noise: one rule for real numbers, and one for fractions.
+"""Rounding of released noise: one rule for real numbers, and one for multiples of fractions.
 
-*Sums of real numbers* (entries of C^-1 z, where C measures counts with noise z) are rounded to the
-nearest multiple of a power of two, but the boundary between two multiples is irrational (`OFFSET`),
-so no rational number lies on it. Hence finitely many digits decide, on every processor.
+*Sums of real numbers* (entries of C^-1 z, for a measurement matrix C and its noise z) are rounded
+to a multiple of a power of two, nearly always to the nearest. The boundary between two multiples is
+irrational (`OFFSET`), so no rational number lies on it. Hence finitely many digits decide, and
+every processor rounds alike.
 
-*Parts of the difference* of two estimates of one count: the part is a fraction. It is first rounded
-to a multiple of 2^-40 (`part_of`). Then the product is rounded to the nearest integer, halves up
-(`part_times`), in integer arithmetic only.
+*Multiples of fractions* combine two estimates of one count: a fraction times their difference is
+added to one of them. The fraction is first rounded to a multiple of 2^-40 (`part_of`). Then the
+product is rounded to the nearest integer, halves up (`part_times`), in integer arithmetic only.
 
 Both rules commute with adding integers, so a release is a function of the measurements.
-``counton.reference`` has both rules without arrays.
+``counton.reference`` has both rules for single numbers.
 """
 
 from __future__ import annotations
@@ -21,18 +22,16 @@ import numpy as np
 
 from counton.base.arrays import Integers
 
-#: Rounding changes 1/2 + (sqrt(2) - 1) / 2^20 below the upper number: floor(x + OFFSET).
+#: A number x rounds to floor(x + OFFSET), with OFFSET = 1/2 + (sqrt(2) - 1) / 2^20.
 _OFFSET_BITS = 20
 OFFSET = 0.5 + (math.sqrt(2) - 1) / 2**_OFFSET_BITS
-#: Parts of differences of estimates are multiples of 2^-40.
+#: Fractions are rounded to multiples of 2^-40 before numbers are multiplied by them.
 PART_BITS = 40
 _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """Return the first ``places`` binary digits of the rounding boundary, floor(2^places OFFSET).
-
-    Here OFFSET is the exact irrational number.
+    """Return floor(2^places OFFSET), where OFFSET is the exact irrational boundary of rounding.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)
@@ -42,8 +41,7 @@ def boundary(places: int) -> int:
 
 
 def rounded_within(total: int, error: int, places: int) -> int | None:
-    """Return the integer to which a number rounds if it is known only up to an error; None:
-    undecided.
+    """Return the integer to which an approximately known number rounds; None if that is undecided.
 
     The number is total / 2^places, with an error of at most error / 2^places.
 
@@ -56,7 +54,7 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
 
 
 def part_of(exact: Fraction) -> int:
-    """Return a fraction between 0 and 1 as an integer in units of 2^-40, to the nearest.
+    """Return a fraction between 0 and 1, rounded to an integer number of units of 2^-40.
 
     >>> part_of(Fraction(1, 4)), part_of(Fraction(2, 3))
     (274877906944, 733007751851)
@@ -67,8 +65,8 @@ def part_of(exact: Fraction) -> int:
 def part_times(numbers: Integers, part: int) -> Integers:
     """Return numbers times a fraction between 0 and 1, rounded to the nearest integer, halves up.
 
-    ``part`` is the fraction in units of 2^-40. The numbers are split into three digits, so no
-    product leaves int64.
+    ``part`` is the fraction in units of 2^-40. The computation stays within int64: each number is
+    split into three digits to the base 2^20.
 
     >>> part_times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
     True

@@ -1,27 +1,28 @@
 """Strategies: the matrix C of the measurements, and the sensitivity of C to one protected unit.
 
 Every strategy measures y = C x + z: x are exact counts, z has one independent draw of noise for
-each row of C, a *node*. A release is a function of y alone. `Strategy` is the base of all: C, its
-parameters and its norms. `StreamStrategy` adds B, with A = B C for a workload A over time.
-Strategies for lines of cells are in ``counton.strategies.lines``, those for trees in
-``counton.strategies.trees``. A strategy is pure mathematics: no randomness, no data, no privacy.
+each row of C. A row of C, with its noise, is called a *node*. A release is a function of y alone.
+`Strategy` is the base class: the parameters and norms of C. `StreamStrategy` adds B, with A = B C,
+where A are the sums over time that are released. Strategies for lines of cells are in
+``counton.strategies.lines``, those for trees in ``counton.strategies.trees``. A strategy is pure
+mathematics: no randomness, no data, no privacy.
 
 A strategy for a stream defines exactly:
 
 - its identity: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
-- A, its grids and further facts: `horizon`, `facts`;
+- A, the grids of its numbers and further facts: `horizon`, `facts`;
 - C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
 - B: `row`;
 - errors: `variance`, `overall_variance`;
 - noise: `noise`.
 
 `EndlessStrategy` adds the members of strategies without a last step. Everything else is a function
-of a strategy. Some of these functions ask the strategy for a better way of its own: how a running
-stream reads noise (`reader_of`), how far rounding moves releases and how large their weights are
-(`window_rounding`, `largest_reads`), and which noise is too wide (`check_law`). ``joint_errors``
-computes exact variances of drawn noise and of several releases together. ``participation`` computes
-the sensitivity to units that act in several steps, or come and go. Laws of nodes and dense matrices
-are here.
+of a strategy. Some of these functions call a private method that a strategy may override: how a
+running stream computes noise (`reader_of`), how far rounding moves releases and how large the
+weights of noise are (`window_rounding`, `largest_reads`), and which noise is too wide
+(`check_law`). ``joint_errors`` computes exact variances of drawn noise and of several releases
+together. ``participation`` computes the sensitivity to units that act in several steps, or come and
+go. This file also has the noise distributions of nodes, and dense matrices.
 """
 
 from __future__ import annotations
@@ -55,22 +56,22 @@ from counton.strategies.participation import Norm as Norm
 
 #: Numbers processed at a time (chosen by measurement; results never depend on it).
 PART = 2**17
-#: From this many coordinates on, nodes are added row by row.
+#: From this many coordinates on, the noise of nodes is added row by row.
 WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many arrays of the given shape have ``numbers`` numbers together; at least one."""
+    """Return how many arrays of the given shape have ``numbers`` numbers in total; at least 1."""
     return max(1, numbers // max(1, math.prod(shape)))
 
 
 def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn the rows of an array into running sums, in place, and return the last of them.
+    """Turn the rows of an array into running sums, in place, and return the last row.
 
-    ``before`` is a row that is added to all.
+    ``rows`` has shape (rows, ...). ``before``, of the shape of one row, is added to every sum.
     """
-    # Wide rows are added one by one: numpy adds up each coordinate separately, which is slower
-    # then.
+    # Wide rows are added one by one, because numpy's cumsum adds up each coordinate separately,
+    # which is slower for them.
     if before is not None:
         rows[0] += before
     if math.prod(rows.shape[1:]) >= WIDE:
@@ -108,7 +109,10 @@ _MOST_STEPS = 2**28
 
 
 class Node(NamedTuple):
-    """One noisy measurement, with the weight of a count in it or of its noise in a release.
+    """One noisy measurement, with a weight.
+
+    In a column of C it is the weight of a count in the measurement; in a row of B it is the weight
+    of the measurement's noise in a release. ``level`` and ``index`` name the measurement.
 
     >>> from counton.strategies import Binary
     >>> Binary(31).row(5)
@@ -123,7 +127,7 @@ class Node(NamedTuple):
 class NodeNoise(Protocol):
     """A source of noise: independent integers, one for each (level, node, coordinate).
 
-    Values are in units of ``2**-strategy.facts.lattice_bits``.
+    They are in units of ``2**-strategy.facts.lattice_bits`` of the strategy that takes them.
     """
 
     @property
@@ -132,16 +136,16 @@ class NodeNoise(Protocol):
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
+        """Return the noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
         ...
 
 
 class NoiseView(NamedTuple):
-    """A table of noise that shows the numbers of another table under other levels and indices.
+    """A `NodeNoise` that takes its numbers from another one, under other levels and indices.
 
     Attributes:
-        shape: the shape of one node's noise.
-        run: see `NodeNoise`.
+        shape: the shape of one node's noise; () for a scalar stream.
+        run: returns the noise of consecutive nodes of a level, as `NodeNoise.run`.
     """
 
     shape: tuple[int, ...]
@@ -154,12 +158,14 @@ def _arguments(made: type) -> tuple[str, ...]:
 
 
 class Strategy(ABC):
-    """A matrix C of measurements over the steps of a stream or a run, or the cells of a table.
+    """A matrix C of measurements of the steps of a stream, of a training run, or of a table's
+    cells.
 
     Attributes:
-        sources: names of papers in `counton.base.literature` that describe it.
-        saved_name: its name in states and addresses of noise; it never changes. By default the name
-            of the class.
+        sources: keys of papers in `counton.base.literature` that describe the strategy.
+        saved_name: its name in saved states and in noise addresses (noise is derived from a
+            secret key and an address), so it never changes. By default the name of the
+            class.
     """
 
     sources: tuple[str, ...] = ()
@@ -172,9 +178,10 @@ class Strategy(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the measurement matrix C; part of the noise address.
+        """JSON values that identify the measurement matrix C; they are part of the noise address.
 
-        By default the attributes named as the arguments of the constructor.
+        Noise is derived from a secret key and an address. By default the parameters are the
+        attributes named like the constructor's arguments.
         """
         values = {name: getattr(self, name) for name in _arguments(type(self))}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
@@ -201,7 +208,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """Facts of a strategy for streams besides its matrices, on which other code relies.
+    """Facts about a strategy for streams, besides its matrices B and C, on which other code relies.
 
     Attributes:
         workload: "totals": a release is the sum of all items so far. "windows": a release is the
@@ -215,26 +222,31 @@ class StrategyFacts:
         unit_rows: a released window, or sum of windows, reads its nodes with weights +1 and -1, so
             its variance is the number of nodes.
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: for every i, no release before step i reads a node that item i enters. Then an
-            attacker who chooses the step i from earlier releases has seen nothing of the noise that
-            hides it, and every accounting for a fixed step holds. If False, noise is calibrated to
-            an attacker who has seen part of it.
-        delay: the release at ``step`` counts items up to ``step - delay``.
-        last_step: the last step that has nodes, if the stream has no horizon.
-        local: True if noise of a window costs time in proportion to the window; False: in
-            proportion to the window's end.
-        buffer_size: numbers that a running stream keeps per coordinate, besides its sums.
-        drawn_ahead: numbers drawn per coordinate before the first release, if there are many.
-        rounding_variance: most variance that rounding adds to a release, in squared data units;
-            stated if released units are not much finer than the noise.
-        reads_another: True if the strategy only describes releases of another strategy's stream in
-            another way. No stream can start with it.
-        corrections: most times that a unit may replace its rows by others; the stated
-            sensitivities include all of these.
+        causal: for every i, no release before step i reads a node that item i enters. Then
+            an attacker who chooses item i after seeing earlier releases has seen nothing of
+            the noise that hides it, and every accounting for a fixed step holds. If False,
+            noise is calibrated to an attacker who has seen part of that noise.
+        delay: a number of steps: the release at ``step`` counts items up to ``step -
+            delay``.
+        last_step: for a strategy without a horizon: the last step that it can number nodes
+            for; None: no limit.
+        local: True if computing the noise of a window of steps takes time proportional to
+            its length; False: proportional to its last step.
+        buffer_size: how many noise values a running stream keeps in memory for each
+            coordinate.
+        drawn_ahead: how many noise values for each coordinate are drawn before the first
+            release; 0 if they are few.
+        rounding_variance: the most variance that rounding adds to a release, in squared
+            data units; 0 if the grid of releases is so fine that rounding does not matter.
+        reads_another: True if the strategy only describes other sums of the releases of
+            another strategy's stream. No stream can start with it.
+        corrections: how many times a unit may replace its rows by others, at most; the
+            stated sensitivities include all of them.
         versions: number of values of a cell that a running stream releases at each step: the
             current versions of recent windows; 1: the step's own number only.
-        totals: True if the last of these values is the total of all items so far.
-        least_squares: True if a number is read from all releases with real weights.
+        totals: True if the last of these released values is the total of all items so far.
+        least_squares: True if each number is estimated by least squares, a sum of all
+            releases with real weights.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -262,21 +274,21 @@ class StrategyFacts:
 
 
 class StreamStrategy(Strategy):
-    """A way to release totals or counts of steps with noise: a factorisation A = B C of the wanted
-    sums A.
+    """A way to release running totals or counts of steps with noise, by a factorisation A = B C.
 
-    The count of ``step`` enters the nodes of ``column(step)``, a column of C. A node is a noisy
-    measurement with one independent draw of noise. The release at ``step`` is its exact number plus
-    the noise of the nodes of ``row(step)``, a row of B. Steps count from 1.
+    A is the matrix of the sums to release. The count of ``step`` enters the nodes of
+    ``column(step)``, a column of C. A node is a measurement with one independent draw of noise. The
+    release at ``step`` is its exact number plus the noise of the nodes of ``row(step)``, a row of
+    B. Steps count from 1.
 
     A strategy implements its horizon, `column` and `row`. It may override `examples`,
     `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and `noise` by faster
     forms, and the checks that keep rounding and wide noise exact (`_check_law`,
-    `_window_rounding`). The laws of ``counton.laws`` compare all of them.
+    `_window_rounding`). The tests in ``counton.laws`` compare the overrides with the defaults.
 
     Attributes:
-        horizon: number of steps that it serves; None if unbounded.
-        facts: the workload A, the grids, and further facts.
+        horizon: number of steps of the stream; None if unbounded.
+        facts: which sums are released, the grids of numbers, and further facts.
     """
 
     horizon: int | None
@@ -294,8 +306,8 @@ class StreamStrategy(Strategy):
 
     @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters, with its
-        weights.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters, with its weight
+        in each.
 
         This is column ``step`` of the measurement matrix C.
         """
@@ -314,8 +326,8 @@ class StreamStrategy(Strategy):
     def l1_sensitivity(self) -> Fraction:
         """Return the largest 1-norm of a column of the measurement matrix C, exactly.
 
-        This is how far one count moves all measurements. A strategy without a finite 1-norm, for
-        Gaussian noise only, raises InvalidInput.
+        This is how far a change of one count by 1 moves all measurements. A strategy without a
+        finite 1-norm raises InvalidInput; it works with Gaussian noise only.
         """
         return max(self._powers_of_columns(1))
 
@@ -325,9 +337,9 @@ class StreamStrategy(Strategy):
 
     @property
     def structure(self) -> participation.Structure:
-        """Facts about the columns of C together, for bounds on units that act several times.
+        """Facts about all columns of C, for the sensitivity to units that count in several steps.
 
-        They are empty unless a strategy overrides this.
+        By default no facts are known, and the sensitivity is computed from the columns themselves.
         """
         return participation.Structure()
 
@@ -342,7 +354,8 @@ class StreamStrategy(Strategy):
         """
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, in variances of one node's noise.
+        """Return the variance of the releases at ``steps``, in units of the variance of one node's
+        noise.
 
         A node is one noisy measurement.
 
@@ -368,12 +381,13 @@ class StreamStrategy(Strategy):
         return np.array(found, dtype=np.float64).reshape(starts.shape)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the exact mean or maximum of variances over all steps of the horizon.
+        """Return the exact mean or maximum of the variances of all steps, in variances of one
+        node's noise.
 
         Args:
             metric: "mean" or "max".
-            of: "totals" for the releases, "windows" for each step's own number; equal if releases
-                are windows.
+            of: "totals" for the releases, "windows" for the count of each single step. The two
+                are equal if the releases are counts of single steps.
 
         Raises:
             InvalidInput: an unknown metric, no horizon, or more than 2^22 steps if the strategy can
@@ -397,21 +411,21 @@ class StreamStrategy(Strategy):
     # ------------------------------------------------------------------------------- the noise
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, computed from the noise of nodes.
+        """Return the noise of the releases at consecutive steps, computed from the noise of nodes.
 
         The result is int64 of shape ``(len(steps), *field.shape)``, in units of
         ``2**-fraction_bits``. The noise of a step does not depend on the window in which it is
         computed.
         """
-        # By default rows of integers are read one by one; a strategy with fractions overrides this
-        # and rounds in its own way.
+        # This default needs rows of B with integers; a strategy with fractions overrides it and
+        # rounds.
         return read_noise(self, field, check_window(self, steps))
 
     # ------------------------------------ called by the functions below, and by no other code
 
     @property
     def _largest_read(self) -> float:
-        """Largest weight of one node's noise in any release; by default, that in the first
+        """Largest weight of one node's noise in any release; by default the largest in the first
         release.
         """
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
@@ -420,7 +434,7 @@ class StreamStrategy(Strategy):
         """Return, for each noise level, one more than the largest index of a node in any column of
         C or row of B.
 
-        All of them are written out. A strategy with long rows overrides this.
+        All columns and rows are computed; a strategy with long rows overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
@@ -434,26 +448,25 @@ class StreamStrategy(Strategy):
     def _read_until(self, step: int) -> float:
         """Return the largest weight of a node's noise in any release up to a step.
 
-        Unlike `_largest_reads`, which intervals of streams take, it is not larger for the sake of
-        later releases.
+        `_largest_reads` may be larger than this, if it also covers later releases.
         """
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of a running stream's noise, for `reader_of`.
+        """Return the object that computes a running stream's noise; see `reader_of`.
 
-        A strategy that overrides it also overrides ``noise``.
+        A strategy that overrides this also overrides ``noise``.
         """
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of all noise that a step of a running stream releases, for
-        `step_reader_of`.
+        """Return the object that computes all noise that a running stream releases at each step;
+        see `step_reader_of`.
         """
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """Return the result of `window_rounding` for checked ends of windows.
+        """Return the result of `window_rounding` for windows of the steps first + 1 .. last.
 
         By default each release that is added or subtracted counts `_release_rounding`.
         """
@@ -463,17 +476,21 @@ class StreamStrategy(Strategy):
 
     @property
     def _release_rounding(self) -> float:
-        """Largest change of a release by rounding: half a unit, or 0 if all values are integers."""
+        """Largest change of one release by rounding, in released units: 0.5, or 0 if all values are
+        integers.
+        """
         return 0.5 if self.facts.fraction_bits else 0.0
 
     def _own_law(self, level: int) -> NoiseDistribution | None:
-        """Return the law of a level's nodes that the strategy itself states, for `node_law`."""
+        """Return the noise distribution that the strategy itself states for a level's nodes; None:
+        it states none.
+        """
         return None
 
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Refuse noise so wide that sums may leave int64.
+        """Raise InvalidInput if ``law`` is so wide that sums of noise may overflow int64.
 
-        By default nothing is refused. A strategy overrides this if its sums may leave int64, or if
+        By default nothing is refused. A strategy overrides this if its sums may overflow, or if
         later nodes have wider noise.
         """
 
@@ -481,24 +498,27 @@ class StreamStrategy(Strategy):
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
-    Later nodes (noisy measurements) may have wider noise than the first. Variances are in units of
-    the noise of a node of level 0, or in squared data units if the calibrated noise is given. Means
-    and maxima are over a number of first steps.
+    Nodes (noisy measurements) of later levels may have wider noise than those of level 0. Variances
+    are in units of the variance of a level-0 node, or in squared data units if the calibrated noise
+    distribution is given. Means and maxima are taken over the first so many steps.
     """
 
     horizon = None
 
     @abstractmethod
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+        """Return those nodes that the count of ``step`` enters and that releases up to ``last``
+        read.
 
         Raises:
-            InvalidInput: a count enters nodes for ever, and ``last`` is not given.
+            InvalidInput: the count enters infinitely many nodes, and ``last`` is not given.
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return ``last``, checked as a step that the strategy serves; refuse None."""
-        # Strategies call it if a count enters nodes for ever.
+        """Return ``last``, checked as a step that the strategy serves; raise InvalidInput if it is
+        None.
+        """
+        # Called by strategies in which a count enters infinitely many nodes.
         if last is None:
             raise InvalidInput(
                 f"an item of {self!r} counts in ever more partial sums as the stream goes on: give "
@@ -508,7 +528,7 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than that of level 0, for
+        """Return how much wider the noise of nodes of ``level`` is than that of level 0; see
         `node_factor`.
         """
 
@@ -516,29 +536,30 @@ class EndlessStrategy(StreamStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of totals, or of windows that begin after the steps ``since``.
+        """Return the variances of the totals at ``steps``, or of the counts of the steps since + 1
+        .. step.
 
-        Units are the variance of a node of level 0. With ``law``, the calibrated noise, variances
-        are in squared data units.
+        They are in units of the variance of a level-0 node; with ``law``, the calibrated noise
+        distribution, in squared data units.
         """
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases; units as in
+        """Return the mean of the variances of the first ``steps`` releases, in the units of
         `variance`.
         """
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of the first ``steps`` releases; units as in
+        """Return the largest of the variances of the first ``steps`` releases, in the units of
         `variance`.
         """
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+    """Return those nodes that the count of ``step`` enters and that releases up to ``last`` read.
 
-    A strategy with a horizon returns all its nodes.
+    For a strategy with a horizon, all nodes that the count enters are returned.
     """
     if isinstance(strategy, EndlessStrategy):
         return strategy.column(step, last)
@@ -548,7 +569,7 @@ def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
     """Return how much wider the noise of nodes of ``level`` is than that of level 0.
 
-    It is a factor of the scale of Laplace noise, or of the variance of Gaussian noise.
+    The result is the ratio of scales for Laplace noise, and of variances for Gaussian noise.
     """
     return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
@@ -563,7 +584,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
 
     Raises:
-        InvalidInput: noise too wide for its samplers.
+        InvalidInput: the noise is too wide for the sampler of its distribution.
     """
     if not isinstance(strategy, EndlessStrategy):
         return (strategy._own_law(level) if strategy.facts.totals else None) or base
@@ -574,30 +595,31 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
 
 
 def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
-    """Refuse noise so wide that the sums of some release could overflow exact arithmetic.
+    """Raise an error if noise is so wide that the sum of noise in some release could overflow
+    int64.
 
-    It is called before a stream begins, so every stream that begins can release its last step.
+    It is called before a stream begins, so every stream that begins can make all its releases.
 
     Args:
         strategy: a strategy for a stream.
-        law: the calibrated noise; `node_law` derives the noise of all nodes from it.
+        law: the calibrated noise distribution of a node of level 0.
 
     Raises:
-        InvalidInput: noise that is too wide.
+        InvalidInput: the noise is too wide.
     """
     strategy._check_law(law)
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return whether the strategy may refuse wide noise; by default none is refused."""
+    """Return True if the strategy refuses noise that is too wide; False if it accepts all noise."""
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 
 def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
-    """Return an object that computes a running stream's noise window by window, and may hold noise.
+    """Return an object that computes a running stream's noise, one window of steps after the other.
 
-    One reader belongs to one stream: the noise that it holds is secret and never kept in the
-    strategy.
+    One reader belongs to one stream, because it may keep secret noise between calls; the strategy
+    keeps none.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -611,19 +633,20 @@ def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
     """Return an object that computes the noise of all values that a running stream releases at each
     step.
 
-    For revised windows, where a step releases several versions, they lie along a last axis. For
-    other strategies it is `reader_of`.
+    If a step releases several versions of recent windows, they lie along the last axis of the
+    noise. For all other strategies the object is that of `reader_of`.
     """
     return strategy._step_reader(field)
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
-    """Return the most by which rounding moves the released number of the steps start + 1 .. stop.
+    """Return the most by which rounding moves the released count of the steps start + 1 .. stop.
 
-    Values are in units of ``2**-fraction_bits``.
+    Values are in units of ``2**-fraction_bits``, one for each pair of ``starts`` and ``stops``.
 
     Raises:
-        InvalidInput, HorizonExceeded: as `check_ends`.
+        InvalidInput: not integers, below 0, or in the wrong order.
+        HorizonExceeded: beyond the horizon.
     """
     return strategy._window_rounding(*check_ends(strategy, starts, stops))
 
@@ -632,18 +655,18 @@ def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
     """Return, for each of ``stops``, the largest weight of a node's noise in any release up to that
     step.
 
-    If nodes have noise of different width, a weight counts times its node's width relative to the
-    calibrated noise.
+    If nodes have noise of different widths, each weight is multiplied by its node's width relative
+    to the calibrated noise.
     """
     return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
-    """Refuse noise whose standard deviation is above ``most``, the largest that fixed-point sums
-    can hold.
+    """Raise an error if the noise has a standard deviation above ``most``, in units of the
+    strategy's exact sums.
 
     Raises:
-        InvalidInput: the noise is too wide; names its standard deviation and the largest.
+        InvalidInput: the noise is too wide.
     """
     if law.std > most:
         raise InvalidInput(
@@ -656,7 +679,7 @@ def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -
 def last_served_step(strategy: StreamStrategy) -> int | None:
     """Return the last step that the strategy can serve; None if there is none.
 
-    It is the horizon or, without one, the last step that has nodes.
+    It is the horizon or, without one, the last step for which the strategy has nodes.
 
     >>> from counton.strategies import Binary, Expiring
     >>> last_served_step(Binary(31)), last_served_step(Expiring())
@@ -666,7 +689,7 @@ def last_served_step(strategy: StreamStrategy) -> int | None:
 
 
 def check_step(strategy: StreamStrategy, step: int) -> int:
-    """Return ``step`` itself, if the strategy serves it.
+    """Return ``step`` as an integer, if it is a step of the strategy's stream.
 
     Raises:
         InvalidInput: not an integer, or below 1.
@@ -687,7 +710,7 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
 
 
 def check_window(strategy: StreamStrategy, steps: range) -> range:
-    """Return ``steps`` itself, if the strategy serves this window of consecutive steps.
+    """Return ``steps`` itself, if it is a range of consecutive steps of the strategy's stream.
 
     Raises:
         InvalidInput: not a range with step 1, or it starts below 1.
@@ -727,7 +750,8 @@ def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
 def check_ends(
     strategy: StreamStrategy, starts: Steps, stops: Steps
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
+    """Return the starts and stops of windows as int64 arrays of one shape, with 0 <= start <= stop
+    <= horizon.
 
     Raises:
         InvalidInput: not integers, below 0, or in the wrong order.
@@ -769,8 +793,8 @@ def _numbers(steps: Any) -> NDArray[Any]:
 def matrices(
     strategy: StreamStrategy, steps: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the matrices B and C over the first ``steps`` steps (default: the horizon), written
-    out.
+    """Return the matrices B and C of the first ``steps`` steps (default: the horizon) as dense
+    arrays.
 
     B has the weights of noise in releases, shape (steps, nodes). C has the weights of counts in
     measurements (nodes), shape (nodes, steps). Nodes are in order of level, then index. Entries are
@@ -811,13 +835,13 @@ def matrices(
 def window_ends(
     strategy: StreamStrategy, steps: Steps, since: Steps | None = None
 ) -> tuple[Integers, Integers]:
-    """Return the windows of steps that releases describe, as arrays of starts and stops.
+    """Return the window of steps that each release counts, as arrays of starts and stops.
 
-    A window has the steps start + 1 .. stop. ``since`` gives the starts; without it a total starts
-    at 0, and a count of a single step one step before.
+    A window has the steps start + 1 .. stop. ``since`` gives the starts. Without it, start is 0 if
+    the strategy releases totals, and stop - 1 if it releases counts of single steps.
 
     Raises:
-        InvalidInput: not integers, or below 1; with ``since`` as `check_ends`.
+        InvalidInput: not integers, out of range, or a start after its stop.
         HorizonExceeded: beyond the horizon.
     """
     if since is not None:
@@ -828,8 +852,8 @@ def window_ends(
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the releases, as pairs (weight, step), whose weighted sum counts the steps start + 1
-    .. stop.
+    """Return pairs (weight, step): the releases whose weighted sum is the count of the steps start
+    + 1 .. stop.
     """
     if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
@@ -851,7 +875,8 @@ def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
-    """Return the variance of a weighted sum of releases, in variances of one node's noise.
+    """Return the variance of a weighted sum of releases, in units of the variance of one node's
+    noise.
 
     ``releases`` are pairs (weight, step).
     """
@@ -863,8 +888,8 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """Return the noise of the releases of consecutive steps, added up node by node as ``row``
-    states.
+    """Return the noise of the releases at consecutive steps: for each, the sum over the nodes of
+    its ``row``.
 
     Raises:
         InvalidInput: a row with fractions, which the strategy must round in its own way.
@@ -919,7 +944,7 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Return the largest norm of a column of C, exactly: how far a unit that is added moves
+        """Return the largest norm of a column of C, exactly: how far adding one unit moves all
         measurements.
 
         Args:
@@ -928,8 +953,10 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm of a difference of two columns: a unit moves from one cell to
-        another.
+        """Return a bound on the norm of the difference of any two columns of C.
+
+        It bounds how far all measurements move if one unit moves from one cell to another. Norms
+        are those of `largest_column`.
         """
 
     def l1_sensitivity(self) -> int:
@@ -941,10 +968,11 @@ class TableStrategy(Strategy):
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
-        """Return by how much one unit moves all measurements together: exact or an upper bound.
+        """Return the sensitivity of all measurements together to one unit, exact or an upper bound.
 
         Args:
-            relation: the unit is added or removed, or moved to another cell.
+            relation: "add_remove": the unit is added or removed; "move": it moves from one cell
+                to another.
 
         Raises:
             InvalidInput: another relation than "add_remove" and "move".
@@ -964,13 +992,13 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one running stream, read window by window.
+    """The noise of one running stream, computed one window of steps after the other.
 
     Args:
         strategy: the strategy of the stream.
-        field: the noise of the stream.
-        parts: the strategy's own way to yield noise in parts, given the field and a checked window;
-            None: the noise of the whole window.
+        field: the source of the stream's noise.
+        parts: a function of the field and a checked window that yields the window's noise in parts,
+            if the strategy has one; None: the noise of the whole window is computed at once.
     """
 
     def __init__(
@@ -983,13 +1011,15 @@ class Reader:
 
     @property
     def local(self) -> bool:
-        """True if reading a window costs time in proportion to its length, once earlier windows
-        were read.
+        """True if, once earlier windows were computed, the noise of a window takes time
+        proportional to its length.
         """
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, as `StreamStrategy.noise` does."""
+        """Return the noise of the releases at consecutive steps, shape ``(len(steps), ...)``, in
+        units of ``2**-fraction_bits``.
+        """
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
         check_window(self._strategy, steps)
@@ -1001,9 +1031,11 @@ class Reader:
         return out
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Yield the noise of a window in parts, in order: for batches larger than the cache.
+        """Yield the noise of a window in parts, in order of steps: for windows too large for the
+        cache.
 
-        A part may be overwritten once the next is requested.
+        Each part has shape ``(steps of the part, ...)``. It may be overwritten once the next is
+        requested.
         """
         if self._parts is not None:
             yield from self._parts(self._field, check_window(self._strategy, steps))
@@ -1014,20 +1046,20 @@ class Reader:
 
 
 def check_metric(metric: str) -> None:
-    """Refuse a metric that is neither "mean" nor "max".
+    """Raise an error if the metric is neither "mean" nor "max".
 
     Raises:
-        InvalidInput: another metric; names the value and the choices.
+        InvalidInput: another metric.
     """
     if metric not in ("mean", "max"):
         raise InvalidInput(f"metric is {metric!r}; give 'mean' or 'max'")
 
 
 def check_release_form(release: str) -> None:
-    """Refuse a form other than "totals", "windows" and "both".
+    """Raise an error if the form is none of "totals", "windows" and "both".
 
     Raises:
-        InvalidInput: another form; names the value and the choices.
+        InvalidInput: another form.
     """
     if release not in ("totals", "windows", "both"):
         raise InvalidInput(f"release is {release!r}; give 'totals', 'windows' or 'both'")
@@ -1036,7 +1068,8 @@ def check_release_form(release: str) -> None:
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
     """Rebuild a strategy of the given class from a description that its ``to_dict`` made.
 
-    It calls the constructor, or ``_from_description`` if `to_dict` holds more than its arguments.
+    The class may define ``_from_description`` for this, if `to_dict` holds more than the
+    constructor's arguments; else the constructor is called.
 
     Raises:
         InvalidInput: missing, unknown or wrong parameters, or a digest that differs from the stated
@@ -1067,10 +1100,11 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Return the strategy's name in a description, if it is one of ``known``.
+    """Return the strategy's name in a description made by ``to_dict``, if it is one of ``known``.
 
     Raises:
-        InvalidInput: an unknown name; lists the known ones.
+        InvalidInput: the name is not one of ``known``; the message lists them, with
+            ``where`` after "known".
     """
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
