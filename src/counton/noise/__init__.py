@@ -1,4 +1,4 @@
-"""Exact, reproducible noise: ``(key, address, law) -> integers``.
+"""Exact, reproducible noise: integers that depend on a secret key, an address and a distribution.
 
 This package knows neither privacy nor streams.
 """

@@ -1,10 +1,12 @@
 """Counter blocks under AES-256: every random bit has an address.
 
-A counter block is 128 bits, little-endian. Its low 64 bits are a column: the node of a scalar
-stream, or the coordinate of a vector. Its high 64 bits hold, from the top, purpose (8 bits), level
-(8), attempt (8), lane (8) and row (32: the node of a vector stream). The block of lane 0 is cut
-into short samples for several columns. Blocks of higher lanes belong to one sample each, and give
-it further random bits.
+The noise is a table with one sample for each row and column. In a stream of single numbers the
+column is the index of a node (noisy measurement), and the row is 0; in a stream of vectors the row
+is the node, and the column the coordinate. A counter block is 128 bits, little-endian. Its low 64
+bits are the column. Its high 64 bits hold, from the top, the purpose of the bits (8 bits), the
+level of the node (8), the number of the attempt in rejection sampling (8), the lane (8) and the row
+(32). The block of lane 0 is cut into short samples for several columns. Blocks of higher lanes
+belong to one sample each, and give it further random bits.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ ROWS_LIMIT = 2**32
 COLUMNS_LIMIT = 2**63
 
 
-#: One unsigned word for each of several samples.
+#: One unsigned 64-bit word for each of several samples: shape (samples,).
 Words = NDArray[np.uint64]
 
 
 class BlockAddress(NamedTuple):
-    """The part of a noise address that is equal for all samples drawn at once.
+    """The part of a noise address that all samples drawn at once share; each field is 0 to 255.
 
-    Row, column and lane complete it to the address of one AES block; lanes number the blocks of one
-    sample.
+    Row, column and lane complete it to the address of one AES block. The lane is the number of the
+    block among those of one sample.
     """
 
     purpose: int
@@ -42,7 +44,7 @@ class BlockAddress(NamedTuple):
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """Return the high 64 bits of an AES counter block; the 32 bits for the row are 0."""
+        """Return the high 64 bits of an AES counter block; the 32 bits for the row are left 0."""
         fields = (self.purpose, self.level, self.attempt, lane)
         if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(
@@ -63,7 +65,8 @@ class Tile(NamedTuple):
     def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
         """Split a tile into smaller ones of at most ``most`` samples each.
 
-        Yield each small tile with the slices (rows, columns) that it takes of this tile's array.
+        Yield each small tile with the two slices (rows, columns) of its place in an array of this
+        tile.
         """
         rows_at_once = max(most // self.columns, 1)
         for row in range(0, self.rows, rows_at_once):
@@ -99,7 +102,9 @@ class BlockSource(threading.local):
         return Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
 
     def _reserve(self, blocks: int) -> NDArray[np.uint64]:
-        """Return scratch space for the counters of some blocks, which `_encrypt` encrypts."""
+        """Return scratch space for the counters of ``blocks`` blocks, shape (blocks, 2), which
+        `_encrypt` encrypts.
+        """
         if len(self._counters) < blocks:
             self._counters = np.empty((blocks, 2), np.dtype("<u8"))
             self._cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
@@ -139,8 +144,8 @@ class BlockSource(threading.local):
     ) -> Words:
         """Return 128 more random bits for each sample: uint64, shape ``(len(rows), 2)``.
 
-        The samples stand at ``rows`` and ``columns`` of the noise table; each ``lane`` has other
-        bits.
+        The samples are those at ``rows`` and ``columns`` of the noise table. Each ``lane`` gives
+        other bits.
         """
         blocks = len(rows)
         counters = self._reserve(blocks)

@@ -39,7 +39,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def give_name(waiting: Path, path: Path) -> bool:
-    """Rename a finished file to ``path`` unless that exists; return True if it was renamed.
+    """Rename the file ``waiting`` to ``path`` unless ``path`` exists; return True if it was
+    renamed.
 
     If another process has written ``path`` first, return False; ``waiting`` stays as it is.
 
@@ -123,7 +124,9 @@ class Key:
 
     @property
     def salt(self) -> str | None:
-        """Public text that derived this key from another one; None if this key was drawn."""
+        """Public text with which `with_salt` derived this key from another key; None if it was not
+        derived.
+        """
         return self._salt
 
     @property
@@ -217,11 +220,11 @@ class Key:
 
     @classmethod
     def from_text(cls, text: str, origin: str = "the text") -> Key:
-        """Read the key from the text that `save` writes, as a vault keeps it.
+        """Read the key from the text that `save` writes, such as a text kept in a vault.
 
         Args:
             text: the content of the key file; secret.
-            origin: its origin, for messages.
+            origin: where the text comes from, for error messages.
 
         Raises:
             WrongKey: the text is not a key; the message does not show it.
@@ -272,7 +275,8 @@ _BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
-    """Raise `WrongKey` if ``place``, which should name a file or a variable, is a key's own text.
+    """Raise `WrongKey` if ``place`` is the text of a key, instead of the file or variable that
+    holds one.
 
     The message does not show the text.
 
@@ -305,7 +309,7 @@ def check_key(key: object) -> Key:
 
 
 class InsecureSeededKey(Key):
-    """A key for tests and figures only: anyone can guess it, and its noise protects nobody.
+    """A key made from a small integer, for tests and figures only: its noise protects nobody.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -327,7 +331,7 @@ class InsecureSeededKey(Key):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:
-        """Return the key of these 32 bytes, for tests with known answers.
+        """Return the key with these 32 secret bytes, for tests with known answers.
 
         Raises:
             WrongKey: ``secret`` is not 32 bytes.

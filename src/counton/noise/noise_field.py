@@ -16,12 +16,15 @@ from counton.noise.samplers import SPAN, TileSampler, sampler_for
 
 
 class NoiseField:
-    """Noise as a function of a subkey and an address; nothing is stored and nothing runs out.
+    """Noise as a function of a subkey and an address (level, node, coordinate); no draw is stored.
+    A node is one noisy measurement. The same address always gives the same integer.
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        law: the law of every node, or a function from a level to the law of its nodes.
-        shape: shape of one node's noise; ``()`` for scalars.
+        law: the noise distribution of every node, or a function from a level to the
+            distribution of its nodes.
+        shape: shape of one node's noise, whose entries are the coordinates; ``()`` for
+            scalars.
 
     >>> from fractions import Fraction
     >>> from counton.base.distributions import DiscreteLaplace
@@ -79,8 +82,8 @@ class NoiseField:
     def seal(self, message: bytes) -> bytes:
         """Return a keyed digest of 16 bytes that identifies the noise drawn from this field.
 
-        The field's subkey is the key of the digest, so it depends on stream, key, strategy and
-        noise distribution. It reveals nothing of the subkey.
+        The digest is keyed by the field's subkey, which depends on stream, key, strategy and noise
+        distribution. It reveals nothing of the subkey.
 
         >>> from counton.base.distributions import DiscreteLaplace
         >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
@@ -94,7 +97,8 @@ class NoiseField:
         return self._law(level) if callable(self._law) else self._law
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return noise of consecutive nodes of one level: int64, shape ``(len(nodes), *shape)``.
+        """Return the noise of consecutive nodes of one level: int64, shape ``(len(nodes),
+        *shape)``.
 
         Raises:
             NoiseAddressError: nodes outside ``0..2^63`` (if ``shape`` is ``()``) or ``0..2^32``.

@@ -1,11 +1,11 @@
-"""Standard normals as a function of a subkey and an address: float32, for training.
+"""Standard normal numbers as a function of a subkey and an address: float32, for training.
 
 These are floating-point numbers, not the exact integers of ``samplers.py``. So the known attacks on
-floating-point noise apply (Mironov, "On significance of the least significant bits for
-differential privacy", 2012). They serve gradients, which are floating point themselves.
+floating-point noise apply (Mironov, "On significance of the least significant bits for differential
+privacy", 2012). They are used for gradients, which are floating-point numbers themselves.
 
-Every machine gives the same bits. Coordinates stand in blocks of 2^16. A block's draws depend on
-subkey, level, index, the number of the block and the number of its coordinates, and on no other
+Every machine gives the same bits. Coordinates are drawn in blocks of 2^16. A block's numbers depend
+on subkey, level, index, the number of the block and the number of its coordinates, and on no other
 block.
 """
 
@@ -35,7 +35,7 @@ _PAIRS = BLOCK // 2
 _PURPOSE = 9
 #: Largest squared radius of a pair of normals: -2 ln of the least u, which is 2^-65.
 LARGEST_SQUARED_RADIUS = 2 * 65 * math.log(2)
-#: Words below this get further bits.
+#: Random words below this get 32 further bits.
 _RARE = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
 _ROOT_BITS = 0x3F3504F3
@@ -81,7 +81,7 @@ class NormalField:
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        size: number of coordinates of every node.
+        size: number of coordinates at each (level, index).
 
     >>> field = NormalField(bytes(32), size=100_000)
     >>> whole = field.read(0, 7)
@@ -104,7 +104,10 @@ class NormalField:
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
-        """Return the normals of coordinates ``first`` to ``stop - 1`` of one node: float32."""
+        """Return the normals of coordinates ``first`` to ``stop - 1`` at (level, index): float32.
+
+        ``stop`` None: to the last coordinate.
+        """
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(
@@ -120,7 +123,7 @@ class NormalField:
         return out
 
     def block(self, level: int, index: int, block: int, out: Singles | None = None) -> Singles:
-        """Return all coordinates of one block of one node.
+        """Return the normals of all coordinates of one block at (level, index): float32.
 
         Args:
             level: 0 to 255.
@@ -165,10 +168,10 @@ class NormalField:
 
 
 def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: Singles) -> None:
-    """Write pairs of normals to ``low`` and ``high``, computed by the Box-Muller method.
+    """Write pairs of standard normals to ``low`` and ``high``, computed by the Box-Muller method.
 
-    ``uniform`` holds numbers below 2^32, which give the radius, and is overwritten; ``angle`` holds
-    32 random bits for each pair.
+    All arrays have one entry for each pair. ``uniform`` holds numbers below 2^32, which give the
+    radius, and is overwritten. ``angle`` holds 32 random bits.
     """
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))

@@ -22,7 +22,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseD
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import LAST_ATTEMPT, LAST_LANE, BlockAddress, BlockSource, Tile, Words
 
-#: Marks table cells that sixteen bits do not decide; outside the range of every table.
+#: Entry of a table for sixteen bits that do not decide a draw; it lies outside the range of draws.
 UNDECIDED = -(2**15)
 GUARD_DIGITS = 12
 
@@ -89,7 +89,8 @@ class _Powers:
 
 
 class CumulativeLaw(ABC):
-    """A distribution on integers, given by its cumulative distribution function F.
+    """A distribution on integers, given by its cumulative distribution function F(j) = P(draw <=
+    j).
 
     Subclasses compute lower and upper bounds of F, to any number of bits.
     """
@@ -145,10 +146,11 @@ class SignedGeometric(CumulativeLaw):
 
 
 class TruncatedGeometric(CumulativeLaw):
-    """One digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 - p^size) on 0..size-1.
+    """One digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 - p^size), j in
+    0..size-1.
 
-    Here ``p = exp(-rate)``. The digits of a geometric variable in any base are independent. Digits
-    drawn apart make large scales as cheap as small ones.
+    Here ``p = exp(-rate)``. The digits of a geometric variable in any base are independent. So they
+    are drawn one by one, and a large scale needs no large table.
     """
 
     first = 0
@@ -173,12 +175,11 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """A distribution on blocks of 2**block_bits integers, by the largest Gaussian weight in each
-    block.
+    """A distribution on blocks of 2**block_bits consecutive integers, proportional to the largest
+    Gaussian weight in each block.
 
-    Block s holds the integer s * 2**block_bits and those after it. Its largest weight is that of
-    its integer nearest zero. With ``block_bits = 0`` this is the discrete Gaussian distribution
-    itself.
+    Block s begins with the integer s * 2**block_bits. Its largest weight is that of its integer
+    nearest zero. With ``block_bits = 0`` this is the discrete Gaussian distribution itself.
     """
 
     first = None
@@ -211,10 +212,9 @@ class GaussianBlocks(CumulativeLaw):
         return self._sums[bits]
 
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
-        """Return exp(-rate x^2) times 2**work at ``count`` integers x, one block apart: error at
-        most 2.
+        """Return ``count`` numbers exp(-rate x^2) * 2**work, each with an error of at most 2.
 
-        The first x is ``offset``.
+        The first x is ``offset``, and each further x is one block greater.
         """
         # The ratio of one weight to the previous one falls by a constant factor from step to step.
         # If two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So
@@ -254,8 +254,8 @@ class InverseTable:
     """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
 
     A draw reads sixteen random bits, then sixty-four, then as many as it needs. With larger
-    ``guard_bits`` more draws are compared exactly. This changes the speed, never a value; tests use
-    it.
+    ``guard_bits``, which tests use, more draws are compared exactly. This changes the speed, never
+    a draw.
     """
 
     def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
@@ -314,7 +314,11 @@ class InverseTable:
         columns: Words,
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Return the draws of single samples that their first sixteen random bits do not decide."""
+        """Return the draws of those samples that their first sixteen random bits do not decide.
+
+        Arrays have one entry for each sample: its row and column in the noise table, and the
+        ``sixteen`` bits.
+        """
         leading = leading_bits(source, address, rows, columns, sixteen)
         # A real threshold lies within one unit above its floor, so equality decides nothing.
         least = leading - np.minimum(leading, self._guard)
@@ -346,13 +350,15 @@ class InverseTable:
 def leading_bits(
     source: BlockSource, address: BlockAddress, rows: Words, columns: Words, sixteen: Words
 ) -> NDArray[np.uint64]:
-    """Return the first 64 bits of each sample's uniform number; the first sixteen are given."""
+    """Return the first 64 bits of each sample's uniform number; its first sixteen bits are
+    given.
+    """
     words = source.refine(address, rows, columns, lane=1)
     return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
 
 
 class Uniform:
-    """One uniform number in [0, 1); more of its bits are computed when a comparison needs them."""
+    """A uniform random number in [0, 1), whose bits are computed as comparisons need them."""
 
     def __init__(
         self, source: BlockSource, address: BlockAddress, row: int, column: int, sixteen: int
@@ -364,10 +370,11 @@ class Uniform:
         self._read_on()
 
     def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
-        """Return True if the number is surely below a threshold, False if it is surely not.
+        """Return True if the number is below a threshold, False if it is not.
 
         Args:
-            bracket: for any number of bits, integers ``low <= threshold * 2**bits <= high``.
+            bracket: a function of a number of bits that returns integers ``low <= threshold *
+                2**bits <= high``.
 
         Raises:
             NoiseAddressError: 32,000 bits do not decide.
@@ -395,8 +402,8 @@ class Uniform:
 # Purposes: the uses of random bits inside one sample.
 _MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
 
-#: Tables fit into the cache, while at most some 0.5% (Laplace) and 3% (Gaussian) of the draws
-#: need more than sixteen bits.
+#: With these limits, tables fit into the cache, and at most some 0.5% (Laplace) and 3% (Gaussian)
+#: of the draws need more than sixteen bits.
 _LARGEST_TOP_SCALE = 24
 _LARGEST_TABLE_SIGMA = 128
 _DIGIT_BITS = 8
@@ -414,9 +421,10 @@ class TileSampler(ABC):
 
 
 class LaplaceSampler(TileSampler):
-    """Sampler of discrete Laplace noise: it draws the high part with its sign, then the low digits.
+    """Sampler of discrete Laplace noise: it draws the high bits with the sign, then the low bits as
+    digits.
 
-    The digits are independent, so a large scale needs no large table.
+    The digits are independent and drawn from small tables, so a large scale needs no large table.
     """
 
     def __init__(self, law: DiscreteLaplace, guard_bits: int = 0) -> None:
@@ -459,7 +467,8 @@ class GaussianTableSampler(TileSampler):
 class GaussianBlockSampler(TileSampler):
     """Sampler of discrete Gaussian noise with a large standard deviation, by exact rejection.
 
-    It draws a block of consecutive integers, then proposes a uniform integer of the block.
+    It draws a block of consecutive integers, then proposes a uniform integer of the block. If that
+    is rejected, it draws both again.
     """
 
     # Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
@@ -481,7 +490,9 @@ class GaussianBlockSampler(TileSampler):
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """Return a bound for a block: sixteen random bits below it accept each of its integers."""
+        """Return a bound for a block: if 16 random bits are below it, any integer of the block is
+        accepted.
+        """
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
         squares = furthest**2 - self._law.nearest(block) ** 2
@@ -555,11 +566,10 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.bool_]:
-        """Return True for each proposed integer x that is accepted: V < exp(-(x^2 - nearest^2) / (2
-        sigma^2)).
+        """Return, for each proposed integer x, whether V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
 
         V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the integer of
-        x's block that is nearest to 0.
+        x's block that is nearest to 0. Arrays have one entry for each sample.
         """
         leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits

@@ -1,9 +1,11 @@
-"""The witness of a key: a record of the noise that the key has given, so that none is given twice.
+"""The witness of a key: a record of the noise that the key has given, so that no noise is used
+twice.
 
-The witness of a key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets.
-For a stream, an entry has the last step and a digest of that release. For a training run, or any
-other program that takes noise, it has a random identity. For keys without a file, the running
-process remembers the identities.
+Using the same noise for two versions of the data would reveal their exact difference. The witness
+of a key file is the file ``KEY.witness`` beside it: entries in JSON, without secrets. For a stream,
+an entry has the last step and a digest of that release. For a training run, or any other program
+that takes noise, it has a random identity. For keys without a file, identities are kept only in the
+memory of the running process.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
 #: Identity under which a key has given noise, by the key's fingerprint and the user's name.
 _known: dict[tuple[str, str], str] = {}
 _knowing = threading.Lock()
-#: In an entry of an identity, this word takes the place of the state of a stream's entry.
+#: Value of the field "state" in entries of identities, which have no saved stream.
 _NO_STATE = "no state"
-#: Number of writers of a stream that are remembered: all that may have been interrupted lately.
+#: Number of processes that wrote a stream whose names are kept, the latest ones.
 _WRITERS = 16
 #: Number of releases before the last that are remembered, to recognise old copies of a state.
 PAST = 16
@@ -126,7 +128,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessPlace(ABC):
-    """A place that stores a witness: entries that say how far each stream has come."""
+    """A place that stores a witness: entries that state the last released step of each stream."""
 
     @property
     def stands(self) -> bool:
@@ -134,10 +136,10 @@ class WitnessPlace(ABC):
         return True
 
     def mark(self) -> object:
-        """Return a value that changes whenever the entries change.
+        """Return a value that changes whenever the stored entries change.
 
-        Two calls that return equal values saw the same entries. A place that cannot tell returns a
-        new value at each call.
+        Two calls with equal results saw equal entries. A place that cannot tell returns a new value
+        at each call.
         """
         return object()
 
@@ -157,10 +159,10 @@ class WitnessPlace(ABC):
         """Write an entry; if it contradicts a known entry, return the step of that entry instead.
 
         Args:
-            entry: the new entry; it replaces entries of its key and stream with an equal or smaller
-                step.
-            agrees: returns True if the new entry may stand beside a known one of its key and
-            stream.
+            entry: the new entry; it replaces known entries of the same key and stream, unless
+                one of them has a larger step.
+            agrees: a function of a known entry of the same key and stream; it returns False if
+                the new entry contradicts it.
 
         Raises:
             OSError: the place cannot be read or written.
@@ -183,8 +185,8 @@ class WitnessPlace(ABC):
         """Add the processes that are about to write a stream to the stream's entry.
 
         Args:
-            entry: an entry as for `note`, which names the writers. An existing entry of its key and
-                stream gets these writers and stays unchanged otherwise.
+            entry: an entry as for `note`, whose "writers" are these processes. They are added
+                to the known entry of the same key and stream, which otherwise stays unchanged.
         """
 
         def change(known: Entries) -> Entries:
@@ -199,8 +201,8 @@ class WitnessPlace(ABC):
         """Check before a release that its entry can be written afterwards: space, mode and lock.
 
         Args:
-            entry: as for `note`. If its key and stream have no entry yet, one of step 0 is written,
-                which states that nothing is released.
+            entry: an entry as for `note`. If its key and stream have no entry yet, an entry of
+                step 0 is written: nothing is released.
         """
 
 
@@ -296,14 +298,14 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split the known entries: those with the key and stream of ``entry``, and all others."""
+    """Split the known entries into those with the key and stream of ``entry``, and all others."""
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Return a new entry with what older entries of its stream hold: writers, digests, last
-    sighting.
+    """Return the new entry, completed from older entries of its stream: writers, digests of earlier
+    releases, and "seen".
     """
     if "writers" not in entry:
         return entry

@@ -1,6 +1,8 @@
-"""Plans of streams whose protection fades with age: the growth, delay and budget of least error.
+"""Plans of streams whose protection weakens with the age of data.
 
-The stated losses by age bound the privacy loss of an item that many steps after it came.
+A requirement states the largest privacy loss of an item at some ages: numbers of steps after it
+entered the stream. A plan finds the growth and delay of the strategy `Expiring`, and the epsilon or
+rho, that give the least error.
 """
 
 from __future__ import annotations
@@ -38,22 +40,22 @@ from counton.strategies import Expiring
 if TYPE_CHECKING:
     from counton.planning.least_privacy import Loss
 
-#: Fewer steps than this say little about an endless stream.
+#: Smallest default number of steps over which errors are averaged.
 _SHORTEST_AVERAGE = 1000
-#: Distance of the growths whose best choices are shown beside the best of all.
+#: Difference of the growths whose best designs are shown beside the best of all.
 _BETWEEN = Fraction(1, 2)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """Plan of a stream whose protection fades with age: the best design, and others to compare with
-    it.
+    """Plan of a stream whose protection weakens with age: the best design, and others for
+    comparison.
 
-    A design has a growth, a delay, and an epsilon or rho. After the best one come the best designs
-    of growths 0, 1/2, 1 and so on.
+    A design is a strategy `Expiring` with a growth and a delay, and an epsilon or rho. After the
+    best design come the best designs with growths 0, 1/2, 1 and so on.
 
     Attributes:
-        targets: largest allowed losses by age; all designs keep them.
+        targets: the largest allowed privacy loss by age in steps; all designs keep them.
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
@@ -76,13 +78,16 @@ class FadingPlan(Plan[Design[Expiring]]):
     def halfwidth(self, step: int, level: float = 0.95) -> float:
         """Return the half-width of an interval at a step, with the best design.
 
-        It covers the noise only, not the items that a delay holds back.
+        It bounds the noise with probability ``level``, in items. Items that a delay leaves out of
+        the release are not included.
         """
         return self.best.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return the losses by age, and the error of a total at the first step and at the last one,
-        in words.
+        """Return a sentence with the losses by age, and the error of a total at the first and the
+        last step.
+
+        ``level`` is the probability with which each error is kept.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
         halves = {step: self.halfwidth(step, level) for step in (1, self.steps)}
@@ -107,7 +112,9 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @cached_property
     def baseline(self) -> RestartedCounter:
-        """The best restarted counter, a common alternative, that keeps the targets of this plan."""
+        """The best `RestartedCounter` that keeps the targets: a common alternative that starts anew
+        at intervals.
+        """
         gaussian = self.best.family == "gaussian"
         return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
 
@@ -120,9 +127,9 @@ class FadingPlan(Plan[Design[Expiring]]):
     def least_largest_error(self) -> float | None:
         """Lower bound on the largest error of any mechanism with these targets.
 
-        The bound holds for streams of 0 and 1. It is 0 if no bound is known. It is None if no bound
-        applies: under zero-concentrated privacy, or with ``per_step`` below 1, which excludes most
-        streams of 0 and 1.
+        The error is the largest over all ``steps`` releases, on the worst stream of zeros and ones.
+        The bound is 0 if the theorem gives none. It is None for losses in rho, and if fewer than
+        one item per step was stated, which excludes most of these streams.
         """
         if self.unit == "rho" or self.best.errors_of.per_step < 1:
             return None
@@ -167,33 +174,38 @@ def plan_expiring(
     delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
 ) -> FadingPlan:
-    """Plan a stream without an end whose protection fades with age.
+    """Plan a stream without an end whose protection weakens with the age of data.
 
     ``plan_expiring({24: 1, 8760: 3})`` finds the growth, delay and epsilon of least error with
-    which an item loses at most 1 up to age 24 and at most 3 up to age 8760. With a wanted error,
-    ``plan_expiring(age=8760, rmse=30)`` minimises the loss at that age. A plan looks at no data and
-    costs no privacy.
+    which the privacy loss of an item is at most 1 up to age 24, and at most 3 up to age 8760.
+    ``plan_expiring(age=8760, rmse=30)`` finds the least loss at age 8760 for a wanted error. A plan
+    looks at no data and costs no privacy.
 
     Args:
-        epsilon: largest loss by age in steps. Beyond the largest age there is no target, and the
-            loss grows on like log(age)^growth: state a target for the oldest age that matters.
-        rho: largest loss by age in rho of zero-concentrated privacy; the noise is Gaussian.
+        epsilon: the largest loss by age in steps. Beyond the largest of these ages there is
+            no limit, and the loss goes on growing like log(age)^growth: state a limit for
+            the oldest age that matters.
+        rho: instead of ``epsilon``: the largest loss by age in rho of zero-concentrated
+            privacy; the noise is then Gaussian.
         age: the age at which the loss is minimised, if no losses are given.
         least: with ``age``, the kind of loss that is minimised, "epsilon" or "rho".
         rmse: wanted root of the mean squared error, from noise and delay.
-        largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. If losses
-            are given, the plan minimises this bound instead of the rmse. If ``rmse`` is given too,
-            it minimises the larger ratio of a planned error to its wanted value.
-        steps: releases over which errors are taken; default: the largest age, at least 1,000.
-        per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
+        largest_error: wanted bound that all errors up to ``steps`` keep with probability
+            2/3. If losses are given, the plan minimises this bound instead of the rmse. If
+            ``rmse`` is given too, it minimises the larger of the two ratios of planned to
+            wanted error.
+        steps: the number of releases over which errors are averaged or bounded; default:
+            the largest age, at least 1,000.
+        per_step: expected number of items in a step. A delay of B steps leaves B * per_step
+            items out of a release, which count as an error.
         delays: delays to choose from; default: all that can lower the error.
-        largest_growth: growths from 0 to this are tried, in hundredths. More growth makes the error
-            smaller if losses are limited only at small ages; later losses are then close to the
-            age.
+        largest_growth: growths that are multiples of 1/100 are tried up to this one. A
+            larger growth lowers the error if losses are limited only at small ages. Losses
+            at greater ages then become very large.
 
     Raises:
-        InvalidInput: an argument is out of range, or no choice can keep targets together with the
-            wanted error (the message says so if no mechanism at all can).
+        InvalidInput: an argument is out of range, or no design can keep the losses together
+            with the wanted error (the message tells whether any mechanism could).
 
     >>> best = plan_expiring(age=8760, rmse=30).best
     >>> best.strategy.growth, best.rmse <= 30, best.loss([8760]).round(2).tolist()
@@ -276,7 +288,7 @@ def plan_expiring(
 
 
 def _loss_at(design: Design, age: int) -> float:
-    """Return the promised loss of an item of this age, rounded up."""
+    """Return the epsilon or rho of an item of this age under a design's guarantee, rounded up."""
     assert isinstance(design.guarantee, ExpiringDP | ExpiringZCDP)
     promised = design.guarantee.at_age(age)
     if promised is None:
@@ -287,7 +299,8 @@ def _loss_at(design: Design, age: int) -> float:
 def _best_of_other_growths(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
-    """Return the best designs for some other growths, for comparison with the best one.
+    """Return the best designs with growths 0, 1/2, 1, ... other than the best design's, for
+    comparison.
 
     Args:
         search: returns the best design within a space of growths and delays.
@@ -343,7 +356,7 @@ def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float
 
 
 def _positive(name: str, value: Number) -> float:
-    """Check that an argument is above 0, and return it rounded down to a float."""
+    """Check that an argument is above 0; return it as a float, not rounded up."""
     number = exact(value, name)
     if number <= 0:
         raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
@@ -362,7 +375,7 @@ def _check_targets(targets: object) -> dict[int, float]:
 
 
 def _checked_delays(delays: object) -> Sequence[int]:
-    """Return the delays sorted; a long range stays a range."""
+    """Return the delays in ascending order; a range stays a range."""
     if not isinstance(delays, Iterable) or isinstance(delays, str):
         listed: Sequence[object] = ()
     else:

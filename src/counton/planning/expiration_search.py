@@ -1,4 +1,5 @@
-"""The search for the growth, delay and budget of a stream whose protection fades with age.
+"""The search for the growth, delay and privacy budget of a stream whose protection weakens with
+age.
 
 The search tries growths and delays for one form of noise (Laplace with an epsilon, Gaussian with a
 rho). It minimises an error, or the loss at one age.
@@ -25,9 +26,9 @@ from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_l
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_above
 from counton.strategies import Expiring
 
-#: Probability with which plans promise their largest error, as in Theorem 5.1.
+#: Probability with which all errors of a plan stay below its largest error, as in Theorem 5.1.
 PROBABILITY = 2 / 3
-#: Distance of the growths that are tried at first, and then around the best of them.
+#: Differences of the growths that are tried: at first, and then around the best of them.
 _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
@@ -35,30 +36,37 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class _Pure:
-    """Laplace noise of scale 1 / epsilon, with epsilon as its parameter."""
+    """Formulas for Laplace noise, whose parameter is epsilon; single steps have scale 1 /
+    epsilon.
+    """
 
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
-        """Return the error from noise at an epsilon, given the error ``unit`` at an epsilon of
-        1.
+        """Return the error from noise at epsilon ``parameter``; ``unit`` is the error at an epsilon
+        of 1.
         """
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
-        """Return the epsilon that gives an error, given the error ``unit`` at an epsilon of 1."""
+        """Return the epsilon at which noise has the error ``noise``; ``unit`` is the error at an
+        epsilon of 1.
+        """
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest epsilon with which an item loses at most ``loss``.
+        """Return approximately the largest epsilon at which an item's privacy loss is at most
+        ``loss``.
 
         Args:
-            age: number of releases since the item came, less one.
+            age: number of releases that have counted the item, less one.
         """
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return approximately the loss of an item of this age, in units of epsilon."""
+        """Return approximately the privacy loss (epsilon) of an item that age + 1 releases have
+        counted.
+        """
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -69,10 +77,10 @@ class _Pure:
 
 
 class _ConcentratedLoss:
-    """Gaussian noise of variance 1 / (2 rho), with rho as its parameter.
+    """Formulas for Gaussian noise, whose parameter is rho; single steps have variance 1 / (2 rho).
 
-    If the noise is narrow, discrete Gaussian noise loses more than rho; exact losses are then
-    computed.
+    The methods are those of `_Pure`. Narrow discrete noise has a larger loss than continuous noise,
+    which is then computed in another way.
     """
 
     gaussian = True
@@ -105,9 +113,10 @@ PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 @cache
 def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
-    """Return the loss of a stream's first item at an age, at an epsilon or rho of 1.
+    """Return the privacy loss of a stream's first item at an age, at an epsilon or rho of 1.
 
-    It is approximately the largest loss of all items; exact losses check the result later.
+    It is approximately the largest loss of all items, and quick to compute. The final design is
+    checked with exact losses.
     """
     return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
 
@@ -117,35 +126,39 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, computed for continuous noise.
+    """Root of the mean squared error over ``steps`` releases, computed as if noise were continuous.
 
-    The items that a delay holds back count as an error too.
+    Items that a delay leaves out of a release count as an error too.
     """
 
     steps: int
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Return the root of the mean variance of the noise alone, at an epsilon or rho of 1."""
+        """Return the error from noise alone, at an epsilon or rho of 1: the root of its mean
+        variance.
+        """
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the error from noise together with ``held`` items that a delay holds back."""
+        """Return the error of ``noise`` together with ``held`` items that a delay leaves out."""
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """Return the largest error from noise with which the whole error is at most ``error``.
+        """Return the largest error from noise at which the whole error is at most ``error``.
 
-        It is 0 if the ``held`` items alone make a larger error.
+        A delay leaves out ``held`` items. The result is 0 if these alone make a larger error.
         """
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """A bound on the errors of all ``steps`` releases together; it holds with probability 2/3."""
+    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3. The methods
+    are those of `TypicalError`.
+    """
 
     steps: int
     name = "a largest error"
@@ -177,14 +190,15 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The growths and delays among which the search looks.
+    """The growths and delays that the search tries, for one kind of noise.
 
     Attributes:
-        form: the form of noise.
-        per_step: items that a delay of one step holds back.
+        form: formulas for Laplace or for Gaussian noise.
+        per_step: expected number of items in a step, which each step of delay leaves out of
+            a release.
         largest_growth: growths from 0 to this are tried.
         delays: delays to choose from, in order; None for all that can lower the error.
-        steps: delays are shorter than this.
+        steps: the number of releases over which errors are taken; delays are shorter.
         growth: the only growth to try; None for all.
     """
 
@@ -205,20 +219,21 @@ class Space:
         )
 
     def growths(self) -> list[Fraction]:
-        """Return the growths with which the search begins."""
+        """Return the growths with which the search begins, in ascending order."""
         if self.growth is not None:
             return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
-        """Return the delays to try, in order: those that the caller gave, or else a selection.
+        """Return the delays to try, in ascending order: those that the caller gave, or else a
+        selection.
 
-        Selected delays hold back at most ``most`` items. ``targets`` are the ages with a largest
-        loss.
+        Selected delays leave at most ``most`` items out of a release. ``targets`` are the ages with
+        a limit on the loss.
         """
-        # The selection contains the delays from which on an item of a target's age is in fewer than
-        # a power of two of the releases: there its loss drops.
+        # The selection contains the delays at which the number of releases that have counted an
+        # item of a target's age falls below a power of two, because the loss drops there.
         last = max(targets)
         if self.delays is not None:
             allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
@@ -234,7 +249,7 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Return the growth and delay with the least score.
+        """Return the growth and delay with the least ``score(growth, delay)``.
 
         The search tries a coarse grid, and then finer steps around the best point.
         """
@@ -258,10 +273,12 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """Return the design that keeps all targets and has the smallest error.
+    """Return the design that keeps the largest losses by age, ``targets``, and has the smallest
+    error.
 
-    The error is the largest ratio of a measure of error to its limit. Delays are at most the
-    largest age with a target, since a longer delay leaves nothing to protect.
+    The error is the largest ratio of a measured error to its limit, over all ``limits``. Delays are
+    at most the largest age with a target, since with a longer delay no release has counted items of
+    these ages.
     """
     form = space.form
 
@@ -284,7 +301,9 @@ def least_error(
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
-    """Return the largest epsilon or rho, of five digits, that keeps the targets."""
+    """Return the largest epsilon or rho of five digits at which all losses by age, ``targets``, are
+    kept.
+    """
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
     def within_target(parameter: Fraction) -> bool:
@@ -301,7 +320,9 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """Return the design of least loss at one age whose errors stay within limits."""
+    """Return the design with the least privacy loss at one age among those whose errors keep
+    ``limits``.
+    """
     form = space.form
 
     def parameter(growth: Fraction, delay: int) -> float:

@@ -1,15 +1,17 @@
-"""Lower bounds on the error of every mechanism for numbers of graphs whose edges only come.
+"""Lower bounds on the error of every mechanism for statistics of graphs whose edges are never
+removed.
 
-**By reconstruction.** If released numbers were too accurate, secret bits, each an edge that is
-there or not, could be estimated better than the guarantee allows (`least_square_of_a_bit`).
+**By reconstruction.** A secret bit is an edge that is present or absent. If released numbers were
+too accurate, many such bits could be estimated better than the guarantee allows
+(`least_square_of_a_bit`).
 
-**By counting.** Edges that have no node in common are counted by the nodes of degree 1 and by the
-largest matching. So bounds on any mechanism for counts hold too, if a step may have any number of
-edges (`least_noise_variance`).
+**By counting.** If no two edges have a node in common, the number of nodes of degree 1 and the size
+of the largest matching tell the number of edges. So bounds on any mechanism for running totals
+apply (`least_noise_variance`), if a step may have any number of edges.
 
-Source: this is counton's, in the manner of Dinur and Nissim ("Revealing information while
-preserving privacy", 2003). That such errors grow as a root of the number of steps is known of
-graphs whose edges also go (Raskhodnikova and Steiner, arXiv 2409.17623).
+Source: these bounds are counton's own, and follow Dinur and Nissim ("Revealing information while
+preserving privacy", 2003). For graphs whose edges are also removed, such growth with a root of the
+number of steps was known (Raskhodnikova and Steiner, arXiv 2409.17623).
 """
 
 # By reconstruction: let each of n secret bits be an edge of its own, there or not, and let later
@@ -50,15 +52,16 @@ if TYPE_CHECKING:
     from counton.base.arrays import Integers
 
 _SAFE = 1 - 1e-9
-#: From here on e^-epsilon counts as 0.
+#: From this epsilon on, e^-epsilon is taken as 0.
 _LARGEST_LOSS = 700.0
 
 
 def least_square_of_a_bit(guarantee: Guarantee) -> float:
     """Return a lower bound on the mean squared error of any estimate of a secret random bit.
 
-    The bit is 0 or 1 with probability 1/2 each, and one unit decides it. Kairouz, Oh and Viswanath,
-    "The composition theorem for differential privacy", 2015, for approximate privacy.
+    The bit is 0 or 1 with probability 1/2 each: one unit is present or absent. The result is 0 for
+    guarantees without a known bound. Kairouz, Oh and Viswanath, "The composition theorem for
+    differential privacy", 2015, for approximate privacy.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
@@ -93,8 +96,8 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """Return sets of bits whose sums determine all bits: rows of zeros and ones, shape ``(bits,
-    bits)``.
+    """Return a matrix of zeros and ones, each row a set of bits: the sums over all sets determine
+    the bits. The shape is (sets, bits), with as many sets as bits.
 
     Args:
         bits: a power of two, less one.
@@ -108,21 +111,21 @@ def sets_of_bits(bits: int) -> Integers:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """Return the largest number n of secret bits for which a graph of this many nodes is large
+    """Return the largest number n of secret bits for which a graph with this many nodes is large
     enough.
 
-    n bits need n^2 + 2 n nodes; None: any number of nodes.
+    n bits need n^2 + 2 n nodes. None: any number of nodes; the result is then 2^31.
     """
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root mean squared error of the worst step, by reconstruction.
+    """Return a lower bound on the root mean squared error at the worst step, by reconstruction.
 
     Comments at the beginning of this file have the proof.
 
     Args:
-        sets: number of sets of secret bits whose sums the releases reveal.
+        sets: largest number of sets of secret bits whose sums the releases can reveal.
     """
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
     # The largest power of two, less one, up to some number; 0 if there is none.
@@ -143,17 +146,16 @@ def least_error_of_degrees(
     batched: bool = False,
     nodes: int | None = None,
 ) -> float:
-    """Return a lower bound on the error (root mean square) of every mechanism for degree
-    histograms.
+    """Return a lower bound on the root mean squared error of every mechanism for degree histograms.
 
-    Every mechanism has this error on some stream of edges that only come, at some step. The
-    protected unit is one edge.
+    Every mechanism has at least this error at some step of some stream of edges, none of which is
+    removed. The protected unit is one edge.
 
     Args:
-        degree: most edges of a node.
+        degree: the largest degree of a node.
         steps: number of steps.
         batched: True if a step may have any number of edges; else it has one at most.
-        nodes: number of nodes, if it is public.
+        nodes: number of nodes, if it is public; None: it is not.
 
     >>> from counton import PureDP
     >>> [round(least_error_of_degrees(degree, 10**6, PureDP(1)), 1) for degree in (20, 1000)]
@@ -169,11 +171,11 @@ def least_error_of_degrees(
 def least_error_of_matchings(
     steps: int, guarantee: Guarantee, *, batched: bool = False, nodes: int | None = None
 ) -> float:
-    """Return a lower bound on the error (root mean square) of every mechanism for the largest
+    """Return a lower bound on the root mean squared error of every mechanism for the largest
     matching.
 
-    Every mechanism has this error on some stream of edges that only come, at some step. The
-    protected unit is one edge.
+    Every mechanism has at least this error at some step of some stream of edges, none of which is
+    removed. The protected unit is one edge.
 
     Args:
         steps, batched, nodes: see `least_error_of_degrees`.
@@ -190,8 +192,10 @@ def least_error_of_matchings(
 def bounds_on_degrees(
     degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds for a plan of a degree histogram: on the histogram, and on the largest
+    """Return lower bounds on the error of a degree histogram and of the size of the largest
     matching.
+
+    Arguments are those of `least_error_of_degrees`.
     """
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"

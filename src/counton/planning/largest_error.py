@@ -1,12 +1,13 @@
-"""The expected largest error of many answers, by simulation, since no formula is known.
+"""The expected largest error over all queries of a workload, by simulation, since no formula is
+known.
 
 "Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
-workload W. Every run draws the mechanism's own exact noise, and takes all queries into account. The
-paper samples 5,000 intervals, so its numbers are too small.
+workload W. Every run draws the mechanism's exact noise, and takes all queries into account. The
+paper ("Ranges" in `counton.base.literature`) samples 5,000 intervals, so its numbers are too small.
 """
 
-# Over all intervals of a line the largest error of one draw is the largest running sum of the noise
-# less the least, so no query is left out.
+# Over all intervals of a line of cells, the largest error is the largest running sum of the noise
+# less the smallest one. So no query is left out.
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class LargestError(NamedTuple):
     """The expected largest error, with the confidence interval of a simulation.
 
     Attributes:
-        mean: mean over the runs, in units of the counts.
-        lower, upper: ends of the expectation's confidence interval (Student's).
+        mean: mean of the largest error over the runs, in units of the counts.
+        lower, upper: ends of Student's confidence interval of the expectation.
         level: confidence of the interval.
         runs: number of independent draws of all noise.
 
@@ -67,9 +68,10 @@ def expected_largest_error(
     It depends on no data, so planning with it costs no privacy.
 
     Args:
-        choice: strategy and noise, of `counton.plan_cells`, for a line.
+        choice: a design of `counton.plan_cells` for a line of cells: its strategy and
+            noise.
         workload: "ranges", "prefixes", "nodes", or a matrix with one row for each query.
-        runs: independent draws, at least 2.
+        runs: number of independent draws of all noise, at least 2.
         level: confidence of the interval.
         key: key of the draws, to repeat a simulation; a fresh one unless given.
 
@@ -89,10 +91,10 @@ def expected_largest_error(
 
 
 def summed_up(every: ArrayLike, level: float) -> LargestError:
-    """Return the mean over runs of a simulation, with Student's confidence interval.
+    """Return the mean of the results of a simulation, with Student's confidence interval.
 
     Args:
-        every: one number for each run.
+        every: one result for each run, at least two.
         level: confidence of the interval.
 
     >>> summed_up([1.0, 2.0, 3.0], 0.95)
@@ -116,7 +118,7 @@ def largest_errors(
     """Yield the largest error over all answers to a workload, for each of ``runs`` draws of the
     noise.
 
-    For the arguments see `expected_largest_error`.
+    Arguments are those of `expected_largest_error`.
     """
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.strategy.axes

@@ -13,9 +13,10 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: Kind of loss to minimise: of pure or approximate privacy, or of zero-concentrated privacy.
 Loss = Literal["epsilon", "rho"]
-#: Losses are looked for among numbers of this many digits.
+#: Number of significant digits of an epsilon or rho that is searched for.
 DIGITS = 4
-#: Exponents of ten between which a loss is looked for. Beyond the upper one nothing is protected.
+#: Powers of ten between which an epsilon or rho is searched for. Beyond the upper one nothing is
+#: protected.
 _LOWEST, _HIGHEST = -9, 3
 
 
@@ -24,13 +25,14 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """Wanted half-widths of intervals, beside those of a plan.
+    """The half-widths of confidence intervals that a user wants, and those that a plan has.
 
     Attributes:
         step: the step of these half-widths.
         level: probability with which each interval holds.
-        wanted: wanted half-widths by the name of the number; "" if there is one kind of number.
-        planned: planned half-widths by the name of the number.
+        wanted: wanted half-widths by the name of the released number, such as "count"; ""
+            if there is only one number.
+        planned: planned half-widths by the same names.
     """
 
     step: int
@@ -58,9 +60,9 @@ class ReachedHalfwidths(NamedTuple):
 
 
 def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
-    """Return the wanted half-widths by the name of the number.
+    """Return the wanted half-widths by the name of the released number.
 
-    The name "" stands for a bound without a name.
+    A half-width that is stated without a name has the name "".
 
     Args:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
@@ -101,9 +103,10 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
 ) -> ReachedHalfwidths:
-    """Return planned half-widths beside the wanted ones, by the name of the number.
+    """Return planned half-widths together with the wanted ones, by the name of the released number.
 
-    A bound without a name applies to the number of rows, if that is among the names, else to all.
+    ``halfwidths`` are planned, ``bounds`` are wanted. A bound with the name "" applies to the
+    number of rows, "count", if it is planned, else to all numbers.
     """
     wanted: dict[str, float] = {}
     for name, bound in bounds.items():
@@ -182,8 +185,9 @@ def least_guarantee(
 ) -> Guarantee:
     """Return the guarantee with the least epsilon or rho that keeps an error within a bound.
 
-    The epsilon or rho has four digits. The error must fall as it grows, apart from small rises
-    where the planner changes its strategy. The error of the result is within the bound in any case.
+    The epsilon or rho has four significant digits. The error must fall as the epsilon or rho grows,
+    apart from small rises where the planner changes its strategy. The error at the result is within
+    the bound in any case.
 
     Args:
         error: function from a guarantee to the error.
@@ -241,7 +245,7 @@ def least_guarantee(
     return of_loss(_loss_at(high), least, delta)
 
 
-#: The least number of four digits, and how many numbers of four digits a power of ten has.
+#: The least integer of four digits, and how many integers have four digits.
 _FIRST: int = 10 ** (DIGITS - 1)
 _ONE_DECADE = 9 * _FIRST
 
@@ -263,14 +267,17 @@ def _ten_to(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """Return the place of a loss, rounded up to four digits; the inverse of `_loss_at`."""
+    """Return the place of a number, rounded up to four digits, in the list of `_loss_at`, whose
+    inverse this is.
+    """
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Return a place between two others at which the error is probably near the bound.
+    """Return a place of `_loss_at` between two others at which the error is probably near
+    ``within``.
 
     The guess interpolates the logarithms of losses and errors linearly.
     """

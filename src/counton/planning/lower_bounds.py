@@ -1,19 +1,21 @@
-"""Lower bounds on the variance of releases that no factorisation can beat.
+"""Lower bounds on the error of releases: for all factorisations, and for all mechanisms.
 
-A is the matrix of totals of T steps, and A = B C with columns of C of norm at most 1. Bounds are in
-units of the variance of one node:
+A is the T x T matrix of running totals, and A = B C with columns of C of norm at most 1. The bounds
+on variances are in units of the noise variance of one node (a row of C):
 
 - *mean of totals, Gaussian noise*: the square of ||A||_* / T, the mean of A's singular values.
-- *largest of totals, Gaussian noise*: the square of |A|_cb, the least product of B's largest row
-  norm and C's largest column norm. It is known to within 1/2 (Mathias, "The Hadamard operator norm
-  of a circulant and applications", 1993, Corollary 3.5; "Constant matters", section 1).
+- *largest of totals, Gaussian noise*: the square of |A|_cb, the least product of B's
+  largest row norm and C's largest column norm. |A|_cb is known to within 1/2 (Mathias,
+  "The Hadamard operator norm of a circulant and applications", 1993, Corollary 3.5;
+  "Constant matters", section 1).
 - *each step's own count*: 1, for any noise.
-- *totals and counts*: ||W||_*^2 / T, where W is the matrix of both.
-- *Laplace noise*: all of these hold, but say little: the best strategies known need several times
-  as much, and no better bound is known to us.
+- *totals and counts*: ||W||_*^2 / T, where W is the matrix of totals above the
+  identity.
+- *Laplace noise*: all of these bounds hold, but the best known strategies have several
+  times their variance, and no better bound is known to us.
 
-For other noise, and for any mechanism at all, the papers state bounds up to constants. This file
-computes the numbers that their arguments prove. `StreamPlan.factors` compares a plan with two of
+For other noise, and for mechanisms of any kind, papers state bounds up to constants. This file
+computes the constants that their proofs give. `StreamPlan.factors` compares a plan with two of
 these bounds. `StreamPlan.bounds` has all bounds, and marks a bound that says nothing as vacuous.
 """
 
@@ -52,14 +54,14 @@ if TYPE_CHECKING:
     from counton.numbers.design import Design
     from counton.planning.planner import StreamPlan
 
-#: Sums of more terms are replaced by their limit, to within 1e-12.
+#: Sums of more terms than this are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
 #: Factor for bounds: it lowers them by more than all rounding errors of the sums.
 _SAFE = 1 - 1e-9
-#: Probability with which a mechanism keeps all its errors below a bound: in all theorems but one,
-#: and in Theorem 1.4 of "Count on Your Elders".
+#: Probability with which a mechanism must keep all its errors below a bound: in most theorems, and
+#: in Theorem 1.4 of "Count on Your Elders".
 _PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
-#: Number of block sizes tried for that theorem.
+#: Number of block sizes tried for Theorem 1.4 of "Count on Your Elders".
 _BLOCKS = 200
 #: Largest number of terms of a binomial law that are added up one by one.
 _FEW_TERMS = 2**12
@@ -70,14 +72,15 @@ _CENTRAL, _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336), 32
 _LARGEST_LOSS = 700.0
 #: Largest epsilon for which a bound is computed: beyond it hardly anything is hidden.
 _LARGEST_CLOSE = 30.0
-#: Moves are taken together up to this loss and this delta. A smaller delta than the last counts as
-#: the last.
+#: In bounds for (epsilon, delta), changes by several units are considered up to this epsilon and
+#: this delta. A delta below the last number is taken as the last number.
 _SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
-#: Means of laws on the integers, up to symmetry, at which bounds are computed.
+#: Centres a, up to symmetry, at which lower bounds on E (k - a)^2 of integer noise k are computed.
 _CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
 #: Fraction bits of a lattice on which noise is as good as continuous.
 _FINE = 12
-#: Part by which a bound on standard deviations is lowered, since a coarser lattice may need less.
+#: Fraction by which a bound on standard deviations is lowered, since noise on a coarser lattice may
+#: need a little less.
 _COARSER = 1e-5
 #: Number of steps that is assumed if none is stated.
 _AROUND = 2**16
@@ -89,8 +92,9 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
     """Return a lower bound on the variance of releases, over all factorisations with columns of
     norm 1.
 
-    The unit is a node's variance. The bound is proven for columns of 2-norm 1 (Gaussian noise), and
-    so holds for columns of 1-norm 1 (Laplace noise).
+    The unit is the noise variance of a node (a row of the measurement matrix C). The bound is
+    proven for columns of 2-norm 1 (Gaussian noise), and so holds for columns of 1-norm 1 (Laplace
+    noise).
 
     Args:
         horizon: number of steps T.
@@ -162,9 +166,9 @@ def mathias_sum(horizon: int) -> float:
 def factorisation_bounds(horizon: int) -> tuple[float, float]:
     """Return a lower and an upper bound on the least error of any factorisation A = B C.
 
-    A is the T x T matrix of totals. The error is the largest row norm of B times the largest column
-    norm of C. Mathias 1993, Corollary 3.5: the least error is between (1/2 + 1/(2T)) gamma and
-    gamma / 2 + 1/2, where gamma is `mathias_sum`.
+    A is the T x T matrix of totals, T the ``horizon``. The error is the largest row norm of B times
+    the largest column norm of C. Mathias 1993, Corollary 3.5: the least error is between (1/2 +
+    1/(2T)) gamma and gamma / 2 + 1/2, where gamma is `mathias_sum`.
 
     >>> from counton.strategies.streams.square_root import square_root_sensitivity
     >>> lower, upper = factorisation_bounds(1024)
@@ -183,9 +187,9 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 def least_noise_variance(guarantee: Guarantee) -> float:
     """Return a lower bound on the variance of noise that keeps a guarantee for a change by 1.
 
-    The noise is added to one number, which neighbouring datasets change by 1. The bound makes a
-    bound on factorisations a bound on any mechanism: the mean (or largest) squared error
-    of every mechanism is at least this number times `least_variance`. The argument is that of
+    The noise is added to one number, which differs by 1 between neighbouring datasets. With this
+    bound, a bound on factorisations becomes a bound on any mechanism: the mean (or largest) squared
+    error of every mechanism is at least this number times `least_variance`. The argument is that of
     "Constant matters", Theorem 3, which states the bound up to a constant. Comments in the source
     have the proof.
 
@@ -241,8 +245,8 @@ def least_noise_variance(guarantee: Guarantee) -> float:
 def _least_pure(epsilon: float) -> float:
     """Return the least variance of noise on the integers under pure privacy.
 
-    The probabilities of neighbouring integers differ by factors of at most e^epsilon. The result is
-    0 if it is below the range of float64.
+    Probabilities of consecutive integers then differ by a factor of at most e^epsilon. The result
+    is 0 from an epsilon of 700 on.
     """
     return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
 
@@ -266,7 +270,7 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 def _least_close(epsilon: float, delta: float) -> float:
     """Return a lower bound on the variance of noise on the integers under (epsilon, delta)-privacy.
 
-    The noise must be (epsilon, delta)-close to the noise moved by 1.
+    The noise k and k + 1 must be (epsilon, delta)-indistinguishable.
     """
     # The noise may be a mixture of such noises. Its variance is the least of E (k - a)^2 over
     # centres a, and centres within [0, 1/2] suffice, since laws may be moved and mirrored. Let f(a)
@@ -285,10 +289,12 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a price l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2.
+    """Return a multiplier l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2 over
+    noise k.
 
-    H_+ and H_- are defined in comments of `least_noise_variance`, and a is ``centre``. Without a
-    given ``price``, l is the price that gives the best bound at this delta.
+    H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable; comments in
+    `least_noise_variance` define them. a is ``centre``, and l is ``price``; if that is None, l is
+    chosen to give the best bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -341,15 +347,15 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     probability is over the coin flips (a stream of 0 and 1) and over the mechanism's noise.
 
     Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4. As printed,
-    the proof needs 10 T^(-1/20) <= 1/12, so T >= 120^20 = 3.8e41 steps. This function computes what
-    the argument of the proof gives for T steps.
+    the proof needs 10 T^(-1/20) <= 1/12, so T >= 120^20 = 3.8e41 steps. This function computes the
+    bound that the proof gives for T steps.
 
     Args:
         horizon: number of steps T.
-        epsilon: of `PureDP`.
+        epsilon: the epsilon of `PureDP`.
 
     Returns:
-        The bound; 0 if the argument gives none for so few steps.
+        The bound; 0 if the proof gives none for so few steps.
 
     Raises:
         InvalidInput: a horizon below 1, or epsilon not above 0.
@@ -383,10 +389,10 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Return the sum of two probabilities of `least_error_on_coin_flips`, term by term.
+    """Return the sum of two probabilities of a binomial (size, 1/2) variable X, term by term.
 
-    X is binomial (size, 1/2) and k is ``changed``. The first is the probability that X is one of
-    its k likeliest values. The second is P(X > size - k).
+    With k = ``changed``, the first is the probability that X is one of its k likeliest values; the
+    second is P(X > size - k). ``size`` has shape (sizes,), and so has the result.
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -410,7 +416,7 @@ def _apart_by_terms(changed: int, size: Floats) -> Floats:
 def _central_mass(half: Floats) -> Floats:
     """Return the probability C(2m, m) / 4^m of as many heads as tails in 2m coin flips.
 
-    Beyond the first few m Stirling's series gives it, to within 1e-15.
+    m is ``half``, an array. For m from 32 on Stirling's series is used, correct to 1e-15.
     """
     exact = np.array([math.comb(2 * m, m) / 4**m for m in range(_STIRLING)])
     series = sum(term / half**power for power, term in zip((1, 3, 5, 7), _CENTRAL, strict=True))
@@ -419,7 +425,7 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the sum of `_apart_by_terms` by integrals, which are quick for any size."""
+    """Return the result of `_apart_by_terms` by integrals, which are quick for any size."""
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
@@ -432,10 +438,9 @@ def _apart_by_integrals(changed: int, size: Floats) -> Floats:
 
 
 def _last(holds: Any, most: int) -> int:
-    """Return the largest integer up to ``most`` for which a monotone condition holds, by
-    bisection.
+    """Return the largest integer up to ``most`` for which a condition holds; 0 if it fails at 1.
 
-    It is 0 if the condition fails at 1.
+    ``holds`` must be true up to that integer and false beyond; the search is by bisection.
     """
     low, high = 0, most + 1
     while high - low > 1:
@@ -445,16 +450,17 @@ def _last(holds: Any, most: int) -> int:
 
 
 def allowed_loss(targets: Mapping[int, float], age: int) -> float:
-    """Return the largest privacy loss that an event may have at an age.
+    """Return the largest privacy loss that an event may have at an age in steps.
 
-    ``targets`` maps ages to largest losses. A loss never falls with age, so the smallest target for
-    this age and all later ones holds. Infinity: no target is that late.
+    ``targets`` maps ages to largest losses. A loss never falls with age, so the result is the
+    smallest target for this age and all greater ages; infinity if there is none.
     """
     return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
 
 
 def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
-    """Return a lower bound on the largest error of ``steps`` running totals whose losses expire.
+    """Return a lower bound on the largest error of ``steps`` running totals whose privacy loss
+    grows with age.
 
     It holds for every mechanism with these losses: on some stream of 0 and 1, the mechanism keeps
     all errors below the bound with probability less than 2/3. The result is a multiple of 1/2. It
@@ -463,7 +469,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1.
 
     Args:
-        targets: largest loss by age. There is no target beyond the largest age.
+        targets: the largest allowed privacy loss (epsilon) by age in steps. Beyond the
+            largest of these ages there is no limit.
         steps: length of the stream.
 
     >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
@@ -475,22 +482,21 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if the theorem does not rule out errors below half of ``block``.
-
-        A margin covers rounding.
+        """Return True if the theorem does not rule out errors below ``block`` / 2; a margin covers
+        rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
-    # Larger errors allow more loss and need less of it: the first that fits is found by halving.
+    # The larger the error, the sooner the theorem allows it, so bisection finds the first that it
+    # allows.
     return bisect_left(range(1, min(steps, max(targets) + 2)), True, key=open_to) / 2
 
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:
-    """Return the sum of the losses allowed at the ages 0..end - 1; infinite if there is no target
-    for the last of them, nor for a later age.
+    """Return the sum of the privacy losses allowed at the ages 0, 1, ..., end - 1.
 
-    ``targets`` maps ages to largest losses. At an age that it does not list, the loss allowed is
-    the smallest target of all later ages (`allowed_loss`).
+    ``targets`` maps ages to largest losses; `allowed_loss` defines the loss allowed at other ages.
+    The sum is infinite if no target is at age end - 1 or later.
     """
     total, age = 0.0, 0
     for at in sorted(targets):
@@ -504,7 +510,8 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
 
     It holds for every mechanism with pure privacy: on some stream, some error in some cell at some
     step reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in
-    any step. "Constant matters", Theorem 6, states the order of growth for letters.
+    any step. "Constant matters", Theorem 6, states the order of growth for counts of letters, up to
+    a constant.
 
     Raises:
         InvalidInput: epsilon not above 0.
@@ -530,24 +537,24 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
 # ------------------------------------------------------------------------- beside a plan
 
 
-#: Where the bound on any mechanism comes from.
+#: Source of the bound on any mechanism.
 ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
-    """Return lower bounds on the standard deviation of all strategies, by kind of noise.
+    """Return lower bounds on the standard deviation of any strategy's releases, by kind of noise.
 
     The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
-    units, for the numbers that the design releases. Kinds of noise without a known bound are left
-    out.
+    units, for the numbers that the design releases under its guarantee. Kinds of noise without a
+    known bound are left out.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
         return {}
     family: Family = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
-    # Laplace noise needs least on integers: of twice the scale it has at least four times the
-    # variance. Gaussian noise that is calibrated with care for integers needs least on the
-    # finest lattice, where it is as good as continuous.
+    # Laplace noise has the least variance on the integers, since doubling its scale multiplies the
+    # variance by at least four. Gaussian noise has the least on the finest lattice, where it is as
+    # good as continuous noise.
     one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
     fine = Sensitivity(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
     unit = min(
@@ -567,8 +574,8 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
 
     The first bound is for mechanisms with the design's kind of noise, the second for any mechanism;
     see `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that
-    expire. Of a stream without a last step, the first ``design.errors_of.steps`` steps are taken,
-    else 65,536.
+    expire. For a stream without a last step, errors are those of the first
+    ``design.errors_of.steps`` steps, or of 65,536 if none are stated.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -610,7 +617,8 @@ def far_from_possible(
 
     Args:
         design, factors, metric: see `factors_of_design`.
-        of: the numbers that have this error, as in "a cell"; "": none are named.
+        of: the kind of number that has this error, such as "a cell"; "": the sentence names
+            none.
         cited: whether the sentence names sources.
 
     >>> from counton import ZCDP, plan
@@ -639,10 +647,10 @@ class LowerBound:
 
     Attributes:
         quantity: the bounded quantity in words; its numbers are in data units.
-        at_least: the bound; None if it is vacuous.
+        at_least: the bound; None if no bound above 0 is known here ("vacuous").
         achieved: the plan's value of this quantity; None if it is not known.
-        holds_for: the mechanisms for which the bound holds; for a vacuous bound, why it says
-            nothing here, and when it would.
+        holds_for: the mechanisms for which the bound holds; for a vacuous bound, the reason
+            why it does not apply here.
         source: paper and statement.
 
     >>> from counton import plan
@@ -661,7 +669,7 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """True if the bound says nothing: it does not apply, or is 0 for so few steps."""
+        """True if the bound does not apply, or is 0 for so few steps."""
         return self.at_least is None
 
     @property
@@ -703,8 +711,8 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return the papers' lower bounds on a plan's errors, each with the error that the plan
-    achieves.
+    """Return the lower bounds of the literature on a plan's errors, each with the error of the
+    plan.
 
     `StreamPlan.bounds` describes them.
     """
@@ -718,8 +726,8 @@ def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
 
 
 def _why_not_for_units_that_count_once(design: Design) -> str | None:
-    """Return why bounds for units that count in one step do not apply to a design; None if they
-    do.
+    """Return in words why bounds for units that count in one step do not apply to a design; None if
+    they do.
     """
     if not design.contribution.acts_once:
         return "stated for units that count in one step"
@@ -733,9 +741,7 @@ def _unit(design: Design) -> float:
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
-    """Return the paper that has the bound on the variance of any factorisation: the tighter of two
-    bounds.
-    """
+    """Return the paper and statement of the tightest bound on the variance of any factorisation."""
     steps, release = design.steps, design.release
     if release == "windows":
         return "trace of the inverse (counton)"
@@ -809,20 +815,19 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """Return a bound below which all errors of a design lie at once, with this probability.
-
-    None: no such bound is known.
+    """Return a number below which all errors of a design lie at once with this probability; None:
+    not known.
     """
     found = design.largest_error(probability)
     return None if math.isinf(found) else found
 
 
 def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
-    """Yield the papers' bounds for statistics that contain totals: graph cuts and counts of
-    letters.
+    """Yield bounds of the literature for graph cuts and for counts of letters, beside a design's
+    errors.
 
-    The bound for cuts never applies to totals; the bound for letters applies if there are several
-    cells.
+    The bound for cuts never applies to totals, so it is marked as vacuous. The bound for letters
+    applies if there are several cells.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)
@@ -850,12 +855,13 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
 def _bound_or_vacuous(
     design: Design, quantity: str, least: float, who: str, source: str
 ) -> LowerBound:
-    """Return a bound on all errors of a plan at once, beside the error that the plan achieves.
+    """Return a bound on the largest of all errors, together with the design's own largest error.
 
     Args:
         design: the plan's design.
         quantity: the bounded quantity in words.
-        least: the bound, which holds with probability 2/3. 0: the result is marked as vacuous.
+        least: the bound, for mechanisms that keep all errors below it with probability 2/3.
+            0: the result is marked as vacuous.
         who: the mechanisms for which it holds, in words.
         source: paper and statement.
     """
@@ -868,7 +874,7 @@ def _bound_or_vacuous(
 def largest_of_cells(
     cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
 ) -> tuple[LowerBound, ...]:
-    """Return the bound `least_error_of_cells` in data units; none unless the guarantee is
+    """Return the bound `least_error_of_cells` in data units; empty unless the guarantee is
     `PureDP`.
 
     Args:

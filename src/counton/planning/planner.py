@@ -1,8 +1,8 @@
 """The planner: it computes the error of every candidate strategy and noise, and ranks them.
 
-If a unit changes several steps, the planner computes both norms of the sensitivity for every arity,
-height and number of zeros of a tree. A strategy is left out if another one has a smaller error and
-neither norm is larger.
+If a unit changes several steps, the planner computes the sensitivity in both norms for many trees:
+for every arity and height, and for `SmoothBinary` every number of zeros. It leaves out a strategy
+if another one has a smaller error and no larger norm.
 """
 
 # If a unit changes one step, the sensitivity of a tree follows from its height. If a unit changes
@@ -66,18 +66,21 @@ if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
     from counton.planning.lower_bounds import LowerBound
 
-#: Most numbers, of all cells together, that a planned stream holds while it runs (128 MB), and that
-#: it draws before its first release. Strategies that solve for the whole horizon need many.
+#: Largest number of noise values, of all cells together, that a planned stream may hold while it
+#: runs (128 MB), and that it may draw before its first release.
 MOST_HELD, MOST_DRAWN = 2**24, 2**27
-#: Horizon beyond which fewer trees are considered for units that act several times.
+#: Horizon beyond which fewer trees are considered for units that count in several steps.
 _LONG = 2**14
-#: Releases over which the time of one is measured, and most numbers that are drawn for it.
+#: Number of releases over which the time of a release is measured, and the most noise values drawn
+#: for this.
 _MEASURED, _MOST_MEASURED = 2**12, 2**21
-#: Horizon from which on kinds that are never best are left out, unless a plan compares strategies.
+#: Horizon from which on kinds of strategies that are never the best are left out, unless a plan
+#: compares all strategies.
 _SHORT = 64
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
-#: Kinds whose later members have coarser weights, for noise that is too wide for the first member.
+#: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
+#: the first candidate.
 _EVER_COARSER = {
     kind.words for kind in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
 }
@@ -92,7 +95,9 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class AnyDesign(Protocol):
-    """Interface of a design: a strategy, with noise that keeps a guarantee, described by a row."""
+    """A design: a strategy, with noise that keeps a guarantee; ``row`` returns its columns in a
+    table.
+    """
 
     @property
     def strategy(self) -> Any: ...
@@ -109,10 +114,10 @@ class Plan(Generic[D]):
     """A plan: a list of designs, best first, made without data.
 
     Attributes:
-        choices: best first.
+        choices: the designs, best first.
         words: lines on what is compared, the guarantee and the protected unit.
         shown: columns of `rows` that are printed.
-        brief: columns that are printed in the short form; (): all of ``shown``.
+        brief: columns that are printed in the short form; empty: all of ``shown``.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -156,20 +161,23 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Return the lines above the designs: the errors of the best, and the protected unit."""
+        """Return the lines above the table of designs: the errors of the best one, and the
+        protected unit.
+        """
         return self.words
 
     def foot(self) -> Sequence[str]:
-        """Return the lines below the designs: the kinds that were left out, and lower bounds on
-        the error.
+        """Return the lines below the table of designs: strategies that were left out, and lower
+        bounds.
         """
         return ()
 
     def describe(self, *, full: bool = False) -> str:
-        """Return the errors of the best design in words, and the best three designs.
+        """Return the errors of the best design in words, and a table of the best three designs.
 
         Args:
-            full: True for all designs and their details, lower bounds, and what was left out.
+            full: True for all designs and columns, lower bounds, and the strategies that were
+                left out.
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
@@ -206,7 +214,7 @@ class Plan(Generic[D]):
 
 
 def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
-    """Return a sentence with the half-widths of a number at some steps.
+    """Return a clause with the half-widths of the number ``what``, by step.
 
     >>> off_in_words("a total", {1: 11.2, 52: 24.9})
     'a total is off by at most 12 in step 1 and 25 in step 52'
@@ -243,12 +251,14 @@ class StreamPlan(Plan[Design]):
         horizon, metric: the number of steps and the error metric of the request; a horizon of None
             is a stream without a last step.
         notes: kinds of strategies that were left out, and why.
-        planning_seconds: seconds to find each design and compute its error; not compared by ``==``.
-        least_errors: lower bounds on the errors of a statistic's numbers; none for counts.
-        reached: wanted and planned half-widths, if the guarantee was found from wanted ones; else
-            None.
-        own_halfwidths: function that returns the half-widths of a statistic's numbers under this
-            plan; None for counts.
+        planning_seconds: time to find each design and compute its error; not compared by
+            ``==``.
+        least_errors: lower bounds on the errors of a statistic, such as a mean; empty for
+            counts.
+        reached: wanted and planned half-widths, if the guarantee was found from wanted
+            half-widths; else None.
+        own_halfwidths: a function that returns the half-widths of a statistic's released
+            numbers, by name, under this plan; None for counts.
     """
 
     horizon: int | None
@@ -268,7 +278,8 @@ class StreamPlan(Plan[Design]):
     def steps(self) -> int:
         """Number of steps over which errors are averaged, or over which they are the largest.
 
-        It is the horizon; for a stream without an end it is the ``around`` of the request.
+        It is the horizon; for a stream without an end it is the argument ``around`` of
+        `counton.plan`.
         """
         return self.best.steps if self.horizon is None else self.horizon
 
@@ -286,8 +297,8 @@ class StreamPlan(Plan[Design]):
 
     @property
     def published_in_words(self) -> str:
-        """Return how much larger the error is with published strategies only, and in which
-        paper, in words.
+        """Sentence on the best strategy that refereed papers describe: its error compared with the
+        best, and the paper.
         """
         best = self.best_published
         if best is None:
@@ -301,15 +312,18 @@ class StreamPlan(Plan[Design]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Return `Design.std` of the best design."""
+        """Return the standard deviation of releases of the best design, in data units; see
+        `Design.std`.
+        """
         return self.best.std(steps)
 
     def halfwidths(
         self, step: int, level: float = 0.95, *, over: int | None = None
     ) -> dict[str, float]:
-        """Return the half-widths of intervals at a step, by the name of the number.
+        """Return the half-widths of intervals at a step with the best design, by the name of the
+        released number.
 
-        The name is "" if the stream has one kind of number.
+        They are in data units. The name is "" if the stream releases only one number.
 
         Args:
             step: the step, from 1.
@@ -353,7 +367,8 @@ class StreamPlan(Plan[Design]):
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return the errors of the best design at its first step and its last one, in words.
+        """Return a sentence with the errors of the best design at the first step and at the last
+        one. ``level`` is the probability with which each error is kept.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()
@@ -380,11 +395,12 @@ class StreamPlan(Plan[Design]):
         )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
-        """Return lower bounds on the standard deviation of all strategies, by kind of noise.
+        """Return lower bounds on the standard deviation of any strategy's releases, by kind of
+        noise.
 
-        The bounds are on the root of the mean variance or of the largest, in data units; ``metric``
-        None is the plan's. They are known for units that count in one step: for Laplace noise under
-        `PureDP`, for Gaussian noise under `ZCDP` and `ApproxDP`.
+        The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
+        units; ``metric`` None is the plan's own. They are known for units that count in one step:
+        for Laplace noise under `PureDP`, for Gaussian noise under `ZCDP` and `ApproxDP`.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -396,9 +412,9 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
-        """Return all lower bounds of the papers, each with the error of the best design.
+        """All lower bounds known from papers, each with the error of the best design.
 
-        Bounds that do not apply to the question are included, with the reason. See
+        Bounds that do not apply to this plan are included, with the reason. See
         ``counton.planning.lower_bounds``.
 
         >>> from counton import PureDP, plan
@@ -419,7 +435,7 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """Return how many times the best design's error exceeds each of two lower bounds.
+        """How many times the best design's error exceeds each of two lower bounds.
 
         The first bound holds for every matrix mechanism with this kind of noise, if a unit counts
         in one step. The second holds for every mechanism, on some stream; it is loose if a unit
@@ -434,7 +450,7 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return in words how a design's error compares with the best one's, and how its noise
+        """Return in words how a design's error compares with the best design's, and how its noise
         was chosen.
         """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
@@ -452,11 +468,10 @@ class StreamPlan(Plan[Design]):
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
     def release_seconds(self, choice: Design) -> float | None:
-        """Measure the seconds that one release of all cells takes, over up to the first 4,096
-        steps.
+        """Measure the mean time of one release of all cells, over at most the first 4,096 steps.
 
-        None if the measurement needs more than two million draws. The time includes the solution of
-        a strategy that is solved for its whole horizon.
+        None if the measurement would draw more than two million noise values. The time includes
+        preparations for the whole horizon, divided by the number of measured steps.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
         if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
@@ -469,13 +484,13 @@ class StreamPlan(Plan[Design]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each design: rank, strategy, noise, mean_std, max_std (data units),
-        kind, cost, why.
+        """Return one row for each design: rank, strategy, noise, mean_std and max_std (data units),
+        kind, cost and why.
 
-        Columns of cost are ``planning_seconds`` and ``held``, the number of 8-byte numbers that a
-        running stream keeps in memory. Another column names the refereed paper that describes the
-        strategy, with its venue; or it begins with "ours" and names the theorems that a machine has
-        checked.
+        The cost is ``planning_seconds``, and ``held``: the number of 8-byte numbers that a running
+        stream keeps in memory. The column ``paper`` names the refereed paper that describes the
+        strategy, with its venue. For strategies of counton it begins with "ours", and names
+        theorems whose proofs a machine has checked.
         """
         return [
             {
@@ -505,7 +520,7 @@ class StreamPlan(Plan[Design]):
 
 
 class StreamOptions(TypedDict, total=False):
-    """Options of every plan for a stream: see `counton.plan`."""
+    """Options of every plan for a stream; `counton.plan` describes them."""
 
     metric: Metric
     strategies: Iterable[StreamStrategy | str] | None
@@ -524,7 +539,7 @@ def plan_stream(
     shape: Sequence[int] = (),
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
-    """Plan a stream: see `counton.plan`."""
+    """Plan a stream; the arguments are those of `counton.plan`."""
     choices, notes = ranked_designs(
         horizon, guarantee, contribution=contribution, shape=shape, **options
     )
@@ -567,7 +582,8 @@ def ranked_designs(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> tuple[list[tuple[Design, float]], list[str]]:
-    """Return the designs of a stream, best first, each with the seconds it took to find it.
+    """Return the designs of a stream, best first, each with the seconds that the search for it
+    took.
 
     The second result is notes on kinds of strategies that were left out. Arguments are those of
     `counton.plan`.
@@ -712,8 +728,9 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """The part of a request that decides the choice of strategies: all but the size of the
-    budget.
+    """The part of a request that decides which strategies are candidates: all but the guarantee.
+
+    ``steps``, ``separation`` and ``every`` state the steps of one unit, as in `Contribution`.
     """
 
     horizon: int
@@ -725,23 +742,26 @@ class _Question(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """True if units count once and totals are released.
+        """True if a unit counts in one step and totals are released.
 
         Each strategy class then knows its best parameters.
         """
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the largest change of node values by one unit: 1-norm and squared 2-norm."""
+        """Return the sensitivity of a strategy to one unit: 1-norm and squared 2-norm, in lattice
+        units.
+        """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
         )
         return sensitivity.l1, sensitivity.l2_squared
 
     def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
-        """Return the strategies in order of error, without the dominated ones.
+        """Return the strategies in order of error, without those that another one dominates.
 
-        A strategy is dominated if another has no larger error and is not larger in either norm.
+        A strategy is dominated if another one has no larger error and no larger sensitivity in
+        either norm.
         """
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
@@ -756,7 +776,7 @@ class _Question(NamedTuple):
 
 
 def _published_there() -> bool:
-    """Return whether the published strategies are installed; they are an optional part."""
+    """Return True if the room ``strategies.published`` is installed; it is an optional part."""
     try:
         import_module("counton.strategies.published")
     except ModuleNotFoundError:
@@ -772,7 +792,9 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return the k-ary trees to compare; all requests share these objects, which cache norms."""
+    """Return the k-ary trees to compare. They are cached, so that all requests share their computed
+    norms.
+    """
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
@@ -781,7 +803,8 @@ def _smooth(question: _Question) -> Iterable[StreamStrategy]:
         return known.SmoothBinary.candidates(question.horizon, of_each=1)
     trees = _smooth_trees(question.horizon)
     if question.horizon > _LONG and question.every is None:
-        # In all cases examined the best for either norm had no fewer ones than zeros.
+        # In all cases examined, the best tree for either norm had no more zeros than ones
+        # (`SmoothBinary`).
         trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
     return question.without_dominated(trees)
 
@@ -814,7 +837,7 @@ def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 
 
 def _normalised_sqrt(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    # Fine weights leave less room for wide noise; the plan leaves out a strategy without room.
+    # With fine weights, sums of wide noise may overflow; the plan then leaves the strategy out.
     return [known.NormalisedSqrt(question.horizon), known.NormalisedSqrt(question.horizon, 8)]
 
 
@@ -845,14 +868,17 @@ class _StrategyKind(NamedTuple):
     """A kind of strategies that plans consider.
 
     Attributes:
-        kind: names of the kind.
-        make: returns its strategies for a question and a norm.
-        norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute its error.
-        contends: norms for which it may be the best of all kinds, from 64 steps on.
-        simple: True if it releases integers.
+        kind: the name of the kind in plans and on the command line.
+        make: a function that returns the strategies of this kind for a `_Question` and a
+            norm.
+        norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute the
+            error.
+        contends: norms for which this kind may be the best of all, on horizons from 64
+            steps on.
+        simple: True if its releases are integers.
         only_simple: True if another kind is always better when fractions may be released.
-        published: True if papers describe it and it is never best for units that count in one step;
-            for these units plans only compare with it.
+        published: True if papers describe this kind, and it is never the best for units
+            that count in one step. For such units plans include it for comparison only.
     """
 
     kind: KindOfStrategy
@@ -866,13 +892,13 @@ class _StrategyKind(NamedTuple):
     def norms_wanted(
         self, asked: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Return the norms for which to plan this kind of strategy, among those of the request.
+        """Return the norms, among those of the request, for which this kind is a candidate.
 
         Args:
             asked: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
-            compare: True if the plan also compares kinds that are hardly ever best.
+            compare: True if the plan also includes kinds that are hardly ever the best.
             several: True if one unit changes several steps.
-            everything: True if the plan includes kinds that are never best.
+            everything: True if the plan includes every kind whose error it can compute.
         """
         if self.published and not compare and not several:
             return ()
@@ -880,7 +906,7 @@ class _StrategyKind(NamedTuple):
         return tuple(norm for norm in asked if norm in of)
 
 
-#: Kinds of strategies for totals. Of equally good strategies the first is chosen.
+#: Kinds of strategies for totals. Among equally good strategies the first is chosen.
 _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(names.SOLVED, _solved_shapes, simple=False),
     _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),
@@ -914,7 +940,7 @@ _BOTH: tuple[_StrategyKind, ...] = (
         contends=(),
         published=True,
     ),
-    # Totals of numbers that are each released with noise of their own: a tree of one level.
+    # Each step's count has its own noise, and totals add these up: a tree of one level.
     _StrategyKind(
         names.EACH_STEP,
         lambda question, norm: [known.KAry(question.horizon, question.horizon + 1, False)],
@@ -937,7 +963,11 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return strategies, by kind, for streams without a last step; their protection never fades."""
+    """Return the candidate strategies, by kind, for streams without a last step.
+
+    Their guarantee does not weaken with age. ``around`` is the number of steps over which the error
+    is small.
+    """
     if release != "totals":
         raise InvalidInput(
             f"release is {release!r}, but a stream without a last step can only be planned for "
@@ -945,7 +975,7 @@ def _endless(
         )
     found = []
     if 2 in norms:
-        # Fewer bits leave room for wider noise.
+        # With fewer bits, sums of wider noise do not overflow.
         even = _even(metric, _AROUND if around is None else around)
         roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         found.append(_Contenders(names.GROWING_ROOT.words, roots, "", 0.0))
@@ -955,10 +985,10 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return the number of first nodes of a `GrowingSquareRoot` that get equal noise for the least
+    """Return how many first nodes of a `GrowingSquareRoot` should have equal noise for the least
     error.
 
-    None stands for the strategy's own default.
+    The error is that of the first ``around`` steps. None: the strategy's default is best.
     """
 
     def error(even: int | None) -> float:
@@ -971,7 +1001,7 @@ def _even(metric: Metric, around: int) -> int | None:
 
 
 def _as_printed(name: str, horizon: int | None) -> _Contenders:
-    """Return a paper's strategy with the parameters that the paper states."""
+    """Return a published strategy with the parameters that its paper states."""
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
     strategy: StreamStrategy
@@ -984,7 +1014,9 @@ def _as_printed(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """The strategies of one kind, or a note why there are none; and the seconds to find them."""
+    """The candidate strategies of one kind, or a note why there are none; and the seconds to find
+    them.
+    """
 
     kind: str
     members: tuple[StreamStrategy, ...]
@@ -1019,14 +1051,16 @@ def candidates(
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Contenders, ...]:
-    """Return strategies by kind, and why other kinds cannot serve the horizon.
+    """Return the candidate strategies by kind, with a note for each kind that cannot serve the
+    horizon.
 
-    Which parameters of a kind are best depends on the guarantee. Parameters are left out if others
-    have both smaller sensitivities and a smaller error.
+    Which candidate of a kind is best depends on the guarantee. Candidates are left out if another
+    one has smaller sensitivities in both norms and a smaller error.
 
-    ``steps``, ``separation`` and ``every`` state how often a unit counts, as in `Contribution`.
-    With ``several``, published kinds are included, since a unit changes several steps.
-    ``everything`` includes all kinds that may be the best, and ``compare`` all kinds.
+    ``steps``, ``separation`` and ``every`` state the steps of one unit, as in `Contribution`.
+    ``several`` states that a unit changes several steps; published kinds are then included.
+    ``everything`` includes kinds that are hardly ever the best, and ``compare`` also published
+    kinds.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',

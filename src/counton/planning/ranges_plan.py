@@ -1,7 +1,7 @@
 """Plans of a line or grid of cells: the strategy that measures the cells with the least error.
 
-`plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases with
-them.
+`plan_cells` chooses strategy and noise by their exact expected error; `counton.Ranges` releases a
+table with them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_
 
 Asked = str | Workload | ArrayLike
 
-#: A name or a strategy for every axis.
+#: A strategy, or the name of one, for every axis.
 Strategies = tuple[str | LineStrategy, ...]
 
 
@@ -39,11 +39,13 @@ class CellsDesign:
     """A design for measuring a line or grid of cells once, with its error.
 
     Attributes:
-        strategy: the strategy of every axis.
+        strategy: a strategy for each axis of the grid.
         law: the noise distribution of one measurement, in units of the resolution.
         guarantee, contribution: the guarantee, and the contribution bound of one unit.
-        workloads: the queries along every axis.
-        expected_error: total squared error over the workloads, in squared units of the counts.
+        workloads: the queries along each axis; a query of the grid is a product of one from
+            each axis.
+        expected_error: expected squared error, summed over all queries, in squared units of
+            the counts.
 
     >>> from counton import plan_cells
     >>> best = plan_cells(64, rho=0.5).best
@@ -60,7 +62,7 @@ class CellsDesign:
 
     @property
     def name(self) -> str:
-        """Name of the strategy; "a x b" if axes differ."""
+        """Name of the strategy; "a x b" if the axes have strategies named a and b."""
         return self.strategy.name
 
     @property
@@ -68,7 +70,9 @@ class CellsDesign:
         return self.law.family
 
     def row(self) -> dict[str, Any]:
-        """Return strategy, noise, and expected_error (squared counts, in total) as a row."""
+        """Return the columns strategy, noise, and expected_error (squared counts, summed over all
+        queries).
+        """
         return {
             "strategy": self.name,
             "noise": self.family,
@@ -96,7 +100,7 @@ def plan_cells(
         cells: number of cells, or the numbers along each axis of a grid.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``; or state ``epsilon``, ``epsilon`` and
             ``delta``, or ``rho``.
-        epsilon, delta, rho: the guarantee in numbers.
+        epsilon, delta, rho: the parameters of the guarantee, instead of ``guarantee``.
         contribution: the bound on one protected unit's change; default: one count, added or
             removed.
         line: the strategy for the cells: "auto" tries all; a name, a strategy, or a tuple with one
@@ -200,7 +204,8 @@ def _combinations(
 ) -> Iterator[Strategies]:
     """Yield the combinations of strategies to compare, one strategy for each axis.
 
-    "auto" stands for each name in turn, the same on all axes.
+    If every axis has "auto", each known name is tried on all axes; then each axis gets its own best
+    strategy.
     """
     axes = len(asked)
     every = all(name == "auto" for name in names)
@@ -213,9 +218,10 @@ def _combinations(
 
 
 def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the grid with these strategies, and the total variance of all answers.
+    """Return the grid with these strategies, and the summed variance of the answers to all queries.
 
-    The variance is in units of the variance of one draw of noise.
+    The variance is in units of the variance of one measurement's noise. ``norm`` is 1 for Laplace
+    noise, 2 for Gaussian noise.
     """
     axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
     return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
@@ -224,7 +230,7 @@ def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[G
 def _axis(
     name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
-    """Return the strategy of one axis, and the total variance of the answers to the axis's
+    """Return the strategy of one axis, and the summed variance of the answers to the axis's
     queries.
     """
     if not isinstance(name, str):
@@ -244,11 +250,11 @@ def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
 
 
 def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
-    """Return the name of the strategy that is best for one axis.
+    """Return the name of the best strategy for one axis and its queries.
 
-    It has the least product of total variance and squared sensitivity.
+    It has the least product of squared sensitivity and summed variance of all answers.
     """
-    # On a grid both are products over the axes, so each axis is chosen alone.
+    # On a grid both factors are products over the axes, so each axis is chosen alone.
 
     def cost(name: str) -> float:
         axis = build(name, asked, norm, bits)

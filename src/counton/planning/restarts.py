@@ -1,4 +1,6 @@
-"""A common alternative to fading protection: a counter that is restarted with fresh budgets."""
+"""A common alternative to guarantees that weaken with age: a counter that is restarted with fresh
+budgets.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,25 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.base.expiry import checked_age, checked_ages
 
-#: Shares of the budget that are tried for the past, relative to the current round's.
+#: Values of past / current that are tried.
 _SHARES = np.geomspace(1e-3, 3, 120)
 
 
 @dataclass(frozen=True, slots=True)
 class RestartedCounter:
-    """A counter that works in rounds of ``window`` steps; each round spends a fresh budget on old
-    data.
+    """A counter that starts anew every ``window`` steps, and spends a fresh budget on old data each
+    time.
 
-    Within a round the binary mechanism spends ``current`` on the round's items. From the second
-    round on, the sum of all earlier items is released once in each round, with Laplace noise of
-    scale 1 / ``past``. So an item's loss grows by ``past`` with every later round, without end.
+    Such ``window`` steps are a round. Within a round the binary mechanism spends ``current`` on the
+    round's items. From the second round on, the sum of all items of earlier rounds is released once
+    in each round, with Laplace noise of scale 1 / ``past``. So an item's loss grows by ``past``
+    with every later round, without end.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Appendix A,
     after the practice described by Tang et al. and Thakurta.
 
     Attributes:
-        window: steps of a round.
+        window: number of steps in a round.
         current: epsilon of a round's binary mechanism, whose noise has scale bit_length(window) /
             current.
         past: epsilon of the sum of all earlier rounds.
@@ -61,13 +64,13 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Height of the binary mechanism: the most nodes that an item is counted in, in one
+        """Number of levels of the binary mechanism: the most noisy sums that count an item in one
         round.
         """
         return self.window.bit_length()
 
     def loss(self, ages: Iterable[int]) -> NDArray[np.float64]:
-        """Return the largest privacy loss of an item at each age: shape ``(len(ages),)``.
+        """Return the largest privacy loss of an item at each age in steps: shape ``(len(ages),)``.
 
         The largest is over all positions of the item in its round.
         """
@@ -81,7 +84,9 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Return the mean variance of releases 1 to ``steps``, computed for continuous noise."""
+        """Return the mean variance of releases 1 to ``steps``, computed as if noise were
+        continuous.
+        """
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
         with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
@@ -92,12 +97,13 @@ class RestartedCounter:
     def best(
         cls, targets: Mapping[int, float], steps: int, *, gaussian: bool = False
     ) -> RestartedCounter:
-        """Return the counter with the least mean variance over ``steps`` that keeps targets.
+        """Return the counter that keeps all targets with the least mean variance over ``steps``
+        steps.
 
         The search tries windows of 2^k - 1 steps up to ``steps``, and 120 divisions of the budget.
 
         Args:
-            targets: largest allowed loss by age.
+            targets: largest allowed privacy loss by age in steps.
         """
         candidates = []
         for k in range(1, steps.bit_length() + 1):
@@ -125,10 +131,11 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return how often an item of an age has been used: pairs (released nodes, later rounds begun).
+    """Return how often releases have used an item of this age: pairs (noisy sums of its round,
+    later rounds).
 
-    The numbers depend on the item's place in its round. Each number of rounds is paired with the
-    largest number of nodes.
+    The numbers depend on the item's place in its round. Each possible number of later rounds is
+    paired with the largest number of noisy sums.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)
@@ -137,19 +144,20 @@ def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
         number = -(-place >> level)  # rounded up: which node of this level holds the item
         nodes += (number & 1 == 1) & (number << level <= last)
     first, past = divmod(age, window)
-    # In round `first` of those after its own are the first items of a window, the rest in the next.
+    # `age` steps later, the first items of a round have seen `first` later rounds begin, the others
+    # one more.
     parts = ((first, nodes[: window - past]), (first + 1, nodes[window - past :]))
     return tuple((int(some.max()), later) for later, some in parts if len(some))
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
-    """Return two coefficients, first and second, from which the mean variance follows.
+    """Return two coefficients, first and second, of the mean variance of a `RestartedCounter`.
 
-    It is first / current^2 + second / past^2 with Laplace noise, and first / current + second /
-    past with Gaussian noise.
+    The mean variance over ``steps`` steps is first / current^2 + second / past^2 with Laplace
+    noise, and first / current + second / past with Gaussian noise.
     """
-    # One number of a round has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current)
-    # with Gaussian noise.
+    # A noisy sum of a round has variance 2 scale^2 = 2 (height / current)^2, or height / (2
+    # current) with Gaussian noise.
     from counton.strategies import Binary
 
     steps = check_integer("steps", steps, 1)

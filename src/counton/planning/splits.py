@@ -1,19 +1,19 @@
-"""The division of one guarantee among the parts of a report.
+"""The division of one privacy budget among the parts of a report, such as a count and a mean.
 
-The cells of each part are multiplied by a whole number, its weight, and all cells get noise of one
-distribution. Larger weights give a part a smaller error and a larger share of the budget. All
-shares add up to 1. A part with a bound on its error first gets the share that it needs. The rest of
-the budget is shared in one of two ways:
+The cells of each part are multiplied by an integer, the weight of the part, and all cells get noise
+of one distribution. Larger weights give a part a smaller error and a larger share of the budget.
+All shares add up to 1. A part with a bound on its error first gets the share that it needs. The
+rest of the budget is shared in one of two ways:
 
-- ``"shares"``: in proportion to weights that the user states. A part of weight 2 gets twice the
-  epsilon (pure privacy), or twice the rho, of a part of weight 1. Parts with a bound get no more
-  than they need.
+- ``"shares"``: in proportion to weights that the user states. A part of weight 2 gets
+  twice the epsilon (pure privacy), or twice the rho, of a part of weight 1. Parts with
+  a bound on their error get no more than they need.
 - ``"errors"``: so that the weighted sum of squared errors is as small as it can be. Parts with a
   bound may get more than they need.
 
-If every part has a bound and something is left, all shares grow by one factor. Whole numbers are
-chosen last: the smallest with which every error is within a thousandth of the planned one and every
-bound is kept. Comments at the beginning of this file have the formulas.
+If every part has a bound and some budget is left, all shares grow by one factor. Finally the
+weights are rounded to the smallest integers with which every error is within a thousandth of the
+planned error and every bound is kept. Comments at the beginning of this file have the formulas.
 """
 
 # What one unit changes adds up over the parts, part k's multiplied by w_k: with pure privacy, whose
@@ -52,22 +52,23 @@ from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric
 from counton.strategies.strategy import ReleaseForm
 
-#: Rule that shares the rest of the budget: see the module.
+#: Rule that divides the rest of the budget; the module's docstring describes both.
 By = Literal["shares", "errors"]
-#: Function that returns the error of a cell from the guarantee, and from the l1 and squared l2 norm
-#: of one unit's change in all cells.
+#: A function of the guarantee, and of the 1-norm and squared 2-norm of one unit's change in all
+#: cells, that returns the error of a cell.
 Noise = Callable[[Guarantee, int, int], float]
 
-#: Largest relative difference between errors with whole numbers and ideal errors. Errors stay half
-#: of it below a bound, so that the bound is kept.
+#: Largest relative difference between errors with integer weights and with exact shares. Planned
+#: errors stay half of it below a bound, so that the bound is kept.
 _TOLERANCE = 1e-3
-#: Parts without a bound have at least this share together.
+#: Least share of the budget for all parts without a bound together.
 _LEAST_REST = 0.01
 #: Change of cells by one unit from which on noise is as good as continuous.
 _FINE = 2**8
-#: Rounds in which a split and the error of its noise come to agree, and whole numbers to try.
+#: Largest number of rounds until weights and errors agree, and the largest integer weight of the
+#: part with the smallest.
 _MOST_ROUNDS, _MOST_SIZE = 8, 2**14
-#: No unit moves all cells by more (`BoundedChange`).
+#: Largest 1-norm of one unit's change in all cells (`BoundedChange`).
 _MOST = 2**40
 
 
@@ -80,13 +81,14 @@ class Cost:
         l2_squared: the square of the largest change in the 2-norm.
         within: wanted half-width of the part's numbers; None: the part gets a share of the rest of
             the budget.
-        weight: weight of the part when the rest of the budget is shared: of its share, or of its
-            squared error.
-        each: error of the part's numbers divided by the error of one of its cells.
+        weight: for ``by="shares"``, the part's share of the rest of the budget relative to
+            other parts; for ``by="errors"``, the weight of its squared error.
+        each: the error of the part's released numbers, relative to the error of one of its
+            cells.
         name: name of the part, in messages.
 
     Raises:
-        InvalidInput: impossible norms of integers, or numbers that are not above 0.
+        InvalidInput: norms that no integer vector has, or numbers that are not above 0.
 
     >>> Cost(60, 3600, within=500, each=0.02, name="average").l1
     60
@@ -107,8 +109,8 @@ class Cost:
                 raise InvalidInput(f"{field(name, value)} must be above 0")
 
     def norm(self, power: int) -> float:
-        """Return the norm to which noise is calibrated: the 1-norm for a power of 1, the 2-norm
-        for 2.
+        """Return the norm to which noise is calibrated: the 1-norm for ``power`` 1, the 2-norm for
+        2.
         """
         return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
 
@@ -117,10 +119,11 @@ class Split(NamedTuple):
     """The division of a privacy budget among the parts of a report.
 
     Attributes:
-        weights: whole numbers by which the cells of each part are multiplied before they are
-            measured. Keep them with the stream: they are a part of its measurements.
+        weights: the integer by which the cells of each part are multiplied before noise is
+            added. Keep them with the stream, since its measurements depend on them.
         l1, l2_squared: largest change by one unit in all multiplied cells together.
-        shares: share of each part in the budget: in epsilon, in rho, or in the squared 2-norm.
+        shares: the fraction of the budget that each part gets: of epsilon, of rho, or of
+            the squared 2-norm.
         errors: planned error of each part's numbers; None if no noise is given.
 
     >>> split([Cost(1, 1), Cost(1, 1, weight=3)], PureDP(1)).weights
@@ -141,10 +144,10 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Divide one guarantee among the parts of a report, by the rules that this file begins with.
+    """Divide one guarantee among the parts of a report, by integer weights of their cells.
 
     Args:
-        costs: the cost of each part.
+        costs: the sensitivity of each part, with its bound on the error or its weight.
         guarantee: the guarantee of all parts together: ``PureDP``, ``ZCDP`` or ``ApproxDP``.
         noise: the error of a cell, from `last_halfwidth`; needed if a part has a bound, or with
             ``by="errors"``.
@@ -152,8 +155,8 @@ def split(
             ``"errors"`` minimises the weighted sum of squared errors.
 
     Raises:
-        InvalidInput: no parts, another guarantee, or bounds that it cannot keep; the message states
-            the least epsilon or rho that keeps them.
+        InvalidInput: no parts, another guarantee, or bounds on errors that the guarantee
+            does not allow; the message states the least epsilon or rho that allows them.
 
     One part has a bound of 30, and two others share the rest of the budget as 1 to 2:
 
@@ -195,11 +198,11 @@ def last_halfwidth(
 ) -> Noise:
     """Return a function that computes the half-width of a cell's interval at the last step.
 
-    Its arguments are a guarantee, and the largest change of all cells of a report by one unit:
-    1-norm and squared 2-norm. It plans a strategy for these.
+    The function's arguments are a guarantee, and the 1-norm and squared 2-norm of the largest
+    change of all cells of a report by one unit. It plans a strategy for them.
 
     Args:
-        steps, around, metric, release, simple: see `counton.plan`.
+        steps, around, metric, release, simple: as for `counton.plan`.
         level: probability with which each interval holds.
 
     >>> noise = last_halfwidth(52)
@@ -251,20 +254,21 @@ class _Norm(NamedTuple):
 
     Attributes:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        strict: True to refuse this norm if noise for the other norm is narrower.
+        strict: True if this norm is refused where noise calibrated to the other norm is
+            narrower.
     """
 
     power: int
     strict: bool
 
     def of(self, found: Split) -> float:
-        """Return the largest change of all cells of a division by one unit, in this norm."""
+        """Return this norm of the largest change of all multiplied cells by one unit."""
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms to which noise may be calibrated: both under approximate privacy, else
-    one.
+    """Return the norms to try, best first: both under approximate privacy, else the one of the
+    noise.
     """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
@@ -307,12 +311,12 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """Return the error of a cell that one unit changes by 1, for noise calibrated to one norm.
+    """Return the error of a cell if one unit changes it by 1, for noise calibrated to one norm.
 
     Args:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        size: change of all cells by a unit at which the error is computed and scaled down; so large
-            that noise is like continuous noise.
+        size: the change by one unit at which the error is computed before it is divided by this
+            change. It is large, so that discrete noise is like continuous noise.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
@@ -328,7 +332,7 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
     """Return the share of the budget that each part needs to keep its bound; 0 without a bound.
 
     Args:
-        unit: error of a cell that one unit changes by 1.
+        unit: the error of a cell if one unit changes it by 1.
     """
     room = 1 - _TOLERANCE / 2
     return [
@@ -345,7 +349,10 @@ def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
 
 
 def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
-    """Return the error for bounds that cannot be kept, with the least budget that keeps them."""
+    """Return the exception for bounds on errors that a guarantee does not allow.
+
+    Its message states the least epsilon or rho that allows them.
+    """
     name, loss = loss_of(guarantee)
     most = _largest_share_for_bounds(costs)
     size = sum(cost.l1 for cost in costs)
@@ -385,7 +392,9 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return the share of the budget that each part gets: at least what it needs, in total 1."""
+    """Return the share of the budget that each part gets: in total 1, and no less than
+    ``needed``.
+    """
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     if by == "errors":
@@ -405,7 +414,9 @@ def _share_out(
 
 
 def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return the shares max(needed_k, t wanted_k), with t chosen so that they add up to 1."""
+    """Return the shares max(needed_k, t wanted_k) of the parts k, with t such that they add up to
+    1.
+    """
     held: set[int] = set()
     while True:
         rest = 1 - sum(needed[place] for place in held)
@@ -424,11 +435,12 @@ def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[f
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Return the division with the smallest integer weights whose errors are close to the wanted
-    ones.
+    """Return the division with the smallest integer weights whose errors are close to those of the
+    wanted shares.
 
     Args:
-        shares: wanted share of each part.
+        shares: the wanted share of each part in the budget.
+        power: 1 if noise is calibrated to the 1-norm, 2 for the 2-norm.
     """
     ideal = [
         share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
@@ -451,7 +463,7 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
 
 
 def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the division with these integer weights, with exact norms and shares."""
+    """Return the division with these integer weights, with exact norms and shares but no errors."""
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
     l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))

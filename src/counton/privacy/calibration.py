@@ -21,8 +21,9 @@ class Candidate:
     """One candidate for the noise distribution.
 
     Attributes:
-        family: the kind of noise.
-        law: the noise distribution of every node; None if the method does not apply.
+        family: "laplace" or "gaussian".
+        law: the noise distribution of every node (noisy measurement); None if the method
+            does not apply.
         method: the argument why the law meets the guarantee, or the reason why there is no law.
 
     >>> from fractions import Fraction
@@ -41,7 +42,9 @@ class Candidate:
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
-    """Return a candidate with the noise of ``parameter()``, or with the reason why it has none."""
+    """Return a candidate with the distribution of parameter ``parameter()``, or with the reason why
+    it has none.
+    """
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
         return Candidate(family, law(parameter()), method)
@@ -53,7 +56,9 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
 
 
 def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
-    """Return the candidates for pure privacy: only Laplace noise of scale l1 / epsilon."""
+    """Return the candidate noise distributions for pure privacy: only Laplace noise of scale l1 /
+    epsilon.
+    """
     return (
         _candidate(
             "laplace", "Laplace of scale l1 / epsilon", lambda: sensitivity.l1 / guarantee.epsilon
@@ -67,8 +72,8 @@ def zero_concentrated(
 ) -> tuple[Candidate, ...]:
     """Return the candidate noise distributions for zero-concentrated privacy: Gaussian and Laplace.
 
-    ``causal`` is False if an attacker may have seen part of the noise before he chooses the unit.
-    Laplace noise then has to be wider.
+    ``causal`` is False if an attacker may have seen part of the noise of the changed nodes (noisy
+    measurements) before he chooses the unit. Laplace noise then has to be wider.
 
     Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
     """
@@ -133,13 +138,13 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
 def approximate_ahead(
     guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
 ) -> tuple[Candidate, ...]:
-    """Return the candidates for (epsilon, delta) if the strategy is not causal: one Laplace, two
-    Gaussian.
+    """Return the candidate noise distributions for (epsilon, delta) if the strategy is not causal.
 
-    An attacker has then seen part of the noise before he chooses a step and its cells. ``once``
-    states that one unit changes one step only.
+    An attacker has then seen part of the noise before he chooses the step and cells of the unit.
+    The candidates are one Laplace and two Gaussian distributions. ``once`` states that one unit
+    changes one step only.
     """
-    # Given the noise that was seen, one coin may decide the losses of several nodes, so that
+    # Given the noise that was seen, the losses of several nodes may depend on each other, so
     # composing them as independent losses understates the total. A bound on the loss of every
     # outcome still holds. Given what the attacker knows, discrete Gaussian noise has the same law
     # around another centre.
@@ -168,8 +173,9 @@ def approximate_ahead(
 def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
     """Return the scale of Laplace noise for (epsilon, delta) by Andersson et al., rounded up.
 
-    The scale is l2 / a, where a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon ("Count on Your Elders",
-    Theorem 1.3 and Lemma 5.5). It holds for discrete Laplace noise too.
+    The scale is l2 / a, where l2 is the square root of ``l2_squared`` (the squared 2-norm
+    sensitivity), and a^2 / 2 + a sqrt(2 ln(1/delta)) = epsilon ("Count on Your Elders", Theorem 1.3
+    and Lemma 5.5). It holds for discrete Laplace noise too.
     """
     # For discrete noise of scale b: a node that changes by m loses m^2 / (2 b^2) in zCDP, and Bun
     # and Steinke's conversion of the sum to (epsilon, delta) is the paper's formula.
@@ -210,7 +216,7 @@ class Calibration:
     """The noise distribution of least variance, with all candidates.
 
     Attributes:
-        law: the noise distribution of every node.
+        law: the noise distribution of every node (noisy measurement).
         candidates: all candidates, least variance first.
         reason: why ``law`` was chosen, in words.
 
@@ -237,7 +243,7 @@ def calibrate(
 ) -> Calibration:
     """Return the noise distribution of least variance that keeps ``guarantee``.
 
-    One unit changes the node values by at most ``sensitivity``.
+    One unit changes the values of all nodes (measurements before noise) by at most ``sensitivity``.
 
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
     Approximate: the candidate of least variance, Laplace or Gaussian. Parameters are exact if they
@@ -246,13 +252,13 @@ def calibrate(
     Args:
         guarantee: the guarantee to keep.
         sensitivity: the bound on the change of all node values together when one unit changes.
-        family: the kind of noise; None allows both.
+        family: "laplace" or "gaussian"; None allows both.
         causal: False if releases that an attacker has seen before he chooses the unit may depend on
             the noise of the nodes it changes. True for tables and for causal strategies.
         once: True if one unit changes one step only. It matters only if ``causal`` is False.
 
     Raises:
-        InvalidInput: no law of this family meets the guarantee.
+        InvalidInput: no noise of this family is known to keep the guarantee.
 
     >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
     >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law

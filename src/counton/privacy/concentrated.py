@@ -5,13 +5,13 @@ Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2
 
     delta = exp((alpha-1) (R - epsilon)) / (alpha-1) * (1 - 1/alpha)^alpha.
 
-Under rho-zCDP, R = alpha rho for every alpha. Each alpha gives a valid bound. A search that misses
-the best alpha therefore errs towards privacy.
+Under rho-zCDP, R = alpha rho for every alpha. Each alpha gives a valid bound. So a search that
+misses the best alpha still gives a valid guarantee.
 
-**Whole orders.** If an attacker has seen part of the noise before he chooses the unit, discrete
-Gaussian noise is proved to keep alpha rho only for alpha = 2, 3, .... At other orders its
-divergence may exceed alpha rho (docs/how-to-check.md). `ZCDP` therefore promises whole orders
-alone, and conversions use one of them.
+**Whole orders.** If an attacker has seen part of the noise before he chooses the unit, the
+divergence under discrete Gaussian noise is proved to be at most alpha rho only for alpha = 2, 3,
+.... At other orders its divergence may exceed alpha rho (docs/how-to-check.md). `ZCDP` therefore
+bounds divergences of whole orders alone, and conversions use one of these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counton.base.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
-_LOWEST_LOG = -60.0  # of alpha - 1
+_LOWEST_LOG = -60.0  # bounds of ln(alpha - 1) in the search for the best order alpha
 _HIGHEST_LOG = 60.0
 
 
@@ -33,8 +33,9 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
     """Return the largest known rho such that rho-zCDP implies (epsilon, delta)-DP; rounded down.
 
     Args:
-        epsilon, delta: the guarantee to imply.
-        every_order: True if R = alpha rho holds for every alpha, False if for whole orders only.
+        epsilon, delta: the parameters that rho-zCDP must imply.
+        every_order: True if the Renyi divergence is at most alpha rho for every order alpha
+            > 1, False if only for the orders 2, 3, ....
 
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
@@ -121,7 +122,7 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
 
 
 def log_below(delta: Fraction) -> float:
-    """Return a float just below ln(delta), for any delta in (0, 1).
+    """Return a float at most ln(delta), and close to it, for any delta in (0, 1).
 
     >>> log_below(1 - Fraction(1, 10**30)), log_below(Fraction(1, 10**400))
     (-1.0000...e-30, -921.03...)
@@ -137,10 +138,11 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u, and its
-    accuracy.
+    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u, and the scale
+    of its rounding error.
 
-    The second number is a scale: the rounding error of s is a small fraction of it.
+    A Renyi divergence of order alpha of at most epsilon + s implies (epsilon, delta). The rounding
+    error of s is a small fraction of the second number.
     """
     # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
     # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.
@@ -153,9 +155,9 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
-    """Return a function: ln(alpha - 1) -> the largest rho that one Renyi order alpha allows.
+    """Return a function of ln(alpha - 1) that returns the largest rho for (epsilon, delta).
 
-    It rounds down.
+    The function converts by the Renyi order alpha alone, and rounds down.
     """
     budget, log_delta = float_below(epsilon), log_below(delta)
 
@@ -168,10 +170,11 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Return the better of the two whole Renyi orders next to ``best``.
+    """Return ln(alpha - 1) of the better of the two whole Renyi orders alpha next to an order.
 
-    Orders alpha are given and returned as ln(alpha - 1); ``value`` rates an order. Orders above
-    2^40 differ too little to search; no order is below 2.
+    ``best`` is ln(order - 1) of the order. ``value``, a function of ln(alpha - 1), is larger for
+    better orders. No order below 2 is returned, and none above 2^40, since larger orders differ too
+    little.
     """
     if best > math.log(2**40):
         return math.log(2**40)

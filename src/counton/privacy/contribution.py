@@ -44,14 +44,16 @@ _ANYWHERE = ("add_remove", 1, 1)
 #: Default word for a protected unit.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
-#: The ending of a unit's word that names a part of a whole: the period, then the clock.
+#: The ending of a unit's name that states a period, and the clock (time zone and column of times)
+#: by which periods are counted: "'s day (UTC, time)".
 _PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 #: Time zones differ by multiples of this many seconds; shorter periods end together with days.
 _ZONES = 900
 
-#: Up to this many grid cells floats of the data are exact; beyond it, fractions are used.
+#: Up to this many multiples of the resolution, numbers in data units are given as floats; beyond
+#: it, as fractions.
 _EXACT_FLOATS = 2**45
 _MOST = 2**40  # noise for a larger change could not be summed in int64
 
@@ -63,12 +65,13 @@ def check_relation(name: str, relation: object) -> None:
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
-    """Check the name of a unit, such as "visitor", and spell it in one way: NFKC, single spaces.
+    """Check the name of a unit, such as "visitor", and normalise it: Unicode form NFKC, single
+    spaces.
 
     Raises:
-        InvalidInput: the word is no text, empty, over 200 characters or not printable.
+        InvalidInput: the name is no text, empty, over 200 characters or not printable.
 
-    >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
+    >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
     True
     """
     said, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
@@ -90,9 +93,9 @@ def checked_unit(unit: object, what: str = "unit") -> str:
 def known_unit(unit: str, known: Iterable[str]) -> str:
     """Return the name of a unit as ``known`` spells it; case and width of letters do not matter.
 
-    A name that ``known`` lacks stays as it is. The time zone and column in brackets, as in
-    "reader's day (UTC, time)", are compared letter by letter, since names of columns may differ in
-    case alone.
+    A name that is not in ``known`` is only normalised (`checked_unit`). The time zone and column in
+    brackets, as in "reader's day (UTC, time)", are compared letter by letter, since names of
+    columns may differ in case alone.
 
     >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
     ('visitor', 'user')
@@ -108,9 +111,10 @@ def _fold(unit: str) -> tuple[str, str]:
 
 
 def _apart(unit: str) -> tuple[str, str]:
-    """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)", the clock.
+    """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)".
 
-    The clock, time zone and column of times, is empty if the unit names none.
+    The second part, the clock, is the time zone and the column of times by which periods are
+    counted. It is empty if the unit's name has none.
     """
     found = _PART.search(unit)
     clock = "" if found is None else found[2] or ""
@@ -118,14 +122,14 @@ def _apart(unit: str) -> tuple[str, str]:
 
 
 def with_clock(unit: str, *clock: str) -> str:
-    """Append a clock to a unit that is somebody's period, such as a reader's day.
+    """Append a clock to the name of a unit that is somebody's period, such as a reader's day.
 
     The clock is the time zone and the column of times that decide where a day begins. A day in one
     time zone overlaps two days in another zone, and a row with two times lies in two days. So a
     reader's days by two clocks are two kinds of units. Any other unit is returned unchanged.
 
     Args:
-        unit: the unit's word.
+        unit: the unit's name.
         clock: the names that identify the clock, such as time zone and column of times.
 
     >>> with_clock("reader's day", "UTC", "seen at"), with_clock("reader", "UTC", "seen at")
@@ -163,7 +167,7 @@ def without_clock(unit: str) -> str:
 
 
 def whole_of(unit: str) -> str:
-    """Return the unit without its period: "reader" for a reader's month, and for a reader.
+    """Return the name of a unit without its period: "reader" for "reader's month" and for "reader".
 
     >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
     ('reader', 'reader', 'reader')
@@ -172,7 +176,7 @@ def whole_of(unit: str) -> str:
 
 
 def is_a_part(unit: str) -> bool:
-    """Return True if the unit is somebody's period, such as a reader's day.
+    """Return True if the unit's name states a period of somebody, such as a reader's day.
 
     >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
     (True, False)
@@ -181,7 +185,8 @@ def is_a_part(unit: str) -> bool:
 
 
 def unit_without_period(unit: str, per: str | None) -> str:
-    """Return "reader" for "reader's day" if ``per`` states that period; else the unit unchanged.
+    """Return "reader" for "reader's day" if the period ``per`` is a day ("1d"). The unit is
+    returned unchanged if ``per`` is None or its name states no period.
 
     Raises:
         InvalidInput: the unit names another period.
@@ -201,14 +206,15 @@ def unit_without_period(unit: str, per: str | None) -> str:
 
 
 def is_part(unit: str, of: str) -> bool:
-    """Return True if each ``unit`` lies within one ``of``, as a reader's day within his month.
+    """Return True if each unit named ``unit`` lies within one unit named ``of``, as a reader's day
+    within his month.
 
     It is also True if both are equal. A release that protects the larger unit protects the smaller.
 
     - A reader with all his events contains each of his periods. A longer period contains a shorter
       one, unless the shorter one can begin in one longer period and end in the next: a month does
       not contain a week. Periods by two clocks (`with_clock`) do not contain each other.
-    - Units of different words do not contain each other, since nobody has stated which reader a
+    - Units with different nouns do not contain each other: it is not known which reader a
       visit belongs to.
 
     If units are added or removed, a guarantee for the larger unit counts twice for the smaller one
@@ -253,10 +259,11 @@ def _lies_within(short: str | None, long: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The contribution bound: the protected unit and the neighbouring relation.
+    """The contribution bound: the protected unit, the neighbouring relation, and how much one unit
+    can change.
 
-    Build it with one of the class methods. The limits are promises: data that exceeds them is not
-    protected as stated, so keep only the first few events of each unit.
+    Build it with one of the class methods. The limits must hold for the data: units that exceed
+    them are not protected as stated. Keep only the first few events of each unit to enforce them.
 
     In the usual form, a unit counts in at most ``steps`` steps of a stream, any two of them at
     least ``separation`` apart. In each of these steps it counts in up to ``cells`` cells by up to
@@ -270,9 +277,12 @@ class Contribution:
     Attributes:
         relation: "add_remove" if neighbouring datasets differ by a unit that is added or removed,
             "replace" if one unit is replaced by another.
-        cells: the most cells of one step's vector that a unit counts in.
-        per_cell: the most by which one cell differs between neighbouring datasets, in grid units.
-        lower, upper, resolution: bounds and grid of clipped values, in data units; None for counts.
+        cells: the largest number of cells of one step's vector of counts in which a unit
+            counts.
+        per_cell: the most by which one cell differs between neighbouring datasets: an
+            integer for counts, a multiple of the resolution for values.
+        lower, upper, resolution: in data units: values are clipped to [lower, upper] and
+            rounded to multiples of the resolution; None for counts.
         steps: the most steps a unit counts in; None for a fixed schedule without an end.
         separation: the least distance of any two of these steps, in steps.
         every: steps from one scheduled step to the next; None without a fixed schedule.
@@ -282,10 +292,11 @@ class Contribution:
             ``most / most_a_step`` rounded up.
         once: with ``most``, "group" if no two events of one unit are in one cell, whatever their
             steps.
-        unit: the word for one protected unit, such as "visitor"; see `checked_unit`. With the word
-            "unit", a stream takes the word of the other streams in its state.
-        pattern: how one unit changes the counts, if ``steps`` and ``cells`` do not say it; see
-            `of_pattern`.
+        unit: the name of one protected unit, such as "visitor"; see `checked_unit`. With
+            the name "unit", a stream takes the unit's name from the other streams of its
+            saved state.
+        pattern: how one unit changes the counts over the steps, if ``steps`` and ``cells``
+            cannot state it; see `of_pattern`.
         words: the pattern in words.
 
     >>> print(Contribution.add_remove())
@@ -388,11 +399,13 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit added or removed with everything it counts in its steps.
+        """Return the bound for a unit that is added or removed, with all its counts. The unit
+        counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
+        `Contribution` describes ``steps``, ``separation`` and ``every``.
 
         Raises:
             InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
-                each other, or a unit that is no word.
+                each other, or an empty or unprintable unit name.
         """
         return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -406,9 +419,9 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit replaced by another in its steps.
+        """Return the bound for a unit that is replaced by another one.
 
-        Each of the two counts in up to ``cells`` cells of each step.
+        The old and the new unit each count in up to ``cells`` cells of a step.
 
         ``per_cell`` is the most by which a cell can change. Up to ``2 * cells`` cells of a step
         change: those of the old unit and those of the new one. Both count in the same steps. If the
@@ -416,7 +429,7 @@ class Contribution:
 
         Raises:
             InvalidInput: an amount that is not an integer from 1 to 2^40, amounts that contradict
-                each other, or a unit that is no word.
+                each other, or an empty or unprintable unit name.
         """
         return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -432,12 +445,13 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit with one real value a step, in one cell.
+        """Return the bound for a unit that adds one real value to one cell in each of its steps.
 
-        The value is clipped to the bounds and rounded to the grid.
+        Values are clipped to [``lower``, ``upper``] and rounded to multiples of ``resolution``.
 
-        Sensitivity in grid units is ``max(|lower|, |upper|) / resolution`` if units are added or
-        removed; a replaced unit may also change its cell by ``(upper - lower) / resolution``.
+        In multiples of the resolution, a unit that is added or removed changes its cell by at most
+        ``max(|lower|, |upper|) / resolution``. A replaced unit may also change it by ``(upper -
+        lower) / resolution``.
 
         Raises:
             InvalidInput: bounds that are not finite, not ascending or not multiples of
@@ -490,20 +504,20 @@ class Contribution:
 
         The norms of the change are at most ``most`` times those of one event. With
         ``once="group"``, when no two events are in one cell, the squared 2-norm is ``most`` times
-        that of one event. With ``most_a_step`` the norms are also at most those of a unit in
-        ``most / most_a_step`` steps (`shift_of`).
+        that of one event. With ``most_a_step`` the norms are also at most those of a unit that
+        counts by ``most_a_step`` in each of ``most / most_a_step`` steps.
 
         Args:
             most: the most events of one unit that count.
-            most_a_step: the most of them in one step.
+            most_a_step: the most events of one unit in one step; None: no such limit.
             once: "group" if no two events of one unit are in one cell, whatever their steps; else
                 None.
             bounds: the clipping of each event's value (`values`); None for counts.
-            unit: the word for one protected unit.
+            unit: the name of one protected unit.
 
         Raises:
-            InvalidInput: ``most`` is not an integer from 1 to 2^40; the unit is not a word;
-                ``most_a_step`` exceeds ``most``.
+            InvalidInput: ``most`` is not an integer from 1 to 2^40; the unit's name is empty or
+                unprintable; ``most_a_step`` exceeds ``most``.
 
         >>> print(Contribution.events(3, unit="visitor"))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
@@ -512,8 +526,8 @@ class Contribution:
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
         of them in one step, in any cells and steps
         """
-        # All events may be in one step and cell, where they move the nodes most. With once="group"
-        # no two events meet in a node.
+        # All events may be in one step and cell, where they move the nodes (measurements) most.
+        # With once="group" no two events enter the same node.
         #
         # With w = most_a_step, let step s change by d_s with 1-norm a_s: each a_s is at most w, and
         # their sum at most most. Every sequence a is a mixture of those with w in as many steps as
@@ -533,19 +547,21 @@ class Contribution:
     def of_pattern(
         cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
     ) -> Contribution:
-        """Return the bound for a unit whose change of the counts is a pattern over the steps.
+        """Return the bound for a unit whose changes of the counts follow a pattern over the steps.
 
-        A pattern may let counts fall as well as rise, which steps and cells cannot state.
+        A pattern may lower counts as well as raise them, which limits on steps and cells cannot
+        state.
 
         Args:
             pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
             words: the change by one unit in words that follow the unit's name, such as "which
                 changes the weight by at most 2".
-            relation: neighbours differ by a unit that is added or removed, or by one replaced.
-            unit: the word for one protected unit.
+            relation: "add_remove" if neighbouring datasets differ by a unit that is added or
+                removed, "replace" if one unit is replaced.
+            unit: the name of one protected unit.
 
         Raises:
-            InvalidInput: there are no words, or the unit is not a word.
+            InvalidInput: ``words`` is empty, or the unit's name is empty or unprintable.
 
         >>> from counton.base.distributions import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
@@ -557,12 +573,14 @@ class Contribution:
 
     @property
     def signed(self) -> bool:
-        """True if a unit can make a count fall."""
+        """True if one more unit can make a count fall: for patterns, and for values, which may be
+        negative.
+        """
         return self.pattern is not None or self.resolution is not None
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Lower bound, upper bound and resolution of values; None for counts."""
+        """Lower bound, upper bound and resolution of values, in data units; None for counts."""
         if self.lower is None or self.upper is None or self.resolution is None:
             return None
         return self.lower, self.upper, self.resolution
@@ -579,14 +597,14 @@ class Contribution:
 
     @property
     def in_one_step(self) -> bool:
-        """True if one unit changes one step only, by its ``steps`` or by its pattern."""
+        """True if one unit changes one step only, by the limit ``steps`` or by its pattern."""
         return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """Return the protected unit and the neighbouring relation, in words.
 
         Args:
-            unit: the word for one protected unit; None for the contribution's own.
+            unit: the name of one protected unit; None for `Contribution.unit`.
             steps: True for a stream; False for a table, which has no steps.
 
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
@@ -598,10 +616,10 @@ class Contribution:
         return f"{one} {self.neighbours}, {change}"
 
     def change_in_words(self, *, steps: bool = True) -> str:
-        """Return the most that one unit changes, in words that follow its name.
+        """Return the most that one unit changes, as words that can follow the unit's name.
 
         Args:
-            steps: as in `describe`.
+            steps: True for a stream; False for a table, which has no steps.
 
         >>> Contribution.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
@@ -659,12 +677,13 @@ class Contribution:
         return self.describe()
 
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
-        """Return the bound on the change of all node values when one unit changes.
+        """Return the sensitivity of all nodes (measurements) together to one unit.
 
-        The result is in the unit of ``one``.
+        It is in the unit of ``one``: the 2^-lattice_bits of the strategy.
 
         Args:
-            one: the strategy's bound for a unit that counts by 1 in one cell of each of its steps.
+            one: the strategy's sensitivity to a unit that counts by 1 in one cell of each of
+                its steps.
             cells: the number of cells of one step's vector.
 
         Raises:
@@ -701,10 +720,12 @@ class Contribution:
         return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
-        """Return the largest change of one step's vector by one unit: 1-norm and squared 2-norm.
+        """Return the 1-norm and squared 2-norm of the largest change of one step's vector by one
+        unit.
 
         The third result is (size, number) if the worst change is ``number`` cells changed by
-        ``size`` each; None if no single change is the worst.
+        ``size`` each; None if no single change is the worst. Sizes are in multiples of the
+        resolution.
         """
         size = self.per_cell
         if self.once == "group" and self.most is not None:
@@ -726,10 +747,12 @@ class Contribution:
         return 2 * most, max(width**2, 2 * most**2), known
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:
-        """Return single units' values as they are counted: clipped, on the grid, in data units.
+        """Return the values of single units as they are counted, in data units: clipped, and
+        rounded to multiples of the resolution.
 
         Raises:
-            InvalidInput: as `to_grid`.
+            InvalidInput: NaN, infinity or not a number; for counts also fractions and values
+                beyond ``per_cell``.
 
         >>> Contribution.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
@@ -737,10 +760,12 @@ class Contribution:
         return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
 
     def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
-        """Return values of single units in grid units: int64, the shape of ``values``.
+        """Return the values of single units as multiples of the resolution: int64, the shape of
+        ``values``.
 
-        Clipped contributions clip and round to the nearest grid point. Counts must already be
-        integers of at most ``per_cell``: cutting a count silently would make a wrong count.
+        With bounds and a resolution, values are clipped and rounded to the nearest multiple.
+        Without them, values are counts: they must be integers of at most ``per_cell``, and are
+        never clipped.
 
         Raises:
             InvalidInput: NaN, infinity or not a number, with position and value; for counts also
@@ -754,15 +779,17 @@ class Contribution:
         return np.asarray(value_grid.clip(values, self.lower, self.upper, self.resolution))
 
     def grid_total(self, totals: value_grid.Numbers) -> NDArray[np.int64]:
-        """Return a step's totals as exact grid integers: int64, the shape of ``totals``.
+        """Return sums of values as exact multiples of the resolution: int64, the shape of
+        ``totals``.
 
-        Integers, Fractions and Decimals must lie on the grid. Floats may be off by a hundredth of
-        a grid cell, which undoes the rounding of a float sum; without a resolution they are
-        refused.
+        Integers, Fractions and Decimals must be multiples of the resolution. Floats may differ from
+        a multiple by a hundredth of the resolution, which tolerates the rounding of float sums.
+        Floats are refused if there is no resolution.
 
         Raises:
-            InvalidInput: a total off the grid, NaN, infinite, or not a number.
-            SumOverflow: a total beyond 2^62 grid cells.
+            InvalidInput: a total that is not a multiple of the resolution, NaN, infinite, or
+                not a number.
+            SumOverflow: a total beyond 2^62 times the resolution.
 
         >>> Contribution.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
         array(3)
@@ -770,11 +797,11 @@ class Contribution:
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
 
     def exact_from_grid(self, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Convert grid integers to data units so that converting back gives the same integers.
+        """Convert multiples of the resolution to data units, so that converting back gives the same
+        integers.
 
-        Returns:
-            Numbers as `from_grid` gives them; Fractions (dtype object) if two neighbouring grid
-                points would be the same float.
+        Returns: int64 for counts, float64 for values; Fractions (dtype object) if two
+        neighbouring multiples would be the same float. The shape is that of ``grid``.
 
         >>> unit = Contribution.values("0", "1", "0.1")
         >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]
@@ -790,7 +817,9 @@ class Contribution:
         return exact
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
-        """Convert grid integers to data units: int64 for counts, the nearest float64 for values."""
+        """Convert multiples of the resolution to data units: int64 for counts, the nearest float64
+        for values.
+        """
         cells = np.asarray(totals)
         return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
 
@@ -801,7 +830,7 @@ class Contribution:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the contribution exactly.
 
-        Steps, separation, schedule and unit are left out if they have their defaults.
+        Attributes that have their default values are left out.
 
         >>> Contribution.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
@@ -853,6 +882,8 @@ class Contribution:
 
 
 def _short(value: Fraction) -> str:
-    """Return a number for a message: exact up to 40 characters, else its first digits."""
+    """Return a number as text for a message: exact up to 40 characters, else rounded to a few
+    digits.
+    """
     exactly = text(value)
     return exactly if len(exactly) <= 40 else first_digits(value)

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 
 class ExpiringGuarantee(Guarantee):
-    """Base class of guarantees that weaken as data ages: at age d the loss is a base times g(d).
+    """Base class of guarantees that weaken as data ages: at age d the loss is epsilon or rho times
+    g(d).
 
-    The growth and the delay of the strategy decide the function g. ``bound_to`` copies them into
-    the guarantee. It can then be read, compared and added up without the strategy.
+    The age of an item is the number of steps since it entered the stream. The growth and the delay
+    of the strategy decide the function g. ``bound_to`` copies them into the guarantee as
+    ``expiry``, so that the loss can be computed without the strategy.
     """
 
     __slots__ = ()
@@ -41,7 +43,8 @@ class ExpiringGuarantee(Guarantee):
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 
     def bound_to(self, strategy: object) -> Self:
-        """Return this guarantee with the strategy's growth and delay, which decide its loss.
+        """Return this guarantee with the growth and delay of a strategy, which decide its loss by
+        age.
 
         Raises:
             InvalidInput: the strategy's guarantee does not expire, or this guarantee already has
@@ -62,9 +65,10 @@ class ExpiringGuarantee(Guarantee):
 
     @abstractmethod
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the privacy loss at each age: epsilon or rho, shape ``(len(ages),)``.
+        """Return the privacy loss at each age in steps: epsilon or rho, shape ``(len(ages),)``.
 
-        The analysis "exact" gives the loss that `at_age` promises.
+        The analysis "exact" gives the loss of the guarantee `at_age`; `expiration_loss` describes
+        the others.
 
         Raises:
             InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
@@ -109,11 +113,11 @@ class ExpiringDP(ExpiringGuarantee):
     g is the exact loss of `expiration_loss`.
 
     Args:
-        epsilon: the loss of an item that one release has counted.
-        expiry: growth and delay; None takes them from the strategy.
+        epsilon: the privacy loss of an item that exactly one release has counted.
+        expiry: growth and delay of the strategy; None: `bound_to` sets them.
 
     Raises:
-        InvalidInput: epsilon is not a finite number above 0, or expiry is something else.
+        InvalidInput: epsilon is not a finite number above 0, or ``expiry`` is no `Expiry`.
 
     >>> from counton.strategies import Expiring
     >>> guarantee = ExpiringDP(epsilon=0.5).bound_to(Expiring(growth=1, delay=24))
@@ -146,13 +150,17 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the loss at each age: epsilon times the loss with an epsilon of 1."""
+        """Return epsilon at each age in steps: shape ``(len(ages),)``; ``analysis`` as in
+        `expiration_loss`.
+        """
         from counton.privacy.loss_by_age import expiration_loss
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence that explains to laymen how the loss grows with age."""
+        """Return a sentence that explains to laymen how the privacy loss grows with the age of
+        data.
+        """
         return (
             f"{change(unit, relation)} changes the probability of everything released so far by a "
             "factor that starts small and grows slowly as it gets older"
@@ -165,10 +173,10 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     This is the Gaussian form of `ExpiringDP`. The function g is at most `expiration_loss` with
     analysis "exact". For wide noise it is close to the smaller loss with analysis "concentrated".
-    As `ZCDP`, the guarantee holds at whole Renyi orders.
+    The guarantee bounds Renyi divergences of whole orders, as `ZCDP` does.
 
     Raises:
-        InvalidInput: rho is not a finite number above 0, or expiry is something else.
+        InvalidInput: rho is not a finite number above 0, or ``expiry`` is no `Expiry`.
 
     >>> from counton.strategies import Expiring
     >>> ExpiringZCDP(rho=0.5).bound_to(Expiring(growth=1)).at_age(0)
@@ -198,9 +206,10 @@ class ExpiringZCDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return the promised rho at each age, for analysis "exact".
+        """Return rho at each age in steps: shape ``(len(ages),)``.
 
-        For another analysis, return rho times the loss that it gives at a rho of 1.
+        For the analysis "exact" it is the rho of the guarantee `at_age`. For another analysis it is
+        rho times the loss of `expiration_loss`.
         """
         from counton.privacy.loss_by_age import expiration_loss
 
@@ -210,7 +219,9 @@ class ExpiringZCDP(ExpiringGuarantee):
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        """Return a sentence that explains to laymen how the loss grows with age."""
+        """Return a sentence that explains to laymen how the privacy loss grows with the age of
+        data.
+        """
         return (
             f"telling from everything released so far {difference(unit, relation)} starts hard and "
             "becomes slowly easier as it gets older"
@@ -220,14 +231,16 @@ class ExpiringZCDP(ExpiringGuarantee):
 def calibrate_expiring(
     guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
-    """Return the noise distribution for single steps (level 0), from which those of longer
-    intervals follow.
+    """Return the noise distribution for counts of single steps (level 0) under a guarantee that
+    expires.
 
     Args:
-        guarantee: the guarantee, bound to its strategy. With the result ``law``, intervals of level
-            l have the noise ``guarantee.expiry.law(law, l)``.
-        sensitivity: the bound on the change of one step's input, all cells together.
-        family: the kind of noise that the guarantee needs, or None.
+        guarantee: the guarantee, bound to its strategy. If ``law`` is the result's
+            distribution, counts of intervals of 2^l steps have the noise
+            ``guarantee.expiry.law(law, l)``.
+        sensitivity: the bound on the change of one step's counts, all cells together, by
+            one unit.
+        family: "laplace" for `ExpiringDP`, "gaussian" for `ExpiringZCDP`; None: either.
 
     Raises:
         InvalidInput: ``family`` is not the kind that the guarantee needs, or the noise would be too

@@ -1,16 +1,17 @@
-"""A privacy filter: a limit for the total of guarantees, even if they are chosen adaptively.
+"""A privacy filter: a limit for the total of guarantees that may be chosen adaptively.
 
-Somebody who has seen earlier releases may choose the next guarantee by them. A total recomputed
-with the best Renyi order after each spend then promises too little, since luck chooses the order. A
-filter fixes beforehand what it will add up. By kind of limit:
+Somebody who has seen earlier releases may let them decide the next guarantee. If the total were
+then recomputed with the best Renyi order after each spend, it would be too small, since random
+results would choose the order. So a filter fixes beforehand which quantities it adds up. They
+depend on the kind of limit:
 
 - `PureDP`: the sum of epsilon.
 - `ZCDP`: the sum of rho, at every whole Renyi order.
-- `ApproxDP`: the limit's delta is divided when the first guarantee is spent. One share is for the
-  deltas of `ApproxDP` guarantees. Each of a few whole Renyi orders has a share of its own. A
-  guarantee fits if the sum of epsilon stays within the limit. It also fits if, at one of the
-  orders, the sum of Renyi divergences implies (epsilon, share of this order). docs/theory.md has
-  the proof.
+- `ApproxDP`: the limit's delta is divided when the first guarantee is spent. One share
+  is for the deltas of `ApproxDP` guarantees. A few whole Renyi orders are chosen, and
+  each gets a share of its own. A guarantee fits if the sum of epsilon stays within the
+  limit. It also fits if, at one of the orders, the sum of Renyi divergences implies
+  (epsilon, share of this order). docs/theory.md has the proof.
 
 Streams that run at the same time add up in the same way.
 
@@ -36,11 +37,11 @@ from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 #: Kinds of guarantees that a ledger adds up, and kinds of its limit.
 Limit = PureDP | ApproxDP | ZCDP
 
-#: Parts of the delta for conversions, by order. The first order is best if all of epsilon is spent
-#: in small guarantees, the next if half of it is, then a quarter and an eighth. The rest of epsilon
-#: is then spent in large pure guarantees, which no order makes smaller.
+#: Shares of the delta for conversions, one for each Renyi order. The first order is best if all of
+#: epsilon is spent in small guarantees; the others if a half, a quarter or an eighth is spent so.
+#: The rest of epsilon is then spent in large pure guarantees, for which every order gives the same.
 _PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
-#: Part of a limit's delta for ApproxDP guarantees, if the first guarantee is of another kind.
+#: Share of a limit's delta for ApproxDP guarantees, if the first guarantee is of another kind.
 _APPROXIMATE_PART = Fraction(1, 4)
 _SMALLEST = Fraction(1, 2**60)  # lower bound of the epsilon of a guarantee
 _LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
@@ -50,12 +51,12 @@ _LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 @dataclass(frozen=True, slots=True)
 class RenyiOrder:
-    """One order of the Renyi divergence, and its share of a limit's delta.
+    """One order of the Renyi divergence, and its share of the delta of an ApproxDP limit.
 
     Attributes:
-        order: alpha, a whole number from 2 on.
-        delta: the share.
-        loss: the largest divergence that implies (epsilon of the limit, ``delta``).
+        order: the order alpha, a whole number from 2 on.
+        delta: the order's share of the limit's delta.
+        loss: the largest divergence of this order that implies (epsilon of the limit, ``delta``).
     """
 
     order: Fraction
@@ -64,8 +65,8 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """Return a Renyi order with the largest divergence that implies (the limit's epsilon,
-        ``delta``).
+        """Return the order with the largest divergence that implies (epsilon of ``limit``,
+        ``delta``)-DP.
         """
         from counton.privacy.concentrated import renyi_within
 
@@ -74,18 +75,19 @@ class RenyiOrder:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The spent part of a limit, added up by rules that are fixed beforehand; immutable.
+    """A limit on privacy loss, and the sums of what is spent, by rules fixed beforehand; immutable.
 
-    The rules are Renyi orders and their shares of the limit's delta.
+    The rules are the Renyi orders and their shares of the limit's delta.
 
     Attributes:
-        limit: the most that may be lost.
+        limit: the guarantee that all spent guarantees together must keep.
         approximate_delta: the share of the limit's delta for the deltas of ApproxDP guarantees.
         orders: Renyi orders with their shares; empty if the limit is not ApproxDP.
-        epsilon: sum over pure and approximate guarantees.
-        delta: sum over approximate guarantees.
-        rho: sum over zero-concentrated guarantees; pure ones too if the limit is in rho.
-        losses: sums of Renyi divergences, one for each order.
+        epsilon: sum of epsilon over pure and approximate guarantees.
+        delta: sum of delta over approximate guarantees.
+        rho: sum of rho over zero-concentrated guarantees; if the limit is ZCDP, also over
+            pure guarantees, converted to rho.
+        losses: for each of ``orders``, the sum of Renyi divergences over all guarantees.
 
     >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
     >>> filter.after(ZCDP(0.01)).within, filter.after(ZCDP(0.03)).within
@@ -110,7 +112,7 @@ class Filter:
         """Return a filter with nothing spent yet.
 
         Args:
-            limit: the most that may be lost.
+            limit: the guarantee that all spent guarantees together must keep.
             known: guarantees that will be spent whatever is released, such as the first. They
                 decide the share for ApproxDP guarantees if ``approximate_delta`` is None: all of
                 the limit's delta if all of them are ApproxDP, else a quarter.
@@ -140,7 +142,8 @@ class Filter:
 
         Args:
             guarantee: the guarantee to add.
-            instead_of: a guarantee added before, to take out.
+            instead_of: a guarantee added earlier, which the new one replaces; None: nothing is
+                replaced.
         """
         if instead_of is None:
             return self._plus(guarantee)
@@ -185,9 +188,9 @@ class Filter:
 
     @property
     def cost(self) -> Limit | None:
-        """The total spent, stated as a guarantee; the smallest if several sums apply.
+        """The total spent, stated as a guarantee; None if nothing is spent.
 
-        None if nothing is spent.
+        If several sums give valid totals, it is the smallest.
         """
         if not self.epsilon and not self.rho:
             return None
@@ -202,10 +205,12 @@ class Filter:
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
-        """Return the largest known guarantee that still fits; None if none of this kind fits.
+        """Return the largest guarantee that is known to fit in the rest of the limit; None if none
+        fits.
 
         Args:
-            kind: PureDP, ApproxDP or ZCDP, if the limit allows several.
+            kind: PureDP, ApproxDP or ZCDP, if the limit allows several; None: PureDP or
+                ApproxDP for a limit of ApproxDP.
         """
         if isinstance(self.limit, PureDP):
             rest = _short_enough(self.limit.epsilon - self.epsilon)
@@ -231,9 +236,8 @@ class Filter:
 
     @property
     def _plain_left(self) -> Fraction:
-        """Limit's epsilon less the sum of epsilon; -1 if zero-concentrated guarantees are spent.
-
-        Their loss has no epsilon.
+        """The limit's epsilon less the sum of epsilon; -1 if a zero-concentrated guarantee is
+        spent, since it has no epsilon.
         """
         assert isinstance(self.limit, ApproxDP)
         return Fraction(-1) if self.rho else self.limit.epsilon - self.epsilon
@@ -244,7 +248,9 @@ class Filter:
         return [one.loss - loss for one, loss in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return Renyi orders and their shares of delta as JSON values, without limit and sums."""
+        """Return the Renyi orders and shares of delta as JSON values, without the limit and the
+        sums.
+        """
         if not isinstance(self.limit, ApproxDP):
             return {}
         orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
@@ -281,7 +287,7 @@ class Filter:
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
     """Return the largest Renyi divergence of a whole order that a guarantee allows.
 
-    Of an (epsilon, delta) guarantee only epsilon counts here; its delta is added up apart.
+    For an (epsilon, delta) guarantee, only epsilon is used; its delta is added up separately.
     """
     if isinstance(guarantee, ZCDP):
         return order * guarantee.rho
@@ -291,7 +297,11 @@ def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
 
 
 def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fraction:
-    """Return the part of the limit's delta that ApproxDP guarantees may spend."""
+    """Return the share of the limit's delta that ApproxDP guarantees may spend.
+
+    It is ``stated`` or, if that is None, follows from the ``known`` guarantees as in
+    `Filter.start`.
+    """
     if stated is not None:
         share = exact(stated, "approximate_delta")
         if not 0 <= share <= limit.delta:
@@ -307,7 +317,9 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
 
 
 def _short_enough(value: Fraction) -> Fraction:
-    """Return the value, or one slightly below it if its exact text would fill pages."""
+    """Return the value, or a slightly smaller fraction if its denominator has more than 400
+    bits.
+    """
     if value.denominator.bit_length() <= _LONGEST:
         return value
     grid = Fraction(2) ** (value.denominator.bit_length() - value.numerator.bit_length() + 64)

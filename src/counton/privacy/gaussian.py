@@ -4,7 +4,7 @@ Balle and Wang (2018), Theorem 8: N(0, sigma^2) with l2 sensitivity D satisfies 
 
     Phi(D/2s - epsilon s/D) - e^epsilon Phi(-D/2s - epsilon s/D) <= delta,    s = sigma.
 
-Comments at the beginning of this file prove how it carries over to discrete noise.
+Comments at the beginning of this file prove a similar bound for discrete noise.
 """
 
 # **From continuous to discrete.** Let P_c be the discrete Gaussian with parameter sigma^2 centred
@@ -74,8 +74,8 @@ _SMALLEST_DELTA = 1e-280  # below it the densities underflow
 def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
     """Return the least standard deviation of continuous Gaussian noise at l2 sensitivity 1.
 
-    Rounded up. Balle and Wang (2018), Theorem 8. Correct to 11 digits, and never below the true
-    value.
+    It keeps (epsilon, delta) by Balle and Wang (2018), Theorem 8. It is correct to 11 digits, and
+    never below the true value.
 
     Raises:
         InvalidInput: epsilon not above 0, delta not within (0, 1) or too small for float64.
@@ -119,9 +119,10 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
-    """Return delta of continuous Gaussian noise at l2 sensitivity 1: never below the true value.
+    """Return the least delta of continuous Gaussian noise at l2 sensitivity 1, or slightly more.
+    ``sigma`` is the standard deviation of the noise.
 
-    It is tight to about 12 digits.
+    The result is correct to about 12 digits, and never below the true value.
     """
     # With the normal density phi and Mills' ratio M(x) = Phi(-x) / phi(x), both terms of Balle and
     # Wang's formula have the factor phi(epsilon s - 1/2s). So their difference loses no digits to
@@ -141,9 +142,11 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta), the price of rounding to integers.
+    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta): how rounding to integers changes
+    privacy.
 
-    Comments at the beginning of this file define eta, which depends on the rounding variance tau^2.
+    Comments at the beginning of this file define eta, which depends on the variance tau^2 of the
+    rounding.
     """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
@@ -151,7 +154,7 @@ def log_factor(tau_squared: float) -> tuple[float, float]:
 
 
 def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Fraction:
-    """Return the variance sigma^2 of discrete Gaussian noise that gives (epsilon, delta).
+    """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) at this sensitivity.
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -172,10 +175,12 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return the variance of discrete Gaussian noise that gives (epsilon, delta).
+    """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) if part of it is
+    known.
 
-    It holds even if an attacker has seen part of the noise before he chooses the unit. Comments at
-    the beginning of this file have the proof, under "Around any centre".
+    An attacker may have seen part of the noise before he chooses the unit. ``l2_squared`` is the
+    squared 2-norm sensitivity. Comments at the beginning of this file have the proof, under "Around
+    any centre".
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -186,10 +191,11 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the least standard deviation of discrete Gaussian noise for (epsilon, delta), rounded
-    up.
+    """Return the standard deviation of discrete Gaussian noise for (epsilon, delta) if part of it
+    is known.
 
-    An attacker may have seen part of the noise. The unit of the result is the change to be hidden.
+    An attacker may have seen part of the noise. The result is relative to the size of the change to
+    be hidden, and rounded up.
     """
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
@@ -209,13 +215,14 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 
 
 def delta_around(sigma: float, epsilon: float) -> float:
-    """Return delta of discrete Gaussian noise centred anywhere: the largest over all real centres.
+    """Return delta of discrete Gaussian noise, the largest over all real centres of the
+    distribution.
 
     It is never below the true value, and tight to about 10 digits.
 
     Args:
         sigma: standard deviation in units of the change to be hidden, up to some hundreds.
-        epsilon: above 0.
+        epsilon: the epsilon of (epsilon, delta), above 0.
 
     >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
     1.04...
@@ -232,7 +239,7 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln delta(u) at u = -epsilon + points / sigma^2.
+    """Return ln delta(u) at u = -epsilon + points / sigma^2: the shape of ``points``.
 
     Comments at the beginning of this file define delta(u).
     """

@@ -1,7 +1,7 @@
-"""Guarantees as data: pure, approximate and zero-concentrated differential privacy.
+"""Guarantees as immutable objects: pure, approximate and zero-concentrated differential privacy.
 
-A guarantee bounds how much the law of all releases may change when one protected unit is added,
-removed or replaced (`Contribution` says which). Parameters are exact fractions.
+A guarantee bounds how much the distribution of all releases may change when one protected unit is
+added, removed or replaced (`Contribution` states which). Parameters are exact fractions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Guarantee(ABC):
     """
 
     kind: ClassVar[str]
-    #: The releases that the guarantee is about, in words that follow it.
+    #: The releases that the guarantee is about: words that can follow the guarantee's description.
     scope: ClassVar[str] = "for all releases of the stream together"
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 
@@ -80,8 +80,9 @@ class Guarantee(ABC):
         """Return one sentence for readers who do not know the field's terms.
 
         Args:
-            unit: the word for one protected unit.
-            relation: neighbours differ by a unit that is added or removed, or by one replaced.
+            unit: the name of one protected unit.
+            relation: "add_remove" if neighbouring datasets differ by a unit that is added or
+                removed, "replace" if one unit is replaced.
 
         >>> ZCDP(0.5).meaning_for("visit")[:40]
         'one visit more or less changes what is r'
@@ -92,10 +93,12 @@ class Guarantee(ABC):
 
 @runtime_checkable
 class AgesWithData(Protocol):
-    """A guarantee whose loss grows with the age of the data; its loss is known at a stated age."""
+    """A guarantee whose privacy loss grows with the age of the data."""
 
     def at_age(self, age: int) -> PureDP | ZCDP | None:
-        """Return the guarantee for a datum that entered ``age`` steps ago; None: no loss yet."""
+        """Return the guarantee for a datum that entered ``age`` steps ago; None: no release has
+        counted it yet.
+        """
         ...
 
 
@@ -206,8 +209,8 @@ class ZCDP(Guarantee):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016, Def. 1.1), at whole orders.
 
     The Renyi divergences of the orders alpha = 2, 3, ... between neighbouring datasets are at most
-    alpha rho, against an attacker who chooses inputs and steps by earlier releases. For causal
-    strategies and for tables this holds at all orders above 1.
+    alpha rho, even if an attacker chooses inputs and steps after seeing earlier releases. For
+    causal strategies and for tables this holds at all orders above 1.
 
     Raises:
         InvalidInput: rho is not a finite number above 0.
@@ -233,7 +236,8 @@ class ZCDP(Guarantee):
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
-    """Return the loss of somebody with ``units`` units, as a multiple of one unit's, in words.
+    """Return in words the privacy loss of somebody with several units, as a multiple of the loss of
+    one.
 
     Dwork and Roth 2014, Theorem 2.2, also for delta; Bun and Steinke 2016, Proposition 1.9.
 
@@ -292,7 +296,8 @@ _HUMAN = ("human", "german", "roman", "ottoman", "talisman", "shaman")
 
 
 def plural(unit: str) -> str:
-    """Return the English plural of a unit; a plural stays, and so does a word without one.
+    """Return the English plural of a unit's name; plurals, and words without a plural, are returned
+    unchanged.
 
     >>> plural("departure"), plural("query"), plural("visits"), plural("sighting of an edge")
     ('departures', 'queries', 'visits', 'sightings of an edge')
@@ -343,9 +348,10 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
 
 
 def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """Return the guarantee for added or removed units that implies this one for replaced units.
+    """Return the guarantee for added or removed units that implies ``guarantee`` for replaced
+    units.
 
-    This is the inverse of `when_replaced`.
+    This is the inverse of `when_replaced`. If delta would be below 1e-300, the result is pure.
 
     >>> print(promised_when_replaced(PureDP(1)))
     pure differential privacy with epsilon = 0.5
@@ -360,20 +366,25 @@ def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | Appr
 
 
 def _delta_factor(epsilon: Fraction) -> Fraction:
-    """Return 1 + e^epsilon, by which delta grows if a unit is removed and another added."""
-    # At least e^epsilon. Beyond an epsilon of 700 the product with any delta exceeds 1 anyway.
+    """Return 1 + e^epsilon, the factor by which delta grows if a unit is replaced instead of
+    removed or added.
+    """
+    # It is rounded up. Beyond an epsilon of 709 it is cut, since the product with any delta exceeds
+    # 1 anyway.
     return 1 + Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
 def _exp(epsilon: Fraction) -> str:
-    """Return e^epsilon as text, rounded up to four digits: no promise looks better than it is."""
+    """Return e^epsilon as text, rounded up to four digits, so that the guarantee never looks
+    stronger than it is.
+    """
     if epsilon >= 700:
         return f"e^{_up(_decimal(epsilon), 6)}"
     return _up(_FINE.next_plus(_FINE.exp(_decimal(epsilon))), 4)
 
 
 def _root(value: Fraction) -> str:
-    """Return a square root as text of four digits, rounded up."""
+    """Return the square root as text of four digits, rounded up."""
     found = _FINE.sqrt(_decimal(value))
     return _up(found if Fraction(found) ** 2 >= value else _FINE.next_plus(found), 4)
 
@@ -392,7 +403,7 @@ def _up(value: Decimal, digits: int) -> str:
     return f"{float(above) or above:.{digits}g}"
 
 
-#: Largest delta of a guarantee or limit; with it one of a thousand people may lose everything.
+#: Largest delta of a guarantee or limit; with it, one of a thousand people may lose all privacy.
 LARGEST_DELTA = Fraction(1, 1000)
 
 
@@ -418,7 +429,7 @@ def check_delta(delta: Number | None) -> None:
 def guarantee_from(
     epsilon: Number | None, delta: Number | None, rho: Number | None
 ) -> PureDP | ApproxDP | ZCDP | None:
-    """Return the guarantee that the numbers state; None if all are None.
+    """Return PureDP, ApproxDP or ZCDP with these parameters; None if all are None.
 
     >>> print(guarantee_from("1", "1e-9", None))
     approximate differential privacy with epsilon = 1 and delta = 1e-9
@@ -445,10 +456,10 @@ def one_guarantee(
     delta: Number | None = None,
     rho: Number | None = None,
 ) -> Guarantee | None:
-    """Return the guarantee, given as an object or by its numbers; None if neither is given.
+    """Return the guarantee, given as an object or by its parameters; None if neither is given.
 
     Raises:
-        InvalidInput: a guarantee is given, and a number is given too.
+        InvalidInput: a guarantee is given, and a parameter is given too.
 
     >>> one_guarantee(None, rho=0.5), one_guarantee(PureDP(1))
     (ZCDP(rho=0.5), PureDP(epsilon=1))

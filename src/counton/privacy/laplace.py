@@ -1,7 +1,8 @@
-"""Discrete Laplace noise under (epsilon, delta), by composing the losses of all changed nodes.
+"""Discrete Laplace noise under (epsilon, delta), by composing the privacy losses of all changed
+nodes (noisy measurements).
 
-The package dp-accounting composes the losses' distributions and evaluates delta. Small values of
-delta are as accurate as large ones.
+The package dp-accounting composes the distributions of these losses and computes delta. The
+relative error of delta is as small for small values as for large ones.
 """
 
 # A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
@@ -40,10 +41,10 @@ def composable(magnitude: int, count: int) -> bool:
 def least_scale(
     epsilon: Fraction, delta: Fraction, magnitude: int, count: int, enough: Fraction
 ) -> Fraction:
-    """Return the least scale of Laplace noise that gives (epsilon, delta), rounded up.
+    """Return the least scale of Laplace noise that keeps (epsilon, delta), rounded up.
 
-    One unit changes ``count`` nodes by ``magnitude`` each. The scale ``enough`` is known to suffice
-    by another argument; the result is never above it.
+    One unit changes ``count`` nodes (noisy measurements) by ``magnitude`` each. The scale
+    ``enough`` is known to suffice; the result is never above it.
     """
     budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
 
@@ -68,7 +69,9 @@ def least_scale(
 
 
 def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
-    """Return delta at ``epsilon`` if ``count`` nodes with Laplace noise change by ``magnitude``."""
+    """Return delta for ``epsilon`` if ``count`` nodes with Laplace noise change by ``magnitude``
+    each.
+    """
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     rate = float_above(1 / scale)
@@ -86,9 +89,9 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 
 def _groups(magnitude: int, count: int) -> int:
-    """Return the number of groups into which the privacy losses of one node are merged.
+    """Return the number of groups into which the possible privacy losses of one node are merged.
 
-    With ``magnitude`` groups each group holds one loss.
+    If the result equals ``magnitude``, no losses are merged.
     """
     room = max(4, _SUPPORT // count)
     return min(magnitude, room)
@@ -97,10 +100,11 @@ def _groups(magnitude: int, count: int) -> int:
 def loss_masses(
     rate: float, magnitude: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the privacy losses of one node that changes by ``magnitude``, and their probabilities.
+    """Return the possible privacy losses of a node that changes by ``magnitude``, and their
+    probabilities.
 
-    The node's Laplace noise has scale 1 / ``rate``. Losses are integers, in units of
-    ``rate * magnitude / groups``.
+    The node's Laplace noise has scale 1 / ``rate``. Losses are integers, in units of ``rate *
+    magnitude / groups``. Both arrays have one entry for each loss.
     """
     # The noise x has probability exp(-rate |x|) (1 - e) / (1 + e), e = exp(-rate). Between 0 and
     # magnitude its loss is (magnitude - 2x) rate.

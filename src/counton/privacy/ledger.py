@@ -1,4 +1,6 @@
-"""The ledger: it adds up what several releases of the same data spend, and enforces a limit."""
+"""The ledger: it adds up the privacy loss of several releases of the same data, and enforces a
+limit.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 
 
 class _Entry(NamedTuple):
-    """Fields of `Spend`."""
+    """Fields of `Spend`, which describes them."""
 
     name: str
     guarantee: Guarantee
@@ -64,12 +66,13 @@ class Spend(_Entry):
     Attributes:
         name: name of the stream or table that spends.
         guarantee: its guarantee.
-        unit: the word for one protected unit.
-        relation: the neighbouring relation: the unit is added or removed, or replaced.
-        follows: name of an earlier entry, if no unit counts in both streams, so that only the
-            larger guarantee counts; None: the guarantee adds to all others.
-        party: the party whose quota of the limit it spends, in one spelling: NFKC, single spaces
-            between words. None: not stated.
+        unit: the name of one protected unit.
+        relation: the neighbouring relation: "add_remove" or "replace".
+        follows: name of an earlier entry, if no unit counts in both streams. Then only the
+            larger of the two guarantees is spent. None: the guarantee is added to all
+            others.
+        party: the party (such as a department) whose quota of the limit is spent, in
+            Unicode form NFKC with single spaces between words. None: not stated.
 
     Raises:
         InvalidInput: the party's name is no text, empty, over 200 characters or not printable.
@@ -105,7 +108,7 @@ class Spend(_Entry):
         }
 
     def promise(self) -> dict[str, Any]:
-        """Return the entry's guarantee as JSON values, with the name of the stream that it follows,
+        """Return the guarantee as JSON values, with the name of the stream that the entry follows,
         if any.
         """
         after = {} if self.follows is None else {"follows": self.follows}
@@ -130,16 +133,16 @@ class Spend(_Entry):
 
 
 def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
-    """Return in words why a stream may not follow the one that its entry names; None if it may.
+    """Return in words why a stream may not follow the stream named in ``entry.follows``; None if it
+    may.
 
-    A stream follows another if no unit counts in both. Together they then promise the larger of
-    their guarantees (docs/promised.md, "A stream that follows another"). Units must be added or
-    removed, not replaced. Only one stream may follow another: two that did could count the same
-    units.
+    A stream follows another if no unit counts in both. Both together then keep the larger of their
+    guarantees (docs/promised.md, "A stream that follows another"). Units must be added or removed,
+    not replaced. Two streams may not follow the same one, since both could count the same units.
 
     Args:
-        entry: the entry that follows.
-        before: the entries before it.
+        entry: the entry of the stream that shall follow another.
+        before: all earlier entries of the ledger.
 
     >>> known = [Spend("visits", PureDP(1))]
     >>> why_not_following(Spend("more", PureDP(2), follows="visits"), known) is None
@@ -169,9 +172,9 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if an entry names a stream that it may not follow.
+    """Raise `InvalidInput` if ``entry`` names a stream that it may not follow.
 
-    `why_not_following` has the conditions.
+    `why_not_following` has the conditions; ``before`` are all earlier entries of the ledger.
     """
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
@@ -182,18 +185,20 @@ def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
 
 
 def _larger(one: Limit, other: Limit) -> Limit:
-    """Return the guarantee, of the kind of both, whose parameters are the larger of the two."""
+    """Return a guarantee with the larger of each parameter of two guarantees of one kind."""
     return type(one)(**{name: max(values) for name, values in _losses_of(one, other).items()})
 
 
 def _smaller(one: Limit, other: Limit) -> Limit:
-    """Return the guarantee whose parameters are the smaller of the two; delta 0 if one has none."""
+    """Return a guarantee with the smaller of each parameter of both guarantees; without delta if
+    one has none.
+    """
     common = {name: min(values) for name, values in _losses_of(one, other).items()}
     return type(one if hasattr(other, "delta") else other)(**common)
 
 
 def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
-    """Return by name the parameters that all of the guarantees have."""
+    """Return, for each parameter that all of the guarantees have, its name and its values."""
     return {
         name: [Fraction(getattr(one, name)) for one in guarantees]
         for name in _LOSSES
@@ -203,11 +208,14 @@ def _losses_of(*guarantees: Limit) -> dict[str, list[Fraction]]:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The total spent for one kind of unit, under one neighbouring relation.
+    """The privacy loss of one kind of unit (such as "reader"), added up under one neighbouring
+    relation.
 
     Attributes:
-        largest: by the name of a stream, the largest guarantee among the stream and those it
-            follows, before conversion to the account's relation.
+        relation: the neighbouring relation of the sum.
+        filter: the limit, and the sums of what is spent.
+        largest: for each stream's name, the largest guarantee of this stream and all that it
+            follows, before conversion to ``relation``.
     """
 
     relation: Relation
@@ -219,16 +227,19 @@ class _Account:
 
         Args:
             entry: the entry to add.
-            count: returns the guarantee that an entry counts as under this account's relation.
+            count: a function that converts an entry's guarantee to this account's relation;
+                None: the entry costs nothing.
         """
         counted = count(entry)
         if counted is None:
             return self
         largest, before = cast("Limit", entry.guarantee), None
-        # A stream of another party is not in a party's own account, where this one counts whole.
+        # The account of a party has no stream of another party. A stream that follows such a stream
+        # is added with its whole guarantee.
         if entry.follows is not None and entry.follows in self.largest:
-            # Of a replaced unit, the old one may count in one stream and the new one in the other.
-            # So the larger guarantee for a unit added or removed counts, and at most twice.
+            # If a unit is replaced, the old one may count in one stream and the new one in the
+            # other. So the larger of the guarantees for a unit added or removed is taken before
+            # conversion.
             known = self.largest[entry.follows]
             largest = _larger(known, largest)
             before = count(entry._replace(guarantee=known))
@@ -238,19 +249,19 @@ class _Account:
 
 
 class Ledger:
-    """The account of several releases of the same data: a limit, and what they have spent.
+    """The account of several releases of the same data: a limit, and the privacy loss spent so far.
 
     The limit holds even if earlier releases decide the next guarantee, and if streams run at the
-    same time (`counton.privacy.filter` has the sums). Call `spend` before a stream's first release:
-    its whole guarantee counts.
+    same time (`counton.privacy.filter` states how guarantees are added up). Call `spend` before a
+    stream's first release: the guarantee for all its releases is spent at once.
 
     **Units.** Each kind of protected unit has its own total, and each total has the whole limit.
-    The totals do not add up: a guarantee for a visit is none for a visitor. With ``unit`` the
-    ledger has one total, for this unit, and refuses a release that does not protect it. A release
-    that protects a reader counts for a reader's day as if the day were replaced
-    (`counton.privacy.contribution.is_part`). A period such as a reader's day has a clock, its time
-    zone and column of times. If ``unit`` names no clock, the first release with one decides.
-    Periods by other clocks are refused.
+    Totals of different units are not added: a guarantee for a visit is none for a visitor. If
+    ``unit`` is given, the ledger has one total, for this unit, and refuses a release that does not
+    protect it. A release that protects a reader counts for a reader's day as if the day were
+    replaced (`counton.privacy.contribution.is_part`). Periods such as a reader's day are counted by
+    a clock: a time zone and a column of times. If ``unit`` names no clock, the first release that
+    names one decides it. Releases with other clocks are then refused.
 
     **Relations.** The first entry of each kind of unit decides the neighbouring relation of its
     total. If units are replaced, a guarantee for a unit added or removed counts twice its epsilon,
@@ -259,22 +270,23 @@ class Ledger:
 
     **Quotas.** Each party may spend at most its quota, and all parties together at most the limit.
     If there are quotas, every release states a party that has one. If a stream follows a stream of
-    another party, its whole guarantee counts against its own party's quota.
+    another party (see `spend`), its whole guarantee is still spent of its own party's quota.
 
     Args:
-        limit: the most that may be spent.
+        limit: the guarantee that all releases together must keep.
         age: the age in steps at which guarantees that weaken with age are counted. The total then
             holds for data of this age or younger. If streams have steps of several lengths, count
             the age in the shortest steps.
-        relation: "add_remove" or "replace" for all units; None: the first entry of each kind
-            decides.
+        relation: "add_remove" or "replace" for all units; None: the first entry of each
+            kind of unit decides.
         approximate_delta: for a limit of ApproxDP, the part of its delta that ApproxDP guarantees
             may spend. The rest converts other guarantees to epsilon and delta. None: all of it if
             the first entry is ApproxDP, else a quarter.
-        unit: the unit that the limit is about, such as "reader" or "reader's month"; None: each
-            kind of unit has a total. Once a clock is decided, it is part of the name: "reader's
-            month (UTC, time)".
-        quotas: the most that each party may spend, by its name: guarantees of the limit's kind.
+        unit: the unit that the limit protects, such as "reader" or "reader's month"; None:
+            each kind of unit has a total. Once a clock is decided, it is part of the name:
+            "reader's month (UTC, time)".
+        quotas: by the name of each party, the most that it may spend: a guarantee of the
+            limit's kind.
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; the relation
@@ -382,7 +394,7 @@ class Ledger:
 
     @property
     def units(self) -> dict[str, Relation]:
-        """Neighbouring relation by which each kind of unit is counted, by the unit's name."""
+        """Neighbouring relation of each kind of unit, by the unit's name."""
         return {unit: account.relation for unit, account in self._accounts.items()}
 
     def spend(
@@ -397,23 +409,24 @@ class Ledger:
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
-        Call it before the first release. The same name may spend again; it adds up.
+        Call it before the stream's first release. If the same name spends again, the guarantees add
+        up.
 
         Args:
             name: name of the stream or table.
             guarantee: its guarantee over all its releases.
-            unit: the word for one protected unit, such as "visitor".
-            relation: the contribution's: "add_remove" or "replace".
+            unit: the name of one protected unit, such as "visitor".
+            relation: the neighbouring relation of the release: "add_remove" or "replace".
             follows: name of an earlier entry, if no unit counts in both streams. Then only the
-                larger of both guarantees counts. It needs units that are added or removed,
-                guarantees of one kind, and an earlier entry that nothing else follows.
-            party: the party whose quota it spends; needed if there are quotas.
+                larger of both guarantees is spent. This needs units that are added or removed,
+                guarantees of one kind, and an earlier entry that no other entry follows.
+            party: the party whose quota is spent; needed if there are quotas.
 
         Raises:
             BudgetExceeded: the total would exceed the limit, or the party's total its quota;
                 nothing is recorded.
             InvalidInput: the guarantee cannot be counted against this limit; the stream may not
-                follow the one that it names; or the party has no quota although others have.
+                follow the stream ``follows``; or the party has no quota although others have.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -437,7 +450,7 @@ class Ledger:
         self._enter(entry)
 
     def _enter(self, entry: Spend) -> None:
-        """Enter an entry, or leave the ledger as it was."""
+        """Add an entry to the totals, or raise an error and leave the ledger as it was."""
         before, self.unit = self.unit, self._with_clock_of(entry)
         try:
             self._spend(entry, before or entry.unit)
@@ -446,10 +459,10 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Add an entry to the total of its unit, or raise `BudgetExceeded`.
+        """Add an entry to the total of its unit and of its party, or raise `BudgetExceeded`.
 
-        ``known_as`` is the unit's name in the present totals, which may lack the time zone and
-        column.
+        ``known_as`` is the name under which the total of the unit is stored now; it may lack the
+        clock (time zone and column of times).
         """
         entry = self._in_known_words(entry)
         refuse_not_following(entry, self._spends)
@@ -478,7 +491,9 @@ class Ledger:
             accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
-        """Return the limit's unit, with the entry's time zone and column if it has none yet."""
+        """Return the ledger's unit; add the entry's clock (time zone and column) if it has none
+        yet.
+        """
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:
             return about
@@ -488,9 +503,10 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return every entry with the guarantee that counts for it in its total; None: no loss yet.
+        """Return every entry with the guarantee that is added to the total of its unit; None: no
+        loss yet.
 
-        That guarantee depends on the neighbouring relation of the total and on the ledger's age.
+        This guarantee depends on the neighbouring relation of the total and on the ledger's age.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
@@ -504,20 +520,21 @@ class Ledger:
         relation: Relation | None = None,
         party: str | None = None,
     ) -> Limit | None:
-        """Return the total of all entries against the limit; None: nothing is spent.
+        """Return the total of all entries, as a guarantee; None: nothing is spent.
 
         If the limit is ApproxDP, the total is PureDP if it needs no delta. Otherwise its delta
-        contains all that is set apart for conversions. Guarantees that weaken with age may cost
-        nothing yet at the ledger's age.
+        includes all of the limit's delta that is reserved for converting other guarantees to
+        ApproxDP. Guarantees that weaken with age may cost nothing yet at the ledger's age.
 
         Args:
-            unit: the kind of unit; needed if there are several.
-            relation: the relation by which to count; None for the account's.
-            party: a party with a quota, whose entries alone count; None: all entries.
+            unit: the kind of unit; needed if the ledger has several.
+            relation: the neighbouring relation of the total; None: the ledger's own for this
+                unit.
+            party: a party with a quota; only its entries are added. None: all entries.
 
         Raises:
-            InvalidInput: several kinds of units, a relation that cannot be counted, or a party
-                without a quota.
+            InvalidInput: several kinds of units and no ``unit``, entries that cannot be
+                converted to the relation, or a party without a quota.
         """
         account = self._account(unit, party)
         if account is None:
@@ -545,17 +562,20 @@ class Ledger:
         relation: Relation | None = None,
         party: str | None = None,
     ) -> Limit | None:
-        """Return the largest known guarantee that can be spent now; None: there is none.
+        """Return the largest guarantee that is known to fit in the rest of the limit; None if none
+        fits.
 
         Args:
             kind: PureDP, ApproxDP or ZCDP, if a limit of ApproxDP allows several.
-            unit: the kind of unit; needed if there are several.
-            relation: the relation of the contribution to spend for; None for the account's.
-            party: a party with a quota that would spend it; None: the rest of the limit.
+            unit: the kind of unit; needed if the ledger has several.
+            relation: the neighbouring relation of the next release; None: the ledger's own for
+                this unit.
+            party: a party with a quota: the result fits in the rest of its quota too. None: no
+                party.
 
         Raises:
-            InvalidInput: several kinds of units; this relation cannot be counted; the party has no
-                quota.
+            InvalidInput: several kinds of units and no ``unit``; the ledger cannot count this
+                relation; the party has no quota.
 
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
         >>> ledger.spend("visits", ZCDP(0.01))
@@ -584,10 +604,10 @@ class Ledger:
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
-        """Return the limit and the terms that the first entries fixed, as JSON values.
+        """Return the limit and all rules of the ledger, without its entries, as JSON values.
 
-        These terms are the relation of each kind of unit, Renyi orders and shares of delta. Entries
-        are left out.
+        Some rules are fixed by the first entries: the neighbouring relation of each kind of unit,
+        the Renyi orders and the shares of delta.
         """
         share = self.approximate_delta
         quotas = {
@@ -638,11 +658,12 @@ class Ledger:
         return ledger
 
     def with_quota(self, party: str, quota: Limit | None) -> Ledger:
-        """Return the ledger with another quota of a party; its entries and shares stay.
+        """Return a copy of the ledger in which a party has another quota; entries and shares of
+        delta stay.
 
         Args:
             party: name of the party.
-            quota: the most that it may spend; None: it has no quota any more.
+            quota: the most that the party may spend; None: its quota is removed.
 
         Raises:
             BudgetExceeded: the party has spent more.
@@ -667,7 +688,7 @@ class Ledger:
             ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
-        """Spend several entries together, such as those made before a limit was set.
+        """Spend several entries together, such as the entries made before a limit was set.
 
         If their kind of unit has no entry yet, they decide together its neighbouring relation and
         how the limit's delta is divided.
@@ -695,10 +716,11 @@ class Ledger:
             self._enter(entry)
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """Return the entry with its unit's name in the spelling that the ledger uses.
+        """Return the entry with its unit's name spelt as in the ledger. Raises `InvalidInput` if
+        the limit is about another unit, which this entry does not protect.
 
         Args:
-            words: words of units; None: those of the totals.
+            words: known names of units; None: the names of units with totals.
         """
         known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=known_unit(entry.unit, known))
@@ -718,8 +740,8 @@ class Ledger:
     def _open_account(self, known: list[Spend]) -> _Account:
         """Return an empty account for the unit of the ``known`` entries.
 
-        They decide its neighbouring relation and its shares of delta; they do not depend on
-        releases.
+        These entries decide its neighbouring relation and its shares of delta. They must not depend
+        on earlier releases.
         """
         relation = self.relation
         if relation is None:
@@ -728,8 +750,10 @@ class Ledger:
         return self._start(known, relation, self.limit)
 
     def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
-        """Open a party's account by its first entries, each with the guarantee that counts for the
+        """Return an empty account for the party of the ``known`` entries, with the party's quota as
         limit.
+
+        The entries decide its shares of delta.
         """
         return self._start(known, relation, self.quotas[known[0].party or ""])
 
@@ -740,15 +764,19 @@ class Ledger:
         return _Account(relation, Filter.start(limit, guarantees, share))
 
     def _approximate_delta_of(self, limit: Limit) -> Fraction | None:
-        """Return the stated delta for ApproxDP guarantees; for a quota, the same fraction of its
-        delta.
+        """Return the part of a limit's delta that ApproxDP guarantees may spend; None: it was not
+        stated.
+
+        For a quota it is the same fraction of the delta as for the ledger's limit.
         """
         if self.approximate_delta is None or not isinstance(limit, ApproxDP):
             return self.approximate_delta
         return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
 
     def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
-        """Return the account of a kind of unit, or of a party within it; None: nothing is spent."""
+        """Return the account of a kind of unit, of all parties or of one; None: nothing is
+        spent.
+        """
         if party is not None and party not in self.quotas:
             raise InvalidInput(
                 f"{field('party', party)} has no quota; "
@@ -776,7 +804,10 @@ class Ledger:
         return accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
-        """Return the guarantee that an entry counts as, at the ledger's age, under a relation."""
+        """Return the guarantee that an entry adds to a total of this relation, at the ledger's age.
+
+        None: the entry has no privacy loss yet at this age.
+        """
         guarantee = self._at_age(entry)
         if guarantee is None:
             return None
@@ -800,9 +831,10 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if an entry protects a reader, say, and the ledger's unit is a reader's day.
+        """Return True if the entry's unit (such as a reader) contains the ledger's unit (a reader's
+        day).
 
-        False if units are replaced.
+        It is False if units are replaced, because the guarantee then needs no conversion.
         """
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
@@ -822,7 +854,8 @@ class Ledger:
         return guarantee.at_age(self.age)
 
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account, what: str) -> str:
-        """Return the text of a refusal: the request, its cost, the spent budget and the rest.
+        """Return the message of `BudgetExceeded`: the request, its cost, the spent budget and the
+        rest.
 
         Args:
             what: the bound that would be exceeded, in words: the limit, or a party's quota.
@@ -876,9 +909,11 @@ class Ledger:
         return remedy
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
-        """Return the largest known guarantee of the requested kind that fits; None: none is known.
+        """Return the largest guarantee of the requested kind that is known to fit; None: none is
+        known.
 
-        Its numbers have few digits, so that a user can type them.
+        ``left`` is the rest of the limit. The parameters have few digits, so that a user can type
+        them.
         """
         asked, by = entry.guarantee, account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
@@ -903,7 +938,7 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
-        """Return a guarantee like ``asked``, which weakens with age, that equals ``rest`` at the
+        """Return a guarantee that weakens with age like ``asked``, and equals ``rest`` at the
         ledger's age.
         """
         assert self.age is not None
@@ -916,15 +951,16 @@ class Ledger:
         return cast("Guarantee", replace(cast(Any, asked), **{name: smaller or _HALF}))
 
 
-#: Names of the losses in guarantees.
+#: Names of the parameters of guarantees that state a privacy loss.
 _LOSSES = ("epsilon", "delta", "rho")
-#: Digits of a number to type, and the largest relative error of a root.
+#: Digits of a parameter that a message suggests, and the largest relative error of a square root.
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 _LONGEST_PARTY = 200  # characters
 
 
 def short_below(number: Fraction) -> Fraction:
-    """Return a number with few digits that is at most ``number``.
+    """Return a number with at most six significant digits that is at most ``number``; 0 for a
+    number of 0 or less.
 
     >>> str(short_below(Fraction(1, 3))), str(short_below(Fraction(3, 10)))
     ('333333/1000000', '3/10')
@@ -937,7 +973,7 @@ def short_below(number: Fraction) -> Fraction:
 
 
 def _in_options(guarantee: Guarantee) -> str:
-    """Return the numbers of a guarantee as options that a user can give: "epsilon=0.5"."""
+    """Return the parameters of a guarantee as the user types them, such as "epsilon=0.5"."""
     return " ".join(
         field(name, text(Fraction(value)))
         for name in _LOSSES
@@ -946,7 +982,9 @@ def _in_options(guarantee: Guarantee) -> str:
 
 
 def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
-    """Return what the first entries of each kind of unit have fixed, as JSON values."""
+    """Return, for each kind of unit, its relation, Renyi orders and shares of delta as JSON
+    values.
+    """
     return {
         unit: {"relation": account.relation, **account.filter.to_dict()}
         for unit, account in accounts.items()
@@ -954,7 +992,7 @@ def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
 
 
 def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
-    """Rebuild accounts from `_fixed_terms`, with nothing spent."""
+    """Rebuild accounts, with nothing spent, from the JSON values ``fixed`` of `_fixed_terms`."""
     found = {}
     for unit, one in fixed.items():
         if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
@@ -967,7 +1005,7 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
 
 
 def _checked_party(party: object) -> str:
-    """Return the name of a party in one spelling: NFKC, single spaces between words.
+    """Return the name of a party in Unicode form NFKC, with single spaces between words.
 
     Raises:
         InvalidInput: the name is no text, empty, over 200 characters or not printable.
@@ -983,7 +1021,9 @@ def _checked_party(party: object) -> str:
 
 
 def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
-    """Return a party's quota, if it is of the limit's kind and no number of it is larger."""
+    """Return the quota, if it is of the limit's kind and no parameter is larger; else raise
+    `InvalidInput`.
+    """
     if type(quota) is not type(limit) or _larger(quota, limit) != limit:
         raise InvalidInput(
             f"the quota of {party!r} is {quota}, but the limit is {limit}: give a quota of the "
@@ -993,15 +1033,15 @@ def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
-    """Return what releases have spent together, by kind of unit; no limit is enforced.
+    """Return the total privacy loss of all releases, for each kind of unit; no limit is enforced.
 
     Guarantees add up by basic composition. If some are zero-concentrated, pure ones are converted
-    to rho first. The sum holds if no guarantee was chosen by earlier results. Otherwise set a limit
-    beforehand, with `Ledger`.
+    to rho first. The sum holds if no guarantee was chosen after seeing earlier releases. Otherwise
+    set a limit beforehand, with `Ledger`.
 
-    Returns:
-        For each kind of unit its neighbouring relation and the total. The total is None if some
-            guarantees weaken with age, or if zero-concentrated ones meet approximate ones.
+    Returns: For each kind of unit its neighbouring relation and the total. The total is
+    None if some guarantees weaken with age, or if there are both zero-concentrated and
+    approximate ones.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}
@@ -1012,7 +1052,7 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     return {unit: _total(entries) for unit, entries in units.items()}
 
 
-#: The caution that stands below several totals.
+#: The caution that is printed below several totals.
 APART: Final = "units are counted apart, and the total of one unit says nothing about another unit"
 
 

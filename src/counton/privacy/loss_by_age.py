@@ -1,8 +1,9 @@
-"""The privacy loss of an item of a given age to the releases so far.
+"""The privacy loss of an item under a guarantee that expires, as a function of the item's age.
 
 Each release is a sum of noisy counts of dyadic intervals. Two streams that differ in one item give
-the same releases if the noise of some intervals is shifted. The loss is the least cost of such
-shifts, at the position of the item where it is largest.
+the same releases if the noise of some intervals is shifted. Each shift has a cost: the privacy loss
+that it causes. The loss of the item is the least total cost of such shifts, for the worst position
+of the item.
 
 Comments at the beginning of this file have the computation, the search and the proofs.
 """
@@ -12,8 +13,9 @@ Comments at the beginning of this file have the computation, the search and the 
 # position from j on, and 0 to every earlier one. The label of an interval is the sum of its own
 # shift and the shifts of all intervals around it. An interval then costs a function of the
 # difference of its label and its parent's. Labels outside [0, 1] never help, so a subtree is
-# summarised by its least cost as a function of its parent's label. Both kinds below keep these
-# functions for many positions at once, one position a column, as arrays that may be added up.
+# summarised by its least cost as a function of its parent's label. Both classes of costs below keep
+# these functions for many positions at once, in arrays with a column for each position; sums of
+# functions are sums of arrays.
 #
 # **The worst position** has the largest cost over all positions of an item. It is found by branch
 # and bound over the bits of the position. A window of n released positions starts at the item. Its
@@ -27,9 +29,10 @@ Comments at the beginning of this file have the computation, the search and the 
 #     - The cost of any fixed labels bounds the least cost from above. Fixing labels on a grid gives
 #       a bound on everything that may follow, and positions below the best known one are dropped.
 #
-# Only for growth of 4 and more are thousands of positions left. Then costs are rounded up to a
-# grid, on which most positions coincide. The result is an upper bound in any case. If the best
-# position was not rounded, as is the rule, the result is the largest cost itself.
+# Only for growth of 4 and more do thousands of positions remain. Then costs are rounded up to a
+# grid, so that most positions have equal costs. The result is an upper bound in any case. If the
+# costs of the worst position were not rounded, which is usual, the result is the largest cost
+# itself.
 #
 # **Integer noise.** Noise of nested intervals hides an item best if each is shifted a little, by
 # fractions. Integer noise can only be shifted by integers. These shifts cost what they cost under
@@ -68,11 +71,11 @@ Analysis = Literal["exact", "paper", "bound", "concentrated"]
 
 _LEVELS = 66  # enough for windows of LARGEST_AGE positions
 
-#: Functions of a label, one position a column.
+#: Functions of a label, as numbers or coefficients: shape (numbers, positions of the item).
 Costs = NDArray[np.float64]
 
-#: With more positions, costs are rounded up to a grid of this size relative to the largest known
-#: cost, times the least power of 4 that leaves few enough positions.
+#: If more positions than this remain, costs are rounded up to a grid. Its step is _GRID times the
+#: largest known cost, times the least power of 4 that leaves at most _MOST_POSITIONS.
 _FEW_POSITIONS = 2**12
 _GRID = 2.0**-17
 _MOST_POSITIONS = 2**15
@@ -98,19 +101,20 @@ def expiration_loss(
     analysis: Analysis = "exact",
     position: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return the privacy loss of an item by its age: the function g, shape ``(len(ages),)``.
+    """Return the privacy loss of an item at each age: shape ``(len(ages),)``.
 
     An item of age d entered d steps before the newest release. The result holds for every position
     of the item in the stream, and for adaptively chosen streams.
 
     Args:
-        strategy: an expiring strategy.
+        strategy: a strategy whose guarantee expires, such as `counton.strategies.Expiring`.
         ages: ages in steps, 0 or more.
-        analysis: "exact", "paper" or "bound", in units of epsilon; "concentrated", in units of rho.
-            "exact" is the least loss that can be claimed; from growth 4 on it may be too large, in
-            all tests by at most a thousandth. "paper" adds up the dyadic intervals of the released
-            positions. "bound" is the paper's closed form. "concentrated" is exact for continuous
-            Gaussian noise; for integer noise see `ExpiringZCDP.at_age`.
+        analysis: "exact", "paper" or "bound", in units of epsilon; "concentrated", in units
+            of rho. "exact" is the least loss that can be proved; from growth 4 on it may be
+            larger than needed, in all tests by at most a thousandth. "paper" adds up the
+            dyadic intervals of the released positions. "bound" is the paper's closed form.
+            "concentrated" is exact for continuous Gaussian noise; for integer noise see
+            `ExpiringZCDP.at_age`.
         position: the step at which the item entered, for "exact" and "concentrated"; None: the
             largest loss over all positions.
 
@@ -157,7 +161,7 @@ def expiration_loss(
 
 @lru_cache(maxsize=2**16)
 def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
-    """Return `expiration_loss` at one age, which the caller has checked."""
+    """Return `expiration_loss` at one age in steps; 0 if no release has counted the item."""
     length = age - expiry.delay + 1  # number of released positions from the item's on
     if length < 1:
         return 0.0
@@ -173,9 +177,10 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
 
 
 def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
-    """Return `loss_at` as an exact fraction, never below the true value.
+    """Return the loss of `expiration_loss` at one age as a fraction, never below the true value.
 
-    The rounding errors of sums and minima of a few hundred floats stay below 1e-12 together.
+    Rounding errors of the search, which adds a few hundred floats, stay below a relative 1e-12; the
+    result is rounded up by as much.
     """
     loss = loss_at(expiry, age, analysis)
     integral = analysis != "concentrated" and expiry.growth.denominator == 1 <= expiry.growth
@@ -189,7 +194,8 @@ def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
     """Return the loss of an item to ``length`` released steps with continuous Gaussian noise,
     rounded up.
 
-    The loss is in units of rho. ``highest`` is the highest level of the strategy's intervals.
+    The loss is in units of rho. ``highest`` is the highest level of the strategy's dyadic
+    intervals; intervals of level l have 2^l steps.
     """
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
@@ -202,9 +208,9 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return the pure loss of one interval of each level if its count changes by 1.
+    """Return the epsilon by which an interval's noisy count tells a change by 1, for each level.
 
-    Single steps (level 0) have Laplace noise of scale 1.
+    The noise is Laplace; single steps (level 0) have scale 1.
     """
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
@@ -230,11 +236,11 @@ def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
 def _greedy(weights: list[float], length: int, top: int) -> float:
     """Return the largest total weight of the dyadic intervals that cover ``length`` steps.
 
-    ``weights`` gives an interval's weight by its level, up to ``top``. The steps may begin
-    anywhere.
+    The cover has the fewest intervals. ``weights[level]`` is the weight of an interval, and ``top``
+    the highest level. The maximum is over all first steps.
     """
-    # At every level the window loses an interval at its left end if it starts at an odd one, and
-    # one at its right end if it ends at an even one; the rest goes up a level.
+    # At every level the first interval is taken into the cover if its number is odd, and the last
+    # one if its number is even. The others form pairs, the intervals of the next level.
     costs = {length: 0.0}  # intervals of this level that remain: worst cost so far
     for level in range(top):
         following: dict[int, float] = {}
@@ -249,11 +255,12 @@ def _greedy(weights: list[float], length: int, top: int) -> float:
 
 
 def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
-    """Return the rho that an item of this age has lost to integer noise, rounded up.
+    """Return the privacy loss (rho) of an item of this age under discrete Gaussian noise, rounded
+    up.
 
-    It is the lesser of two bounds, which comments at the beginning of this file prove under
-    "Integer noise". A unit that changes more than one count by one has wider noise and loses no
-    more.
+    ``rho`` is the loss of an item that exactly one release has counted. The result is the lesser of
+    two bounds, which comments at the beginning of this file prove under "Integer noise". If units
+    may change more than one count by 1, the noise is wider, and the loss is no larger.
 
     >>> [float(concentrated_loss(Expiry(1), Fraction(rho), 10) / rho) for rho in (5, 0.01)]
     [4.0, 2.60173...]
@@ -271,27 +278,33 @@ def concentrated_loss(expiry: Expiry, rho: Fraction, age: int) -> Fraction:
 
 
 def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
-    """Return True if integer noise loses at most a hundredth more than continuous noise would."""
+    """Return True if discrete Gaussian noise loses at most 1% more than continuous noise at this
+    age.
+    """
     length = age - expiry.delay + 1
     log_ratio = _log_ratio(expiry, rho, length, _top(expiry, length)) if length > 1 else 0.0
     return log_ratio is not None and log_ratio < 2e-5 * rho
 
 
 def _top(expiry: Expiry, length: int) -> int:
-    """Return the highest level that can lower the largest loss over all positions."""
+    """Return the highest level of intervals that can lower the loss for the worst position of the
+    item.
+    """
     return min(expiry.top, length.bit_length() + 1)
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Return an upper bound of ln R for one count; None: the noise is too narrow for this bound.
+    """Return an upper bound of ln R; None: the noise is too narrow for this bound.
 
-    Comments at the beginning of this file define R, under "Integer noise".
+    R measures how much discrete noise differs from continuous noise; comments at the beginning of
+    this file define it, under "Integer noise". ``length`` is the number of released steps, ``top``
+    the highest level of intervals.
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
     for level in range(1, top + 1):
         term = math.exp(-(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROOM))
-        # Upper bound of the intervals of a level: twice those in four times the window.
+        # The number of intervals of a level is at most twice the number in four windows.
         excess += 2.0 ** max(length.bit_length() + 3 - level, 0) * 4 * term  # 1 / (1 - term) < 2
         if excess > _MOST_EXCESS:
             return None
@@ -299,15 +312,17 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Costs of shifting Laplace noise: |shift| times the weight of the interval's level.
+    """Costs of shifting the Laplace noise of dyadic intervals: |shift| times the weight of the
+    level.
 
     The label of an interval is the sum of its own shift and the shifts of all intervals that
-    contain it. A cost is kept as two numbers, for a parent of label 0 and of label 1. Arrays have a
-    column for each position of the item.
+    contain it. An interval's cost is kept as two numbers: if its parent interval has label 0, and
+    label 1. Arrays have shape (2, positions of the item).
 
     Attributes:
-        labels: labels at which costs are compared to rule positions out; 0 and 1 among them.
-        whole: cost of covering a whole tree, by the level of its root.
+        labels: labels at which costs are compared to rule out positions of the item: 0 and
+            1.
+        whole: for each level, the least cost of adding 1 to all positions in an interval.
     """
 
     # A linear program over a laminar family has an integral optimum, so other labels are never
@@ -321,51 +336,59 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return an interval's cost at this label: |parent's label - label| times the weight of its
-        level.
+        """Return an interval's cost if its label is ``label``, for each label of its parent: shape
+        (2, 1).
+
+        It is |parent's label - label| times the weight of the level.
         """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost of an interval in which all positions gain 1 (``ones``), or all gain 0.
+        """Return the least cost of an interval in which every position gains 1 (``ones``) or 0:
+        shape (2, 1).
 
-        Positions from the item on gain 1, earlier ones 0. Shape (size, 1). The cost is above 0 only
-        if the parent's label is the other number.
+        Released positions from the item on must gain 1, earlier ones 0. The cost depends on the
+        parent's label: it is 0 if that label is already the gain.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs by an interval's own label to costs by its parent's label.
+        """Convert costs as functions of an interval's own label to functions of its parent's label.
 
-        The interval either has its parent's label, or pays the weight of its level for another one.
+        The interval either has its parent's label, or another one at the cost of its level's
+        weight.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs at ``labels``: shape (labels, positions)."""
+        """Return the costs at the parent's labels ``labels``: shape (labels, positions)."""
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round the costs at both labels up to multiples of ``grid``."""
-        # The least cost over labels rises no further than these two.
+        """Round all costs up to multiples of ``grid``."""
+        # Minima over labels then rise by at most ``grid``.
         above: Costs = np.ceil(costs / grid) * grid
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval without a parent, as if a parent had label 0."""
+        """Return the costs of an interval without a parent, shape (positions,): the costs at label
+        0.
+        """
         value: Costs = costs[0]
         return value
 
 
 class QuadraticCosts:
-    """Costs of shifting Gaussian noise: shift^2 divided by the variance of the interval's level.
+    """Costs of shifting the Gaussian noise of dyadic intervals: shift^2 / variance of the level.
 
-    They are kept as the coefficients of a x^2 - 2 b x + c, where x is the parent's label: the sum
-    of the shifts of all intervals that contain the child.
+    An interval's cost is a x^2 - 2 b x + c, where x is its parent's label: the sum of the shifts of
+    the parent and of all intervals that contain it. Arrays hold a, b and c, shape (3, positions).
+    ``labels`` and ``whole`` are as in `AbsoluteCosts`, with five labels.
     """
 
-    # The least sum over all shifts is 1^T Sigma^-1 1, given the releases before the item too.
+    # The least sum of costs over all shifts is 1^T Sigma^-1 1, where Sigma is the covariance of the
+    # releases from the item on, given the earlier releases.
 
     def __init__(self, variances: list[float]) -> None:
         self.labels = np.linspace(0, 1, 5)
@@ -376,23 +399,25 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return an interval's cost at this label: (parent's label - label)^2 / variance of its
-        level.
+        """Return an interval's cost if its label is ``label``: coefficients of shape (3, 1).
+
+        It is (parent's label - label)^2 / variance of the level.
         """
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the cost of an interval in which all positions gain 1 (``ones``), or all gain 0.
+        """Return the least cost of an interval in which every position gains 1 (``ones``) or 0:
+        coefficients.
 
-        It is (parent's label - 1)^2, or (parent's label - 0)^2, times the cost of covering its
-        tree.
+        Released positions from the item on must gain 1, earlier ones 0. The cost is (parent's label
+        - gain)^2 times ``whole[level]``; the shape is (3, 1).
         """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs by an interval's own label to costs by its parent's label.
+        """Convert costs as functions of an interval's own label to functions of its parent's label.
 
-        The interval has the own label that costs least.
+        The interval takes the label of least cost.
         """
         square, linear, constant = costs
         variance = self._variances[level]
@@ -401,19 +426,23 @@ class QuadraticCosts:
         return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round the coefficients so that no cost falls for labels in [0, 1]."""
+        """Round coefficients to multiples of ``grid`` so that no cost falls for labels in [0,
+        1].
+        """
         # 0 <= b <= a is kept, so that the best labels lie in [0, 1].
         square, linear, constant = costs / grid
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs at ``labels``: shape (labels, positions)."""
+        """Return the costs at the parent's labels ``labels``: shape (labels, positions)."""
         x = self.labels[:, None]
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval without a parent, as if a parent had label 0."""
+        """Return the costs of an interval without a parent, shape (positions,): the costs at label
+        0.
+        """
         value: Costs = costs[2]
         return value
 
@@ -422,9 +451,10 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of the two intervals that hold the first and the last position of a window.
+    """Costs of the two intervals, at one level, that hold the first and the last position of a
+    window.
 
-    Arrays have a column for each place of the window that is still considered.
+    Arrays have a column for each place of the window in the stream that is still considered.
     """
 
     left: Costs
@@ -444,7 +474,9 @@ class _Step(NamedTuple):
 
 
 class _Window:
-    """A window of ``length`` positions, and how its two ends can lie at each level of the tree."""
+    """A window of ``length`` consecutive positions, and where its two ends can lie at each level of
+    dyadic intervals.
+    """
 
     def __init__(self, length: int, highest: int) -> None:
         self._last = length - 1
@@ -454,12 +486,17 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """Return how many intervals of ``level`` the window's right end is from its left end."""
+        """Return how many intervals of ``level`` the window's last position is after its first
+        position.
+
+        ``carry`` is the carry bit when the lower bits of the length and of the first position are
+        added.
+        """
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """Return the moves from ``level`` to the next one that leave both ends in different
-        intervals.
+        """Return the possible moves from ``level`` to the next one after which both ends lie in
+        different intervals.
         """
         if level >= self.top:
             return []
@@ -473,15 +510,16 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the cost of hiding an item in ``length`` >= 1 released positions, at the worst place.
+    """Return the least cost of hiding an item in ``length`` >= 1 released positions, for its worst
+    position.
 
     Args:
-        kind: cost functions of intervals.
+        kind: the costs of shifting the noise of intervals.
         length: number of released positions from the item on.
         highest: highest level of intervals in use.
 
     Returns:
-        Never less than the largest cost; more only if the search had to round.
+        The largest cost over all positions; slightly more only if the search had to round.
     """
     leaf = kind.costs_given(0, 1.0)
     if length == 1:
@@ -511,7 +549,8 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
     """Return the least cost of hiding the item at ``position`` in ``length`` released positions.
 
-    These are its own position, which is 1 or more, and those after it.
+    These positions are ``position``, which is 1 or more, and the ones after it. ``highest`` is the
+    highest level of intervals.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -524,10 +563,9 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Return the least cost, within one interval, of moving the noise of released positions by 1.
+    """Return the least cost of shifts within interval ``number`` of a level, by its parent's label.
 
-    Positions ``first`` to ``last`` must gain 1, and earlier ones 0. The cost is a function of the
-    label of the interval's parent.
+    Positions ``first`` to ``last`` must gain 1, and earlier positions 0.
     """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:
@@ -539,7 +577,9 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Return the costs of both ends one level up, with those of the siblings added."""
+    """Return the costs of the parents of both end intervals, with the costs of their siblings
+    added.
+    """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
     if step.right_bit:  # else the sibling is not released yet: any label, at no cost
@@ -550,10 +590,10 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost over places if the left end's tree has its root at this level or the
-    next.
+    """Return the largest cost over places of the window, if the left end's tree has its root here.
 
-    The next level is tried only if both ends of the window lie in one interval there.
+    The root is at this level, or at the next one if both ends of the window lie in one interval
+    there.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -566,9 +606,9 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs of the trees to the right of the window's left end, if that end is a root.
+    """Return the costs of all trees after the interval of the window's left end, if that is a root.
 
-    These are the trees between both ends, and the tree of the right end.
+    These are the trees between both ends, and the tree that holds the right end: shape (places,).
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -586,7 +626,7 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep the places whose cost may still exceed ``best`` higher up in the tree."""
+    """Keep the places of the window whose cost may still exceed ``best`` at higher levels."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
@@ -598,7 +638,7 @@ def _promising(
 
 
 def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Round costs up to a grid, and merge places whose costs are then equal."""
+    """Round costs up to a grid, and merge places of the window whose costs are then equal."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
@@ -609,11 +649,10 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return bounds on the costs that higher levels add, by (level, carry), while both ends lie
-    apart.
+    """Return upper bounds of the costs that higher levels add, by (level, carry).
 
-    In the array, entry (i, j) is for label i of the left end's parent and label j of the right
-    end's.
+    The bounds are for windows whose ends lie in different intervals. Entry (i, j) of an array is
+    for label i of the left end's parent and label j of the right end's parent.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

@@ -1,4 +1,6 @@
-"""Conversion between data units and grid integers, in which sums are exact."""
+"""Conversion of numbers in data units to integer multiples of a resolution, whose sums are
+exact.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
 from counton.base.exact import quote, text, without_mask
 
-#: Input types of numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
+#: Types of numbers that are accepted: arrays of numpy, and exact Python numbers, alone or in
+#: sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
 
 _ONE = Fraction(1)
-_TOLERANCE = 0.01  # of a grid cell
-_FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of a cell
+_TOLERANCE = 0.01  # of the resolution
+_FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of the resolution
 _MOST = 2**62
 _CACHED = 2**16
 _DIGITS = 1000
@@ -28,14 +31,18 @@ _DIGITS = 1000
 def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
-    """Clip values to [lower, upper], and round them to multiples of ``resolution``: int64."""
+    """Clip values to [lower, upper], and return them as multiples of ``resolution``, rounded:
+    int64, same shape.
+    """
     bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
     return cells
 
 
 def finite(values: Numbers) -> NDArray[np.float64]:
-    """Convert values of single units to float64; refuse NaN, infinity and other types."""
+    """Convert values of single units to float64 of the same shape; refuse NaN, infinity and other
+    types.
+    """
     numbers = number_array(values, "values")
     if numbers.dtype == object:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
@@ -53,7 +60,9 @@ def _float(value: Any) -> float:
 
 
 def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
-    """Convert values of single units to int64; refuse magnitudes above ``per_cell``."""
+    """Convert counts of single units to int64 of the same shape; refuse magnitudes above
+    ``per_cell``.
+    """
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(
@@ -65,8 +74,11 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
 def totals_and_extremes(
     values: Numbers, resolution: Fraction | None
 ) -> tuple[NDArray[np.int64], int, int]:
-    """Convert totals in data units to exact grid integers; return also the smallest and the
-    largest (0 and 0 if empty)."""
+    """Convert totals in data units to exact multiples of the resolution: int64, same shape.
+
+    Return also the smallest and the largest of them, 0 and 0 if there are none. Without a
+    resolution totals are counts.
+    """
     numbers = number_array(values, "totals")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
@@ -102,7 +114,9 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
-    """Convert grid integers to data units: int64 if the resolution is 1, else nearest float64."""
+    """Convert multiples of the resolution to data units: int64 if it is 1, else the nearest
+    float64.
+    """
     if resolution == 1:
         return cells
     top, bottom = resolution.numerator, resolution.denominator
@@ -118,11 +132,12 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 def number_array(
     values: Numbers, what: str, remedy: str = "give rows of equal length"
 ) -> NDArray[Any]:
-    """Convert values to an array of numbers; refuse masked values and anything else.
+    """Convert values to an array of numbers (or of Python objects); refuse masked values and other
+    types.
 
     Args:
         what: plural name of the values in messages.
-        remedy: what a caller can do whose values form no array.
+        remedy: advice in the message if the values form no array.
 
     Raises:
         InvalidInput: a masked value, values that form no array, or no numbers.
@@ -210,7 +225,9 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
 def _each(
     numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
 ) -> NDArray[Any]:
-    """Convert the numbers one by one; an error message names the position of the number."""
+    """Convert the numbers one by one with ``convert``; an error message states the number's
+    position.
+    """
     converted = np.empty(numbers.shape, dtype=dtype)
     for position in np.ndindex(numbers.shape):
         value = numbers[position]

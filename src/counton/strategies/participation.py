@@ -342,7 +342,7 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return ``find(strategy, question)``; store the result on the strategy object for later calls."""
+    """Return ``find(strategy, question)``, and store it on the strategy object for later calls."""
     # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
@@ -860,7 +860,9 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the largest sums over two parts of a tree together, for 0 to ``room`` steps of a unit."""
+    """Return the largest sums over two parts of a tree together, for 0 to ``room`` of a unit's
+    steps.
+    """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:

@@ -136,7 +136,7 @@ class NodeNoise(Protocol):
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
+        """Return noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
         ...
 
 
