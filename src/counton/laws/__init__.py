@@ -1,6 +1,7 @@
-"""The laws of a strategy as plain functions, for this library's strategies and for your own.
+"""Checks of the laws of strategies and statistics: properties that every one of them must have.
 
-Each function raises `LawBroken` at the first law that does not hold; the error says where.
+The functions check this library's strategies and your own. Each raises `LawBroken` at the first law
+that does not hold; the message states where. The laws of a strategy for streams:
 
 >>> from counton.strategies import Binary
 >>> from counton.laws import check_strategy
@@ -12,7 +13,7 @@ The laws of a strategy for lines:
 >>> from counton.laws import check_line_strategy
 >>> check_line_strategy(SquareRoot(12))
 
-Of a strategy for trees:
+The laws of a strategy for trees:
 
 >>> from counton.strategies.trees import Tree
 >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -20,19 +21,19 @@ Of a strategy for trees:
 >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
 >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
 
-Of a strategy for training:
+The laws of a strategy for training:
 
 >>> from counton.strategies.training import Echo
 >>> from counton.laws import check_training_strategy
 >>> check_training_strategy(Echo.fit(12, 3))
 
-Of a statistic:
+The laws of a statistic:
 
 >>> from counton.statistics import Sum
 >>> from counton.laws import check_statistic
 >>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 
-`check` finds the laws of any of these:
+`check` finds and checks the laws of any of these objects:
 
 >>> from counton.laws import check
 >>> check(Sum(0, 10, resolution=1), [[3, 12], [], [4]])

@@ -1,4 +1,4 @@
-"""One function that finds and checks the laws of a strategy or statistic: the properties it must
+"""One function that checks all laws of a strategy or statistic: the properties that it must
 have.
 """
 
@@ -35,11 +35,13 @@ def check(
     have.
 
     Args:
-        subject: a statistic, or a strategy of streams, lines, trees or training. A class of
-            strategies for streams or lines stands for its ``examples`` of 1, 2, 7 and 12 steps or
-            cells; a class of statistics for its ``examples()``: pairs of a statistic and batches.
-        batches: for a statistic: the events of each step.
-        unit_of: for a statistic: returns the unit of an event; None: each event is a unit.
+        subject: a statistic, or a strategy of streams, lines, trees or training. If it is a
+            class, its examples are checked: ``examples(size)`` of strategies for streams or
+            lines, with 1, 2, 7 and 12 steps or cells; ``examples()`` of statistics, pairs
+            of a statistic and batches.
+        batches: for a statistic: the list of events of each step.
+        unit_of: for a statistic: a function that returns the unit of an event; None: each
+            event is a unit.
 
     Raises:
         InvalidInput: the subject is neither a statistic nor a strategy, or events are missing.

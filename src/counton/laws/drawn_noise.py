@@ -1,4 +1,4 @@
-"""The noise of a strategy's releases, drawn many times: for each step, and for all steps
+"""The noise of a strategy's releases, drawn many times, and the band that holds all steps
 together.
 """
 
@@ -19,7 +19,7 @@ from counton.numbers.joint import UNLUCKY, largest_share, order_above_quantile
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import node_law
 
-#: Numbers of noise that are in memory at a time.
+#: Largest number of noise values in memory at a time.
 _AT_ONCE = 2**22
 
 
@@ -35,15 +35,16 @@ def simulate(
     needs no data and no guarantee.
 
     Args:
-        strategy: the correlation of the noise over time.
-        law: the distribution of one draw of noise, such as ``DiscreteLaplace(5)``, in units of
+        strategy: the strategy, which decides how the noise of releases is correlated over
+            time.
+        law: the noise distribution of one node, such as ``DiscreteLaplace(5)``, in units of
             2^-lattice_bits of the strategy.
         runs: number of streams.
         steps: number of first steps; None: all of its horizon.
-        key: the key of the noise; None: a fresh one.
+        key: the key of the noise; None: a fresh key.
 
     Returns:
-        float64, shape ``(runs, steps)``, in the unit of what is counted.
+        float64, shape ``(runs, steps)``, in data units.
 
     Raises:
         InvalidInput: no horizon and no steps, or numbers out of range.
@@ -65,6 +66,9 @@ def simulate(
 def _noise(
     strategy: StreamStrategy, law: NoiseDistribution, subkey: bytes, runs: int, last: int
 ) -> Floats:
+    """Return the noise of the first ``last`` releases of ``runs`` streams: float64, shape (last,
+    runs).
+    """
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.facts.fraction_bits, dtype=np.float64)
@@ -82,9 +86,9 @@ def band(
     """Return half-widths within which the noise of all steps together lies with probability
     ``level``.
 
-    They are those of the union bound (Bonferroni) times one factor of at most 1, which simulated
-    runs give. The factor is too small with a probability of at most 1e-6, for any number of runs;
-    more runs make the band narrower.
+    They are the half-widths of the union bound (Bonferroni) times one factor of at most 1, which is
+    found by simulation. The factor is too small with a probability of at most 1e-6, for any number
+    of runs.
 
     Args:
         strategy, law, steps: as in `simulate`.
@@ -93,7 +97,7 @@ def band(
         seed: seed of the draws, which protect nobody: one seed always gives one band.
 
     Returns:
-        float64, shape ``(steps,)``, in the unit of what is counted.
+        float64, shape ``(steps,)``, in data units.
 
     Raises:
         InvalidInput: no horizon and no steps, a level outside (0, 1 - 1e-9], or too few runs for
@@ -108,10 +112,10 @@ def band(
     >>> 0.8 < float((found / apart).mean()) < 0.9
     True
     """
-    # Each run gives the largest ratio of noise to half-width. The factor is an order statistic of
-    # these ratios: it is below the wanted quantile with a probability of at most 1e-6, whatever the
-    # law of the ratio is. If the factor is not below 1, as over a few steps, the band is the union
-    # bound.
+    # Each run gives one number: the largest ratio of noise to half-width over all steps. The factor
+    # is an order statistic of these ratios: it is below the wanted quantile with a probability of
+    # at most 1e-6, whatever the law of the ratio is. If the factor is not below 1, as over a few
+    # steps, the band is the union bound.
     level, last = check_level(level), _steps(strategy, steps)
     runs, seed = check_integer("runs", runs, 1), check_integer("seed", seed, 0)
     if order_above_quantile(runs, level) is None:

@@ -1,6 +1,4 @@
-"""Tests of the error figures that a strategy states: variances of noise, largest weights,
-rounding.
-"""
+"""Tests of the errors that a strategy states: variances of noise, largest weights, rounding."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from counton.strategies.strategy import (
     window_rounding,
 )
 
-#: Calibrated laws under which errors are compared: wide laws, and laws on few integers of data.
+#: Noise distributions under which errors are compared: wide ones, and ones on a few integers.
 _WIDE: tuple[NoiseDistribution, ...] = (
     DiscreteLaplace(Fraction(2**30)),
     DiscreteGaussian(Fraction(2**60)),
@@ -41,20 +39,19 @@ _NARROW: tuple[NoiseDistribution, ...] = (
     DiscreteLaplace(Fraction(3, 2)),
     DiscreteGaussian(Fraction(1, 3)),
 )
-#: Variances are sums of some hundred floats.
+#: Allowed relative error of variances, which are sums of some hundred floats.
 _NEAR = 1e-9
 _METRICS: tuple[Metric, ...] = ("mean", "max")
 _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
-#: Mean square of rounding, in data units, that a strategy need not state.
+#: Largest mean square of rounding, in squared data units, that a strategy need not state.
 _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check `noise_variance`: squared weights of noise in each release, times the variances of the
-    noise.
+    """Check that `noise_variance` is the sum over nodes of squared weights times noise variances.
 
-    It is checked for releases and for differences of two releases, under wide and narrow noise. The
-    stated value may be larger by ``rounding_variance`` for each release.
+    This is checked for releases and for differences of two releases, under wide and narrow noise.
+    The stated value may be larger by ``rounding_variance`` for each release.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -93,7 +90,8 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
-    """Return Laplace and Gaussian noise so narrow that it is a few whole units at most.
+    """Return a Laplace and a Gaussian distribution so narrow that noise is a few units of data at
+    most.
 
     Their parameters are in units of 2^-lattice_bits.
     """
@@ -130,18 +128,18 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that no draw of noise enters a release with more weight than ``largest_reads`` states.
+    """Check that no node's noise enters a release with more weight than ``largest_reads`` states.
 
-    Half-widths of intervals depend on this bound. If draws differ in width, a weight counts times
-    the scale (or standard deviation) of its draw; the bound must hold for Laplace or for Gaussian
-    noise. With a horizon, the bound for the first step is at most twice the true value, or at most
-    2.
+    Half-widths of intervals depend on this bound. If nodes have noise of different widths, weights
+    are multiplied by the scale (or standard deviation) of the noise; the bound must hold for
+    Laplace or for Gaussian noise. With a horizon, the bound for the first step is at most twice the
+    true value, or at most 2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
     """
-    # Intervals depend on it if weights are fractions, since sums of few equal draws have heavier
-    # tails than sums of many.
+    # A sum of few draws of noise has heavier tails than a sum of many, so intervals depend on the
+    # largest weight if weights are fractions.
     reads = reads_of(strategy, count_steps(strategy, steps))
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
@@ -173,18 +171,18 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
     """Return the standard deviation of the noise at each of ``levels``, relative to that of
-    ``law``.
+    ``law``: same shape.
     """
     known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding moves the released number of a window of steps by at most
+    """Check that rounding moves the released count of a window of steps by at most
     ``window_rounding``.
 
     The mean square of the rounding error of one release must be at most ``rounding_variance``,
-    unless it is negligible.
+    unless it is below 1/256 of a squared data unit.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -252,8 +250,8 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
     """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
-    They must be the mean and the maximum of the variances of the first releases, with and without
-    calibrated noise given.
+    They must be the mean and the maximum of the variances of the first releases, both in units of a
+    node's variance and for given noise distributions.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)
@@ -280,11 +278,11 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the noise of a strategy whose protection of old rows fades.
+    """Check the noise of a strategy whose guarantee weakens as data ages.
 
-    Its attribute ``expiry`` (an `Expiry`) states the noise from which losses by age are computed:
-    one draw for each dyadic interval of steps, and the distribution of each draw. A release must
-    add up the draws of the intervals that hold the last step it counts.
+    Privacy losses by age are computed from its attribute ``expiry`` (an `Expiry`): the noise
+    distribution of each dyadic interval of steps. A release must add up the noise of the intervals
+    that contain the last step it counts. Strategies without the attribute pass.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)

@@ -1,7 +1,7 @@
 """Tests of a strategy for lines: its measurements, its estimates, and the errors that it states.
 
-A line is a row of cells whose intervals are counted. The tests compare everything with dense
-matrices, so check lines of a few dozen cells.
+A line is a sequence of cells, such as ages, whose intervals are counted. The tests compare
+everything with dense matrices, so they are for lines of a few dozen cells.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from counton.strategies.lines import (
 from counton.strategies.lines.workloads import NAMED
 from counton.strategies.strategy import built_from
 
-#: Claimed variances may be off by this much: the square root sums its series to 5e-6.
+#: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
 _TOLERANCE = 6e-6
-#: Steps of 2^-10, and noise that is large against them for any weights of up to 2^20.
+#: Fraction bits of running sums, and the size of test noise: large even if weights are 2^-20.
 _BITS = 10
 _SPREAD = 2**36
-#: Largest number of cells of which all subsets are tried.
+#: Largest number of cells for which all subsets of cells are tried.
 _FEW_CELLS = 11
 
 
@@ -64,9 +64,10 @@ def check_line_description(strategy: LineStrategy) -> None:
     """Check the name and the parameters of a strategy; parameters identify its measurement matrix.
 
     Raises:
-        LawBroken: no name; sources that `counton.base.literature` does not know; parameters that do
-            not survive JSON; a ``repr`` without them; copies that differ; a ``to_dict`` that does
-            not rebuild the strategy; or two ``examples`` that are equal but measure differently.
+        LawBroken: no name; sources that `counton.base.literature` does not know; parameters
+            that change when they are written as JSON; a ``repr`` without them; copies that
+            are unequal; a ``to_dict`` that does not rebuild the strategy; or two equal
+            ``examples`` with different matrices.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -136,9 +137,10 @@ def check_line_description(strategy: LineStrategy) -> None:
 
 
 def check_line_sensitivity(strategy: LineStrategy) -> None:
-    """Check stated sensitivities against the measurement matrix: its columns and their differences.
+    """Check the stated sensitivities against the columns of the measurement matrix C.
 
-    Products of two columns are compared with the bound ``least_inner``.
+    Added units change the measurements by a column, moved units by a difference of columns. No
+    inner product of two columns may be below ``least_inner``.
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
@@ -171,12 +173,14 @@ def check_line_estimates(strategy: LineStrategy) -> None:
     """Check that estimates of cells and of queries are unbiased, and of least variance if the
     strategy is ``consistent``.
 
-    With ``works_on_grids`` the answer to a query must be the sum of the estimates of its cells.
+    If ``works_on_grids`` is True, the answer to a query must be the sum of the estimates of its
+    cells.
 
     Raises:
-        LawBroken: an estimate is biased; ``reads`` states other weights than ``estimate`` uses;
-            with ``works_on_grids`` an answer is not the sum of its cells; or a consistent strategy
-            does not weigh measurements in the best way.
+        LawBroken: an estimate is biased; ``reads`` states other weights of measurements
+            than ``estimate`` uses; an answer is not the sum of its cells although
+            ``works_on_grids`` is True; or the estimates of a consistent strategy are not
+            least squares.
     """
     # The least covariance of the cells is the inverse of C^T C, with C the measurement matrix.
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
@@ -220,8 +224,8 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """Check the stated ``variance`` of every interval against the weights of measurements in its
-    estimate.
+    """Check the stated ``variance`` of every interval's estimate against its weights of
+    measurements.
 
     For a consistent strategy it is compared with the least variance that any estimate can have.
     """
@@ -247,8 +251,8 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Check the stated total variance of each kind of workload (set of queries) against its
-    queries, one by one.
+    """Check the stated total variance of each workload (set of queries) against its queries one by
+    one.
     """
     cells = strategy.cells
     ranges, prefixes, nodes, own = _explicit(cells)
@@ -285,12 +289,13 @@ def check_running_sums(strategy: LineStrategy) -> None:
     """Check that private running sums depend on the noisy measurements y = C x + z alone, and have
     the stated covariance.
 
-    If a count grows by one and the noise is shifted so that y stays, all sums must stay equal to
-    the bit: privacy rests on this.
+    If a count grows by 1 and the noise z is shifted so that y does not change, all sums must be bit
+    for bit equal: privacy depends on this.
 
     Raises:
-        LawBroken: a measurement does not have exactly one draw of noise; sums are wrong without
-            noise, or change although y does not; or their noise has another covariance.
+        LawBroken: a measurement does not have exactly one draw of noise; sums are wrong
+            without noise, or change although y does not change; or their noise has another
+            covariance than is stated.
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
@@ -332,8 +337,8 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """Check ``largest_error``, for one draw of the noise, against the errors of all answers one by
-    one.
+    """Check ``largest_error``, for one draw of the noise, against the errors of all answers to a
+    workload.
     """
     cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)
@@ -369,8 +374,10 @@ def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
-    """Return four workloads of queries as matrices: all intervals, all prefixes, all tree nodes,
-    and three other queries.
+    """Return four workloads as matrices: all intervals, all prefixes, all tree nodes, and three
+    other queries.
+
+    Each matrix has shape (queries, cells).
     """
     low, high = np.triu_indices(cells + 1, 1)
     ends = np.arange(1, cells + 1)
@@ -397,9 +404,10 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the indices of the draws of noise in the running sums.
+    """Return the indices of the nodes whose noise the running sums read.
 
-    Raises: LawBroken: a measurement does not have exactly one draw.
+    Raises:
+        LawBroken: a measurement does not have exactly one draw of noise.
     """
     asked: list[tuple[int, range]] = []
 
@@ -422,14 +430,16 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Return the least covariance of estimates of the cells, in units of the variance of one draw
-    of noise.
+    """Return the covariance of the best linear estimates of the cells, in variances of one draw of
+    noise.
+
+    The shape is (cells, cells).
     """
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))
 
 
 def _prefix_covariance(strategy: LineStrategy) -> Floats:
-    """Return the least covariance of estimated sums of the first 0, 1, ..., n cells."""
+    """Return the covariance of the best estimates of the sums of the first 0, 1, ..., n cells."""
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

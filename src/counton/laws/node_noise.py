@@ -1,4 +1,4 @@
-"""Fixed tables that stand in for random noise in tests."""
+"""Fixed tables of integers that replace random noise in tests."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class HashedNoise:
 class ShiftedNoise:
     """The noise of another table, with chosen nodes shifted by integers.
 
-    Tests shift the noise to make up for a change of the data.
+    Tests shift the noise so that it cancels a change of the data.
 
     Args:
-        table: the table underneath.
-        shifts: maps a node (level, index) to its shift in units of the noise: one number for the
-            first coordinate, or a mapping from coordinates to numbers. Coordinates are places in
-            the flattened array of a node's noise.
+        table: the table of noise to which the shifts are added.
+        shifts: a mapping from a node (level, index) to its shift: an integer for the first
+            coordinate, or a mapping from coordinates to integers. Coordinates are indices
+            in the flattened array of a node's noise.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
@@ -85,7 +85,7 @@ class ShiftedNoise:
 
 
 def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return the noise of nodes given as (level, index), in any order: shape ``(len(nodes),
+    """Return the noise of the nodes (level, index), in the given order: shape ``(len(nodes),
     coordinates)``.
 
     >>> table = HashedNoise(spread=9)

@@ -26,11 +26,12 @@ from counton.strategies.participation import (
 from counton.strategies.strategy import Norm
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: Largest number of columns that are written out.
+#: Largest number of columns of C that are computed.
 _WRITTEN_OUT = 64
-#: Largest horizon on which claims are bounded from above: the ratio of squared claims to the truth.
+#: Largest horizon on which stated bounds must not be too large, and the largest allowed ratio of a
+#: squared bound to the true value.
 _SHORT, _SLACK = 16, Fraction(5, 4)
-#: Runs of lengths, offsets, sizes, times and first steps.
+#: Sets of runs to try, with various lengths, offsets, sizes, repetitions and first steps.
 _RUNS: tuple[tuple[Run, ...], ...] = (
     (Run(1),),
     (Run(2),),
@@ -42,7 +43,7 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 
 
 def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
-    """Return the measurement matrix C over the first steps of the horizon, shape (nodes, steps).
+    """Return the measurement matrix C of the first ``steps`` steps, shape (nodes, steps).
 
     Entries are integers, in units of 2^-lattice_bits.
     """
@@ -62,10 +63,10 @@ def _norms(moved: Integers) -> tuple[int, int]:
 
 
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest 1-norm and squared 2-norm by which a unit moves the measurements if its
-    counts change in runs of consecutive steps.
+    """Return the largest 1-norm and squared 2-norm by which runs of consecutive steps move
+    measurements.
 
-    Each run has its own cells. All first steps are tried.
+    ``matrix`` is C, shape (nodes, steps). Each run has its own cells. All first steps are tried.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -82,10 +83,12 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return, for 1, 2, .. ``most`` changes of +1 and -1 in turn, the largest 1-norm and squared
-    2-norm by which they move the measurements.
+    """Return the largest 1-norm and squared 2-norm by which alternating changes move the
+    measurements.
 
-    On short horizons all sets of steps are tried; on long ones, equally spaced steps.
+    Entry i of the list is for up to i + 1 changes of +1 and -1 in turn; there are at most ``most``.
+    On short horizons all sets of steps are tried; on long ones, equally spaced steps. ``matrix`` is
+    C, shape (nodes, steps).
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
@@ -108,7 +111,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     """Check that no unit whose counts change in a pattern moves the measurements by more than
     `pattern_sensitivity` states.
 
-    A pattern is a set of runs of consecutive steps, alternating changes of +1 and -1, or a
+    A pattern is `Runs` of consecutive steps, `Alternating` changes of +1 and -1, or a
     `BoundedChange`. The bounds ``largest_alternating`` and ``each_alternating`` and the statement
     ``aligned`` are checked too. On up to 16 steps squared bounds must be at most 1.25 times the
     true value.
@@ -140,7 +143,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             f"pattern_sensitivity returns the much larger {claimed}"
         )
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
-    # Whether products of columns are as `counton.strategies.participation` has them aligned.
+    # The definition of ``aligned`` is in `counton.strategies.participation.Structure`.
     products = matrix.T @ matrix
     aligned = bool((products >= 0).all()) and all(
         (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
@@ -215,12 +218,13 @@ def _enough(
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """Check fast bounds on columns of the measurement matrix against the matrix itself.
+    """Check a strategy's fast bounds on sums of columns of the measurement matrix C against C
+    itself.
 
-    ``sums_of_runs`` bounds sums of consecutive columns, ``largest_sum`` sums of columns of steps
-    some distance apart, and ``overlaps`` products of two columns. ``nodes_by_level`` must name the
-    node (measurement) that each step enters. The parts that ``divisions`` returns must add up to
-    the horizon.
+    ``sums_of_runs`` bounds the norms of sums of consecutive columns, ``largest_sum`` of columns at
+    some distance, and ``overlaps`` inner products of two columns. ``nodes_by_level`` must state the
+    node (measurement) that each step enters. The numbers of steps of the parts that ``divisions``
+    returns must add up to the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add one test for each class that ``--statistic`` or ``--strategy`` names."""
+    """Add one test for each class that the options ``--statistic`` and ``--strategy`` name."""
     for option in ("--statistic", "--strategy"):
         for named in config.getoption(option):
             items.append(Laws.from_parent(session, name=f"laws of {named}", named=named))
@@ -52,7 +52,7 @@ class Laws(pytest.Item):
         check(getattr(import_module(module), name))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Show the message of a broken law without a traceback."""
+        """Return the message of a broken law, without a traceback."""
         if isinstance(excinfo.value, LawBroken):
             return f"LawBroken: {excinfo.value}"
         return super().repr_failure(excinfo, style)

@@ -1,7 +1,8 @@
 """The matrices B and C of a strategy for streams as tables, checked while they are built.
 
-Row ``step`` of B has the weights with which a release adds up draws of noise (nodes). Column
-``step`` of C has the weights with which a count enters the measurements that have these draws.
+A node is one measurement with its draw of noise. Row ``step`` of B has the weights with which the
+release at ``step`` adds up the noise of nodes. Column ``step`` of C has the weights with which the
+count of ``step`` enters the measurements.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from counton.strategies import Node, StreamStrategy
 from counton.strategies.strategy import EndlessStrategy, check_law, column_until, node_factor
 
 Address = tuple[int, int]
-#: Rows of fractions are checked one by one in exact arithmetic; this many of them at long horizons.
+#: Number of rows of fractions that are checked, in exact arithmetic, if the horizon is long.
 EXACT_ROWS = 4
 
 _Table = TypeVar("_Table")
-#: A strategy whose tables are kept, and those that were written out so far.
+#: A strategy whose matrices are cached, and the matrices that have been computed so far.
 _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_KEPT", default=None)
 
 
@@ -53,7 +54,7 @@ def require_equal_copies(strategy: object) -> None:
 
 
 def require_difference_from_others(strategy: object) -> None:
-    """Raise ``LawBroken`` unless a strategy differs from an object of another type."""
+    """Raise ``LawBroken`` if a strategy is equal to an object of another type."""
     require(
         strategy != object(),
         strategy,
@@ -71,16 +72,16 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 
 def is_integral(strategy: StreamStrategy) -> bool:
-    """Return whether all weights are integers: those of noise in releases (B) and of counts (C)."""
+    """Return True if all weights are integers: those of noise in releases (B) and of counts in
+    measurements (C).
+    """
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
 @contextmanager
 def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
-    """Cache the matrices of a strategy within the ``with`` block, so that each is written
-    out once.
-    """
-    # Writing them out takes longer than comparing them. No check changes them.
+    """Cache the matrices of a strategy within the ``with`` block, so that each is computed once."""
+    # Computing matrices takes longer than comparing them. No check changes them.
     token = _KEPT.set((strategy, {}))
     try:
         yield
@@ -99,7 +100,8 @@ def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]
 
 
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Return, for each of the first ``count`` steps, the weights of noise in its release, by node.
+    """Return rows of B: for each of the first ``count`` steps, the weights of its release by
+    (level, index) of the node.
 
     Beyond 64 steps, rows of fractions are returned for four steps only.
     """
@@ -118,21 +120,21 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 
 
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return the nodes (measurements) that the count of ``step`` enters.
+    """Return the nodes (measurements) that the count of ``step`` enters, with its weight in each.
 
-    Nodes that no release up to ``last`` reads are left out.
+    If the strategy has no horizon, nodes that no release up to ``last`` reads are left out.
     """
     which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
     return _once(strategy, which, lambda: column_until(strategy, step, last))
 
 
 class Reads(NamedTuple):
-    """Weights of the noise of each node in the released total of the first 0, 1, 2, .. steps.
+    """Weights of the noise of each node in the released totals of the first 0, 1, 2, ... steps.
 
     Attributes:
-        steps: 0, and the steps whose rows were written out.
-        nodes: (level, index) of each draw of noise, in order.
-        weights: shape (steps, nodes).
+        steps: 0, and the steps whose rows were computed: shape (totals,).
+        nodes: (level, index) of each node, in ascending order.
+        weights: shape (totals, nodes).
     """
 
     steps: NDArray[np.int64]
@@ -144,17 +146,17 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """Return the weights of noise in the sums of steps from one total to another: shape (pairs,
-        nodes).
+        """Return the weights of noise in the released counts of windows: shape (windows, nodes).
 
-        The totals are at the places ``first`` and ``last`` of ``steps``; a sum has the steps after
-        the first total, up to the last.
+        A window's count is the difference of two totals, at the indices ``last`` and ``first`` of
+        ``steps``.
         """
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs (first, last) of places in ``steps``: all pairs, or those of about ``most``
-        places.
+        """Return pairs (first, last) of indices in ``steps`` with first <= last, as two arrays.
+
+        All pairs are returned, or those of about ``most`` indices if there are more.
         """
         count = len(self.steps)
         some = np.arange(count)
@@ -165,9 +167,9 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return the weights of noise in the totals of the first steps, as float64.
+    """Return the weights of noise in the totals of the first ``count`` steps.
 
-    For a strategy that releases counts of single steps, these are added up to totals.
+    If the strategy releases counts of single steps, they are added up to totals.
     """
     return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
 
@@ -187,11 +189,11 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the first ``count`` columns of C: for each step the integer weights of its count, by
-    node.
+    """Return the first ``count`` columns of C: for each step, the integer weights by (level, index)
+    of the node.
 
     Weights are in units of 2^-lattice_bits. Nodes that no release up to ``count`` reads are left
-    out.
+    out if the strategy has no horizon.
     """
     return _once(
         strategy,
@@ -214,7 +216,7 @@ def largest_entry(strategy: StreamStrategy, count: int) -> int:
 def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
     """Return the weights of nodes by (level, index).
 
-    Refuse a node that is listed twice or with weight 0.
+    Raise ``LawBroken`` for a node that is listed twice or with weight 0.
     """
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
@@ -232,7 +234,9 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """Return the weights of a column of C as integers, in units of 2^-lattice_bits, by node."""
+    """Return the weights of a column of C by (level, index) of the node, in units of
+    2^-lattice_bits.
+    """
     units = {}
     for address, weight in _weights(strategy, nodes).items():
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
@@ -246,8 +250,8 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 
 
 def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
-    """Return whether a strategy accepts noise of this distribution; it may refuse it as
-    too wide.
+    """Return True if a strategy accepts noise of this distribution, False if it refuses it as too
+    wide.
     """
     try:
         check_law(strategy, law)
@@ -257,7 +261,7 @@ def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
 
 
 def node_variance(strategy: StreamStrategy, level: int) -> float:
-    """Return the variance of one draw of noise at this level, relative to a draw at level 0.
+    """Return the noise variance of a node of this level, relative to a node of level 0.
 
     The noise is Laplace noise, or Gaussian noise if the strategy accepts no Laplace noise.
     """

@@ -36,15 +36,17 @@ from counton.statistics.statistic_plan import least_errors, plan_statistic
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Independent, StreamStrategy, matrices
 
-#: A proven lower bound on the largest error is below this many of the largest standard deviations.
+#: If a plan's error is not known, a lower bound may be at most this many times its largest standard
+#: deviation.
 _REACH = 10.0
-#: Largest number of cells on demand: these laws count all cells.
+#: Largest number of cells of a statistic that computes cells on demand, since these checks count
+#: all of them.
 _MOST_CELLS = 2**12
 #: Largest number of names that are looked up.
 _NAMES = 64
-#: Least ratio of a number's own half-width to the half-width by its formula.
+#: Least ratio of the half-width that a result shows to the half-width by its formula.
 _AS_WIDE = 0.7
-#: Default of ``error_of``: the errors of a plan are those of one cell.
+#: Default of ``error_of``: the error of the statistic is that of one cell.
 _OF_ONE_CELL = ("one cell", 1.0, 1.0)
 #: Units that have a name of their own; all others are events.
 _UNITS = ("user", "edge", "letter")
@@ -61,14 +63,15 @@ def check_statistic(
     """Check that a statistic has all properties (laws) that it must have, on events of a small
     stream.
 
-    The check covers these events only: give events of every kind, at the bounds and outside of
+    Only these events are tried: give events of every kind, values at the bounds and outside of
     them, and steps with no event, one and several.
 
     Args:
-        statistic: the statistic; with cells on demand it may have some thousands of cells.
-        batches: the events of each step.
-        unit_of: returns the unit of an event, as ``lambda event: event[0]``; None: each event
-            is a unit.
+        statistic: the statistic; if its cells are computed on demand, it may have at most
+            4096 of them.
+        batches: the list of events of each step.
+        unit_of: a function that returns the unit of an event, such as ``lambda event:
+            event[0]``; None: each event is a unit.
 
     Raises:
         InvalidInput: no events, or too many cells.
@@ -78,7 +81,8 @@ def check_statistic(
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
     """
     check_statistic_description(statistic, batches)
-    # A statistic is settled by the norm of its noise: check what either norm makes of it, once.
+    # `settle` depends on the norm of the noise, so both results are checked, or one if they are
+    # equal.
     steps = len(batches)
     promises = PureDP(1), ZCDP(Fraction(1, 2))
     first, second = (statistic.settle(promise, steps) for promise in promises)
@@ -92,12 +96,12 @@ def check_statistic(
 
 
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
-    """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts
-    equally.
+    """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts the
+    same.
 
-    The same must hold after `settle`, which fills in parameters that depend on the guarantee;
-    ``allows`` must accept the result. The name of each cell must lead back to the cell.
-    ``protects`` and the contribution must name one protected unit.
+    This must also hold after `settle`, which fills in parameters that depend on the guarantee;
+    ``allows`` must accept its result. Looking up the name of a cell must return that cell.
+    ``protects`` and the contribution must name the same protected unit.
     """
     # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
     # the relation.
@@ -204,10 +208,10 @@ def _words_agree(statistic: Statistic) -> None:
 
 
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells do not depend on how steps are counted.
+    """Check that the counts in cells do not depend on how the steps are processed.
 
-    Steps are counted at once or one by one, undone and repeated, or saved and restored. An older
-    saved state and the `news` (changes) since then must give the present state. If cells are
+    Steps are processed at once or one by one, undone and repeated, or saved and restored. An older
+    saved state with the changes since then, `news`, must give the present state. If cells are
     computed on demand, none may be larger in magnitude than ``largest``.
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
@@ -247,13 +251,14 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Check that the changes by single rows of a `TallyStatistic` add up in any order, within its
-    stated bounds.
+    """Check that single rows change a `TallyStatistic` within stated bounds, and independently of
+    order.
 
-    Such a statistic keeps sums, from which `measure` computes cells. Each row must change sums at
-    known places, by amounts within ``row_bounds``; with ``counts_rows`` it must add 1 to one sum.
-    The cells of an ``additive`` statistic must be the sums. Each group of a statistic by group
-    (`Grouped`) must have the cells of the inner statistic over the group's rows.
+    A `TallyStatistic` keeps sums of integers, from which `measure` computes cells. Each row must
+    add to the sums that ``entries`` states, by amounts within ``row_bounds``; if ``counts_rows`` is
+    True, it must add 1 to one sum. The cells of an ``additive`` statistic must be the sums. A
+    statistic by group (`Grouped`) must have, for each group, the cells of its inner statistic over
+    the group's rows.
     """
     # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
@@ -422,12 +427,12 @@ def check_statistic_neighbours(
 ) -> None:
     """Check that no unit changes cells, steps or measurements by more than ``contribution`` states.
 
-    Each unit's events are taken away in turn; if neighbouring datasets replace one event, each
-    event is replaced by every other event. The change of the measurements is computed exactly, for
-    a binary tree and for independent steps.
+    The events of each unit are removed in turn. If neighbouring datasets replace one event by
+    another, each event is instead replaced by every other event. The change of the measurements is
+    computed exactly for two strategies: `Binary` and `Independent`.
     """
-    # Events are counted first in the given batches (``batched``), then one in each step. A
-    # contribution stated for this many steps is checked too.
+    # Events are processed first in the given batches (``batched``), then one in each step. The
+    # contribution stated for this number of steps is checked too.
     alone: Batches = [[event] for batch in batches for event in batch]
     if not statistic.card.of_letters:
         alone = [[event] for batch in batches for event in batch or [None]]
@@ -486,9 +491,9 @@ def _check_neighbours(
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
-    """Return words for how a unit's change exceeds its stated contribution; None if it does not.
+    """Return in words how a unit's change exceeds its stated contribution; None if it does not.
 
-    The shape of ``change`` is (steps, cells).
+    ``change`` is the change of each cell by the unit: shape (steps, cells).
     """
     rows = np.flatnonzero(change.any(axis=1))
     if contribution.in_one_step and len(rows) > 1:
@@ -511,8 +516,11 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
-    """Check the codes of rows, and the places of sums that rows choose, against the stated
+    """Check that the codes of rows, and the indices of sums that rows change, lie in their stated
     ranges.
+
+    ``said`` has the code of each row, shape (rows,); ``places`` has such an array of indices for
+    each sum that a row changes.
     """
     spans = statistic.spans
     require(
@@ -540,10 +548,11 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check the counts, sums and means that a statistic supplies to other readings against its
-    rows.
+    """Check the counts, sums and means that a statistic offers to other results (`gives`) against
+    its rows.
 
-    Exact cells are used in place of released ones. Rows without a known place do not count.
+    Exact cells are used instead of released ones. Rows with codes below 0, which belong to no cell,
+    do not count.
     """
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
@@ -589,10 +598,11 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
 
 
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
-    """Check that a reading of a release depends on the release alone, not on the counted events.
+    """Check that the result shown for a release depends on the release alone, not on the counted
+    events.
 
-    Copies of the statistic that have counted none, half and all of these events read one release:
-    all readings must agree. A statistic whose cells are computed on demand is skipped.
+    Objects of the statistic that have counted none, half and all of the events interpret one
+    release: all results must be equal. A statistic whose cells are computed on demand is skipped.
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.card.on_demand:
@@ -668,7 +678,7 @@ def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] |
     """Return a counter that releases the statistic's cells with noise calibrated to its
     contribution.
 
-    ``said``, the statistic's description, becomes part of the counter's terms.
+    ``said`` is the statistic's description, which the counter's design includes.
     """
     return Counter(
         known.Binary(steps),
@@ -696,7 +706,7 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
-    """Check the value and error of each named number against its stated formula over released
+    """Check the value and error of each named number against its stated formula over the released
     cells.
     """
     reading = read_release(statistic, release)
@@ -725,9 +735,9 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check a statistic whose cells are computed on demand: cells are shown as released.
+    """Check a statistic whose cells are computed on demand: results must show the released values.
 
-    No plan may have a smaller error than ``least_errors`` states.
+    For every statistic, no plan may have a smaller error than its ``least_errors`` state.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -760,8 +770,8 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
     """Check that each cell computed on demand is shown with its released value and error.
 
-    ``machine`` and ``others`` have counted different events; no text about a step may differ
-    between them.
+    ``machine`` and ``others`` are running statistics that have counted different events; all texts
+    about a step must be equal for both. ``found`` are the releases of ``machine``.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)
@@ -787,9 +797,9 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
 
 
 def _asked_as(statistic: NamedCells, cell: int) -> Any:
-    """Return the name by which a user asks for a cell: a text, or a tuple of words.
+    """Return the name by which a user can ask for a cell: a text, or a tuple of words.
 
-    None if neither finds the cell.
+    None if the cell can be found by neither.
     """
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
@@ -802,7 +812,9 @@ def _asked_as(statistic: NamedCells, cell: int) -> Any:
 
 
 def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
-    """Return everything that a reading of one release shows."""
+    """Return, by name, everything that the result of one release shows: tables, texts and
+    numbers.
+    """
     reading = read_release(statistic, release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
     found[" words"] = np.array([reading.describe(), repr(reading)])
@@ -820,8 +832,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
-    """Return events as the columns that `TallyStatistic.encode` takes: one for each part of an
-    event.
+    """Return events as the columns that `TallyStatistic.encode` takes: one array for each part of
+    an event.
     """
     columns: Sequence[Any] = statistic.columns_of(events)
     parts = statistic.parts
@@ -838,9 +850,10 @@ def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
 
 
 def _column(values: Any, part: Any) -> Any:
-    """Return the values of one part of each event as an array: numbers, or the places of labels.
+    """Return the values of one part of each event as an array: numbers, or indices in the list of
+    labels.
 
-    A missing label has the place -1, an unknown one -2.
+    A missing label has the index -1, an unknown label -2.
     """
     if isinstance(values, np.ndarray):
         return values
@@ -871,8 +884,8 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield, for each event and each other event, a description and the batches in which the other
-    replaces it.
+    """Yield a description and changed batches for each event and each other event that replaces
+    it.
     """
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
@@ -897,9 +910,10 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """Count further steps in ``exact``, and return by how much each changes each cell.
+    """Count further steps, the first with number ``first``; return the change of each cell in each
+    step.
 
-    ``first`` is the number of the first of these steps.
+    ``exact`` holds the exact counts and is changed. The result has shape (steps, *cells).
     """
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
@@ -938,7 +952,7 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
 
 
 def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
-    """Return the exact counts of all cells after a step, of a statistic that computes cells on
+    """Return the exact counts of all cells after a step, shape (cells,), if cells are computed on
     demand.
     """
     cells = np.arange(math.prod(statistic.cells))

@@ -1,7 +1,7 @@
 """Tests of a strategy for streams: its matrices B and C, its sensitivity, and its computed noise.
 
-Measurements are C x plus independent draws z of noise; a release adds B z to exact totals or counts
-of steps. A node is one measurement with its draw.
+Measurements are C x + z, with exact counts x and independent draws z of noise. A release is an
+exact total, or the count of a step, plus its entry of B z. A node is one measurement with its draw.
 """
 
 from __future__ import annotations
@@ -78,20 +78,21 @@ from counton.strategies.strategy import (
 )
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
-#: Attributes in which a rebuilt strategy agrees with the first.
+#: Attributes in which a rebuilt strategy must be equal to the original.
 _STATED = (
     "horizon",
     "facts",
     "_largest_read",
     "sources",
 )
-#: Largest number of steps up to which `counton.strategies.matrices` is compared.
+#: Largest number of steps for which `counton.strategies.matrices` is compared.
 _ALL_MATRICES = 64
-#: Largest number of steps of which every set is tried.
+#: Largest number of steps for which all sets of steps are tried.
 _ALL_SETS = 16
-#: Largest ratio of a squared claim to the truth, for units that act several times.
+#: Largest allowed ratio of a stated squared norm to the true one, for units that count in several
+#: steps.
 _SLACK = Fraction(5, 4)
-#: Calibrated laws of all widths: the law of no node may be narrower.
+#: Noise distributions of many widths, to which nodes are calibrated.
 _SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
 _LAWS: tuple[NoiseDistribution, ...] = (
     *(DiscreteLaplace(scale) for scale in _SCALES),
@@ -142,9 +143,9 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_parameters(strategy: StreamStrategy) -> None:
     """Check that a strategy is rebuilt, equal, from its ``to_dict`` after a conversion to JSON.
 
-    ``parameters`` must survive JSON too: they are part of the address of the noise. The rebuilt
-    strategy has equal attributes, matrices and noise distributions. Its ``sources`` are listed in
-    `counton.base.literature`.
+    ``parameters`` must not change in JSON either, because noise is derived from them. The rebuilt
+    strategy must have equal attributes, matrices and noise distributions. Its ``sources`` must be
+    listed in `counton.base.literature`.
 
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
@@ -188,8 +189,8 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
-    """Return whether two strategies agree in attributes, and on some steps in matrices and noise
-    distributions.
+    """Return True if two strategies have equal attributes, and equal matrices and noise on some
+    steps.
     """
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
@@ -219,7 +220,8 @@ def _law_or_none(
 
 
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that all methods refuse steps outside 1..horizon, and steps that are no integers.
+    """Check that all methods raise InvalidInput for steps outside 1..horizon, or that are no
+    integers.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -266,11 +268,11 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that B C equals the matrix A of the wanted sums exactly.
+    """Check that B C equals A exactly, where A is the matrix of the sums that are released.
 
-    For totals A has ones up to the diagonal, for counts of single steps it is the identity. The
-    entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if ``facts.unit_columns`` is
-    True.
+    For totals A has ones up to the diagonal; for counts of single steps it is the identity. A delay
+    shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if
+    ``facts.unit_columns`` is True.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -345,7 +347,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
 
 
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check, for a strategy that states ``causal``, that no release before step i depends on the
+    """Check, if a strategy states ``causal``, that releases before step i do not depend on the
     noise of nodes that the count of step i enters.
 
     This is checked in the matrices and in the computed noise, rounding included.
@@ -431,8 +433,9 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
 def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check, for a strategy without a horizon, that no column of C exceeds the stated sensitivity.
 
-    Each weight counts relative to the width of its node's noise. Noise of several widths is tried.
-    Units that act several times are tried in some sets of steps, unless the strategy refuses them.
+    Weights are divided by the width of their node's noise. Noise of several widths is tried. Units
+    that count in several steps are tried in some sets of steps, unless the strategy refuses such
+    units.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
@@ -505,18 +508,18 @@ def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | 
 
 
 def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
-    """Check the sensitivity to units that count several times against all sets of their steps.
+    """Check the sensitivity to units that count in several steps, by trying all sets of steps.
 
     The true value is the largest norm by which a set of steps moves the measurements. A stated
     squared 2-norm must be between this value and 1.25 times it. A stated 1-norm must be at least
-    this value, and at most that of one step times the number of steps. On more than 16 steps some
-    sets are tried, and stated values may be larger.
+    this value, and at most the 1-norm for one step times the number of steps. On horizons above 16
+    steps only some sets are tried, and stated values may be larger.
 
     Args:
         strategy: a strategy with a horizon.
-        steps: largest number of times that a unit acts.
-        separation: largest distance to try: units act at least, or exactly, 1, 2, .. up to so many
-            steps apart.
+        steps: largest number of steps in which a unit counts.
+        separation: largest distance to try: a unit's steps are at least, or exactly, 1, 2,
+            .. up to this many steps apart.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
@@ -604,10 +607,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the noise of every node has a distribution, for each noise that the strategy
-    accepts.
+    """Check that `node_law` gives every node a noise distribution, for each calibrated distribution
+    that the strategy accepts.
 
-    Noise of several widths is tried. `check_endless_sensitivity` shows that no node's noise is too
+    Noise of several widths is tried. `check_endless_sensitivity` checks that no node's noise is too
     narrow.
 
     >>> from counton.strategies import Binary
@@ -628,8 +631,8 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the stated ``variance`` of each release: squared weights of nodes times variances of
-    their noise.
+    """Check that the stated ``variance`` of each release is the sum of squared weights times node
+    variances.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -654,10 +657,10 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the variance of the released number of a window of steps: ``variance`` with ``since``.
+    """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
 
-    That number is a difference of two totals, or a sum of counts of single steps. If
-    ``facts.unit_rows`` is True, it must read nodes with the weights 1, 0 and -1 only.
+    This count is a difference of two totals, or a sum of counts of single steps. If
+    ``facts.unit_rows`` is True, its nodes must have the weights 1 and -1.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))
@@ -696,7 +699,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that ``noise`` is the sum of the draws with the weights that ``row`` states.
+    """Check that the ``noise`` of each release is the sum of the noise of nodes with the weights of
+    ``row``.
 
     If the weights are fractions, it may differ by up to `window_rounding`.
 
@@ -764,8 +768,8 @@ def check_reader(
 ) -> None:
     """Check that the reader of a running stream returns the same numbers as ``noise``.
 
-    It must do so for windows that grow, for parts of a window, and for earlier steps. A new reader
-    must continue where another stopped. Readers of two streams must not influence each other.
+    Windows of growing length, parts of a window, and earlier steps are tried. A new reader must
+    give the same noise from any step on. Readers of two streams must not influence each other.
 
     >>> from counton.strategies import Binary
     >>> check_reader(Binary(12), shape=(2,))
@@ -813,8 +817,7 @@ def check_reader(
 
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the noise of a batch so large that it is computed in parts: it must equal ``noise`` of
-    all steps.
+    """Check that noise computed in parts, as for large batches, is equal to ``noise`` of all steps.
 
     >>> from counton.strategies import Binary
     >>> check_noise_parts(Binary(12))
@@ -838,16 +841,16 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
 def check_shift(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that a changed count can be made up for by changed noise, exactly: privacy rests on
+    """Check that a change of the noise can exactly cancel a change of a count: privacy depends on
     this.
 
-    If the count of step i grows by d, exact totals from i on grow by d. Noise shifted by -d times
-    column i of C must cancel this to the last bit, and change no other release.
+    If the count of step i grows by d, the exact totals from i on grow by d. Shifting the noise of
+    nodes by -d times column i of C must cancel this to the last bit, and change no other release.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))
     """
-    # With windows only the release of i changes.
+    # If a strategy releases counts of single steps, only the release of step i changes.
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
     rng = np.random.default_rng(count)

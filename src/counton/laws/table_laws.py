@@ -1,6 +1,4 @@
-"""A test of all strategies for tables: stated sensitivities against the measurement matrix
-itself.
-"""
+"""A test of all strategies for tables: stated sensitivities against the measurement matrix."""
 
 from __future__ import annotations
 
@@ -14,11 +12,10 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
-    """Check stated sensitivities against the measurement matrix, for a unit that is added and for
-    one that moves.
+    """Check stated sensitivities against the measurement matrix, for added and for moved units.
 
-    An added unit changes the measurements by a column, a moved unit by a difference of two columns.
-    For moves the strategy may state an upper bound.
+    An added unit changes the measurements by a column of ``matrix``, a moved unit by a difference
+    of two columns. For moved units the strategy may state an upper bound.
     """
     l1, squared = (_largest(matrix, norm) for norm in _NORMS)
     largest = int(np.abs(matrix).max())

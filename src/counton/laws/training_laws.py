@@ -1,4 +1,4 @@
-"""Tests of strategies for training, against written-out matrices and all allowed sets of steps."""
+"""Tests of strategies for training, against dense matrices and all allowed sets of steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 def check_training_description(strategy: TrainingStrategy) -> None:
     """Check a strategy's name, and that it is rebuilt, equal, from its description as JSON.
 
-    It must refuse steps beyond its run, and refuse to write out the matrices of a long run.
+    It must raise InvalidInput for steps beyond its run, and for dense matrices of a long run.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -101,11 +101,11 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check that K C is the identity, where C is the measurement matrix and K makes the noise of
-    steps from normals.
+    """Check that K C is the identity: C is the measurement matrix, K maps standard normals to the
+    noise of steps.
 
-    ``increments`` must be the matrix that taps and buffers make. ``first_step`` must be the first
-    step that takes a normal.
+    ``increments`` must return the matrix K that taps and buffers define. ``first_step`` must return
+    the first step that uses a normal.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(
@@ -139,8 +139,8 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
 
 
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """Check the stated mean variance of running sums of noise against the matrix that makes the
-    noise.
+    """Check the stated mean variance of running sums of noise against the matrix of noise
+    weights.
     """
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
@@ -158,8 +158,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
     """Check the stated squared sensitivity against all allowed sets of steps of an example.
 
-    It must not be below the largest of them. If every example keeps its place in each epoch, it
-    must equal the largest.
+    It must not be below the largest of them. If every example has the same place in each epoch (a
+    fixed schedule), it must equal the largest.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)
@@ -184,8 +184,8 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
 
 
 def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """Check that ``with_schedule`` refuses another schedule, or keeps the noise and states a
-    sensitivity that holds for it.
+    """Check that ``with_schedule`` refuses another schedule, or keeps the noise and states a valid
+    sensitivity.
     """
     strategy.squared_sensitivity()  # a cached value must not pass to the other schedule
     for epochs in range(1, min(strategy.steps, 3) + 1):
@@ -214,7 +214,7 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
     """Yield the sets of steps, numbered from 0, in which one example may count.
 
-    With ``fixed`` only the full sets are listed, since smaller ones move less.
+    For a fixed schedule only the full sets are listed, since their subsets have smaller norms.
 
     >>> list(sets_of_steps(4, Schedule(2, 2, True)))
     [[0, 2], [1, 3]]

@@ -1,7 +1,7 @@
 """Tests of a strategy for trees: its measurements, its estimates, and the errors that it states.
 
-The measurement matrix is written out from its definition, a row for each measurement and a column
-for each leaf, so check trees of a few dozen leaves.
+The measurement matrix is built from its definition, a row for each measurement and a column for
+each leaf, so the tests are for trees of a few dozen leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
 
-#: Steps of 2^-10, and noise that is large against them for weights of up to 2^28.
+#: Fraction bits of estimates, and the size of test noise: large even if weights are 2^-28.
 _BITS = 10
 _SPREAD = 2**40
 
@@ -51,16 +51,17 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 def check_tree_description(strategy: TreeStrategy) -> None:
     """Check that parameters identify the measurements, and that ``to_dict`` rebuilds the strategy.
 
-    A strategy with other weights must have another digest, since the digest is part of the noise's
-    address.
+    Strategies with different weights must have different digests, because noise is derived from the
+    digest.
 
     Raises:
-        LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
-            the parameters do not tell apart, sources that `counton.base.literature` does not know,
-            or a ``to_dict`` from which another or none is rebuilt, on another tree as well.
+        LawBroken: parameters that change in JSON; copies that are unequal; different
+            weights with equal parameters; sources that `counton.base.literature` does not
+            know; or a ``to_dict`` that rebuilds another strategy, none, or one on a
+            different tree.
     """
-    # No two matrices may share one: changed weights of the total, or of any level, must change the
-    # digest.
+    # Two different matrices must not have one digest: changing the weight of the total, or any
+    # weight of a level, must change it.
     saved = json.loads(json.dumps(strategy.parameters))
     require(
         saved == strategy.parameters,
@@ -149,8 +150,8 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
 def check_tree_cells(strategy: TreeStrategy) -> None:
     """Check `Measuring`, which counts a tree's measurements as cells of a stream.
 
-    Its cells must be the measurements C x of the leaves' counts x, and its estimates of exact cells
-    must be the true node sums.
+    Its cells must be the measurements C x of the leaves' counts x, and its estimates from exact
+    cells must be the true sums of nodes.
     """
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
     require(
@@ -192,11 +193,11 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
 
 
 def check_tree_sensitivity(strategy: TreeStrategy) -> None:
-    """Check that estimates depend on the noisy measurements y = C x + z alone: privacy rests on
+    """Check that estimates depend on the noisy measurements y = C x + z alone: privacy depends on
     this.
 
     A unit is added to each leaf, and moved from each leaf to the next, while the noise z is shifted
-    so that y stays: estimates must be equal to the bit.
+    so that y does not change: estimates must be bit for bit equal.
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]
@@ -219,8 +220,8 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
 
 
 def check_tree_estimates(strategy: TreeStrategy) -> None:
-    """Check that estimates without noise are the counts, and that with noise the children of each
-    node add up to it.
+    """Check that estimates without noise are exact, and that noisy estimates of children add up to
+    the parent's.
     """
     tree = strategy.tree
     below = np.vstack(_membership(tree))
@@ -247,12 +248,11 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
 
 
 def check_tree_variance(strategy: TreeStrategy) -> None:
-    """Check stated variances and covariances of estimates against the weights with which estimates
-    read the noise.
+    """Check stated variances and covariances of estimates against the weights of noise in them.
 
     Raises:
-        LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
-            nodes is not the claimed one.
+        LawBroken: estimates are biased; or a variance, a covariance or the variance of a weighted
+            sum of nodes is not the stated one.
     """
     matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
     below = np.vstack(_membership(strategy.tree))
@@ -298,12 +298,11 @@ def _reads(strategy: TreeStrategy) -> Floats:
 
 
 def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
-    """Return the measurement matrix C from its definition, and the address of the noise of each
-    row.
+    """Return the measurement matrix C from its definition, and the noise address of each row.
 
     Returns:
-        Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
-        of ``Tree.leaves``.
+        Noise addresses (level, index), and C of shape (measurements, leaves); leaves are in the
+            order of ``Tree.leaves``.
     """
     tree, below = strategy.tree, _membership(strategy.tree)
     nodes: list[Address] = [(0, 0)]
@@ -321,8 +320,8 @@ def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
 
 
 def _membership(tree: Tree) -> list[Integers]:
-    """Return, for each level, a 0-1 matrix of which leaves lie below each node: shape (nodes,
-    leaves).
+    """Return, for each level, a matrix of zeros and ones: shape (nodes, leaves), 1 if the leaf is
+    below the node.
     """
     places = [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
     below = [np.zeros((size, len(places)), np.int64) for size in tree.sizes]
@@ -341,12 +340,13 @@ def tree_estimates(
 
     Args:
         counts: counts of the leaves.
-        noise: draws of noise: the total's at level 0, every further measurement's at the level of
-            the children that it compares.
+        noise: source of the noise: level 0 has the noise of the total; each other level has
+            the noise of the measurements that compare children of that level.
         bits: estimates are multiples of 2^-bits.
     """
     measuring = Measuring(strategy)
-    # Of families of three or more all children are measured, of two their difference.
+    # If a node has three or more children, each has a measurement; if it has two, there is one, of
+    # their difference.
     of_families = (np.where(m > 2, m, m == 2).sum() for m in strategy.tree.children[:-1])
     sizes = [1, *map(int, of_families)]
     drawn = [noise.run(level, range(size)) for level, size in enumerate(sizes)]
