@@ -38,7 +38,8 @@ from counton.strategies.strategy import built_from
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
 _TOLERANCE = 6e-6
-#: Fraction bits of running sums, and the size of test noise: large even if weights are 2^-20.
+#: Fraction bits of running sums, and the size of test noise: large even after division by weights
+#: of 2^20.
 _BITS = 10
 _SPREAD = 2**36
 #: Largest number of cells for which all subsets of cells are tried.

@@ -27,7 +27,8 @@ from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
 
-#: Fraction bits of estimates, and the size of test noise: large even if weights are 2^-28.
+#: Fraction bits of estimates, and the size of test noise: large even after division by weights of
+#: 2^28.
 _BITS = 10
 _SPREAD = 2**40
 

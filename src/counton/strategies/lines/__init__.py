@@ -1,6 +1,4 @@
-"""Strategies for lines and grids of cells: noisy measurements that make counts of intervals
-accurate.
-"""
+"""Strategies for lines and grids of cells, by which counts of intervals of cells are accurate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strategy for lines of up to 4096 cells whose measurement matrix is written out."""
+"""A strategy for lines of up to 4096 cells with an explicit measurement matrix."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy that measures by any integer matrix C of full column rank, and estimates by least
-    squares.
+    """A strategy for a line with any integer measurement matrix C of full column rank. Cells are
+    estimated by least squares.
 
     Args:
         matrix: int64, shape (measurements, cells).
         name: the name under which the user chose the strategy.
-        formula: the formula of `scaled_root`, if the matrix comes from one; descriptions then store
-            only the formula.
+        formula: the argument of `scaled_root`, if that computed the matrix; `to_dict` then
+            returns the formula instead of the matrix. None: any other matrix.
 
     Raises:
         InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
@@ -54,7 +54,7 @@ class Dense(OwnCells):
             )
         self.measurements, self.cells = matrix.shape
         _checked_size(self.cells)
-        # float64 suffices to show that all norms are far below 2^63
+        # computed in float64, which is exact enough to show that norms are below 2^63
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
             raise InvalidInput(
                 f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
@@ -68,7 +68,8 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """Return the strategy with the matrix of `scaled_root`, which is equal on every machine.
+        """Return the strategy with the matrix that `scaled_root` computes, equally on every
+        machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
@@ -81,7 +82,8 @@ class Dense(OwnCells):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write matrix and name to a new file, so that a release can be repeated on any machine.
 
-        A new search could find another matrix, and the noise would differ. The file may be public.
+        Searching for the matrix again could give a different one, and with it different noise. The
+        file may be public.
 
         Raises:
             InvalidInput: the file exists or cannot be written.
@@ -175,14 +177,18 @@ class Dense(OwnCells):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x."""
+        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements,
+        ...).
+        """
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     @on_one_thread
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells from noisy measurements."""
+        """Return least-squares estimates of the cells from noisy measurements: shape (cells,
+        ...).
+        """
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -195,10 +201,11 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """The rows of C over several cells, and the largest weight with which each cell is measured
-        alone.
+        """The rows of C over several cells, and the largest weight of each cell in a row of its
+        own.
 
-        The weight is 0 for a cell that no row measures alone.
+        The shapes are (rows, cells) and (cells,). The weight is 0 for a cell that no row measures
+        alone; other rows over a single cell are among the first.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -212,7 +219,9 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """Weight with which each cell is measured by itself; 0 if it is not."""
+        """Weight of each cell in a row of C over this cell alone: shape (cells,); 0 if there is
+        none.
+        """
         return self._split[1]
 
     @property
@@ -245,9 +254,10 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For each distance of cells, the largest product of two columns so far apart or farther.
+        """For each distance d = 0, 1, ..., the largest inner product of two columns at least d
+        cells apart.
 
-        The columns are those of the rows over several cells.
+        The columns are those of the rows of C over several cells; signs are dropped.
         """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
@@ -256,19 +266,19 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest product of two columns that are ``lag`` or more cells apart, exactly.
+        """Return the largest inner product of two columns ``lag`` or more cells apart, without
+        sign.
 
-        The columns are those of the rows over several cells.
+        The columns are those of the rows of C over several cells.
         """
         return int(self._lags[lag]) if lag < self.cells else 0
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of least squares, given how well each cell is known by
-        itself.
+        """Return the normal equations of least squares if each cell is known with ``precision``.
 
-        ``precision`` is 1 / the variance of that knowledge, for each cell. Time is cubic in the
-        number of cells.
+        ``precision`` is 1 / variance of what is known of each cell apart from the rows over several
+        cells: shape (cells,). The time is cubic in the number of cells.
         """
         return _DenseEquations(self._split[0], precision)
 
@@ -285,8 +295,8 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Lower bound of the product of any two columns of C: the float64 value minus its rounding
-        error.
+        """Lower bound of the inner product of any two columns of C, computed in float64 with a
+        margin for rounding.
         """
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
@@ -298,8 +308,8 @@ class Dense(OwnCells):
 
     @cached_property
     def _prefixes(self) -> Floats:
-        """Covariance of the estimated sums of the first 0, 1, ..., n cells: shape (cells + 1, cells
-        + 1).
+        """Covariance of the estimated sums of the first 0, 1, ..., n cells: shape (n + 1, n +
+        1).
         """
         covariance = np.zeros((self.cells + 1, self.cells + 1))
         inner = covariance[1:, 1:]
@@ -333,14 +343,14 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
+    """Return ``lines @ matrix.T``: shape (lines, rows of the matrix); int64 modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))
 
 
 class _DenseEquations(NormalEquations):
-    """Normal equations written out as a dense matrix G, and solved by its Cholesky factor."""
+    """Normal equations G u = r with a dense matrix G, solved by its Cholesky factor."""
 
     @on_one_thread
     def __init__(self, rest: Integers, precision: Floats) -> None:
@@ -365,10 +375,10 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """Return a number that is proven to lie below all eigenvalues of G (``gram``), repeated for
-        each cell.
+        """Return a proven lower bound of all eigenvalues of G (``gram``), repeated for each cell.
 
-        Rump, "Verification of positive definiteness" (BIT 46, 2006).
+        ``inverse`` is an approximation of the inverse of G. Rump, "Verification of positive
+        definiteness" (BIT 46, 2006).
         """
         # If Cholesky's method succeeds on G minus slightly more than its rounding error, G has no
         # negative eigenvalue.
@@ -406,8 +416,8 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of sums between two real positions; inside a cell totals are
-        linear.
+        """Return the variance of sums between two real positions; a cut cell counts in
+        proportion.
         """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
@@ -423,10 +433,10 @@ class _DenseEquations(NormalEquations):
 
 
 def exact_product(left: Integers, right: Integers) -> Integers:
-    """Return ``left @ right`` of int64 matrices with a product in int64, at float64's speed.
+    """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64.
 
-    Both are split into digits so small that float64 adds up their products without rounding, in any
-    order.
+    Both matrices are split into digits so small that float64 adds up their products without
+    rounding.
 
     >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
     [[4611686016279904249]]
@@ -451,10 +461,11 @@ def _bits(numbers: Integers) -> int:
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Yield the digits, of ``bits`` bits each, into which numbers are split, and their binary
-    places.
+    """Yield (place, digit): the numbers are the sum of digit * 2^place, with digits of ``bits``
+    bits.
 
-    The lowest digits come first; the highest ones are signed.
+    The lowest digit comes first; only the highest one is signed. Digits have the shape of
+    ``numbers``.
     """
     place, total = 0, _bits(numbers)
     while place + bits < total:
@@ -465,5 +476,7 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """Decode a strategy from its description; cached, since a release needs it several times."""
+    """Return the strategy whose matrix is saved as text; the last result is cached for repeated
+    calls.
+    """
     return kind(integers_from_text(matrix, shape), name)

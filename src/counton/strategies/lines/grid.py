@@ -1,12 +1,13 @@
 """Strategies on grids: one strategy for each axis, and their Kronecker product.
 
-Measuring along one axis after the other gives y = (C_1 x ... x C_d) x + z. Columns of the product
-are products of columns, so norms multiply. The covariance of the estimates is the Kronecker product
-of the axes' covariances, so the variance of a box is the product of the variances of its sides.
+Measuring along one axis after the other gives y = (C_1 ⊗ ... ⊗ C_d) x + z, with the matrix C_i of
+axis i, counts x and noise z. Columns of the product are products of columns, so norms multiply. The
+covariance of the estimates is the Kronecker product of the axes' covariances, so the variance of a
+box is the product of the variances of its sides.
 
-The paper ("Ranges", Alg. 4) leaves the privacy of its two-dimensional noise open. With
-`Haar.cascade` on every axis the squared sensitivity over root variance is the product of the (1 +
-k_i / 3), with 2^k_i cells on axis i.
+The paper "Ranges" (Alg. 4) does not prove the privacy of its two-dimensional noise. Here it follows
+from the product: with `Haar.cascade` on every axis, the squared sensitivity relative to the inverse
+variance of the total is the product of (1 + k_i / 3), with 2^k_i cells on axis i.
 """
 
 from __future__ import annotations
@@ -32,19 +33,22 @@ from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import Workload
 from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
-#: Bits of the weights of all axes together; noise in these units must fit.
+#: Largest number of bits of the weights of all axes together, so that noise in these units fits
+#: int64.
 _BITS_OF_ALL_AXES = 24
-#: The largest product of the axes' weights: counts up to a total of 2^33 can be measured.
+#: Largest product of the axes' weights, so that counts up to a total of 2^33 can be measured in
+#: int64.
 _LARGEST_WEIGHT = 2**28
 #: All weights up to this one are tried; larger ones are powers of two.
 _SMALL = 64
-#: Most weights of estimates that are examined along one axis, and most different ones of boxes.
+#: Largest number of weights of measurements that are computed along one axis, and largest number of
+#: different weights in sums over boxes.
 _MOST_READ = 2**21
 _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return the binary digits of the weights along one axis, if there are ``axes`` axes.
+    """Return how many binary digits the weights of each axis may have, if there are ``axes`` axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -56,7 +60,7 @@ class Grid(TableStrategy):
     """A strategy for a table with several axes: the product of one line strategy for each axis.
 
     Args:
-        axes: one strategy for each axis.
+        axes: a line strategy for each axis of the table.
 
     Raises:
         InvalidInput: no axis, or several axes with a strategy that works on a line only.
@@ -94,12 +98,12 @@ class Grid(TableStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the measurements."""
+        """JSON values that identify the measurement matrices of the axes."""
         return {"axes": [{"strategy": axis.name, **axis.parameters} for axis in self.axes]}
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: that of the strategy of each axis."""
+        """Return the description as JSON values: the description of each axis's strategy."""
         return {"strategy": self.saved_name, "axes": [axis.to_dict() for axis in self.axes]}
 
     @classmethod
@@ -135,8 +139,7 @@ class Grid(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm by which a unit that moves to another cell changes the
-        measurements.
+        """Return a bound on the change of the measurements by a unit that moves to another cell.
 
         It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
@@ -155,7 +158,9 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts, shape (measurements of axis 1, ...)."""
+        """Return the exact measurements of counts: an axis for the measurements of each axis of
+        cells.
+        """
         measured = counts
         for number, axis in enumerate(self.axes):
             along = np.moveaxis(measured, number, 0)
@@ -163,17 +168,19 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased estimates of the cells from noisy measurements."""
+        """Return unbiased estimates of the cells from noisy measurements; the shape of `measure`'s
+        argument.
+        """
         cells = measured
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums along every axis, with zeros in front, and their binary
-        places.
+        """Return private running sums along all axes, with zeros in front, and their binary places.
 
-        The sums are multiples of 2^-bits, as in `LineStrategy.running_sums`.
+        An axis of n cells has n + 1 running sums. They are integers in units of 2^-places, as in
+        `LineStrategy.running_sums`.
         """
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)
@@ -182,17 +189,18 @@ class Grid(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of sums over boxes of cells, in variances of one draw of noise.
+        """Return the variance of sums over boxes of cells, in units of the variance of one draw of
+        noise.
 
-        ``low`` and ``high`` are the ends of the boxes, shape (axes, boxes).
+        Box j has the cells low[i, j] .. high[i, j] - 1 of axis i.
         """
         variance = math.prod(axis.variance(low[i], high[i]) for i, axis in enumerate(self.axes))
         return np.where((high > low).all(axis=0), variance, 0.0)  # an empty box: exactly 0
 
     @property
     def cell_weight(self) -> int | None:
-        """The weight of every cell, if each cell is measured by itself and nothing else is;
-        otherwise None.
+        """Weight of every cell, if each cell has a measurement of its own and nothing else is
+        measured; otherwise None.
 
         >>> Grid((Nodes.independent(4), Nodes(2, (2,), (3, 0)))).cell_weight
         3
@@ -207,16 +215,17 @@ class Grid(TableStrategy):
     def read_weights(
         self, low: Integers, high: Integers
     ) -> tuple[list[tuple[tuple[float, int], ...]], Integers] | None:
-        """Return the weights of the draws of noise in the sum over each box of cells.
+        """Return the weights of the draws of noise in the estimated sum over each box of cells.
 
         They decide the distribution of the noise of the sum.
 
         Args:
-            low, high: both ends, shape (axes, boxes).
+            low, high: box j has the cells low[i, j] .. high[i, j] - 1 of axis i: shape (axes,
+                boxes).
 
-        Returns:
-            The different sets of weights (magnitudes above 0, to 10 digits, and the number of draws
-            with each), and for every box the index of its set. None if there are too many.
+        Returns: The different sets of weights, and for every box the index of its set. A set
+        has pairs of a weight's magnitude, above 0 and to 10 digits, and the number of draws
+        with it. None if there are too many weights.
 
         >>> kinds, which = Grid((Nodes(2, (2,), (1, 1)),)).read_weights(
         ...     np.array([[0, 1, 0]]), np.array([[1, 2, 0]]))
@@ -249,11 +258,11 @@ class Grid(TableStrategy):
         return [_product(part) for part in parts], which.reshape(-1)
 
     def reads(self, low: Integers, high: Integers) -> Floats | None:
-        """Return the weight of each measurement in the sum over one box; None if there are too
-        many.
+        """Return the weight of each measurement in the estimated sum over one box: shape
+        (measurements,). None if there are too many measurements.
 
         Args:
-            low, high: both ends, shape (axes,).
+            low, high: the box has the cells low[i] .. high[i] - 1 of axis i: shape (axes,).
 
         >>> Grid((Nodes.independent(2), Nodes.independent(2))).reads(
         ...     np.array([0, 1]), np.array([2, 2])).tolist()
@@ -268,7 +277,9 @@ class Grid(TableStrategy):
         return found if len(found) <= _MOST_READ else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
-        """Return the total variance of all queries that combine one query of each axis."""
+        """Return the summed variance of all queries that combine one query of each axis's
+        workload.
+        """
         return math.prod(
             asked.total(axis) for asked, axis in zip(workloads, self.axes, strict=True)
         )
@@ -276,18 +287,20 @@ class Grid(TableStrategy):
 
 @lru_cache(maxsize=4)
 def _reads(axis: LineStrategy) -> Floats:
-    """Return the weights of measurements in the sums of the first 0, 1, ..., n cells of an axis.
+    """Return the weights of measurements in the estimated sums of the first 0, 1, ..., n cells of
+    an axis.
 
-    Shape (cells + 1, measurements).
+    The shape is (n + 1, measurements).
     """
     cells = axis.estimate(np.eye(axis.measurements, dtype=np.int64))
     return np.concatenate([np.zeros((1, axis.measurements)), np.cumsum(cells, axis=0)])
 
 
 def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
-    """Return the distinct magnitudes of weights above 0, and how often each occurs.
+    """Return pairs (magnitude, number): the distinct magnitudes of weights, and how often each
+    occurs.
 
-    Magnitudes are compared to 12 digits of the largest.
+    Zeros are left out. Magnitudes are rounded to 12 digits of the largest one.
     """
     magnitudes = np.abs(weights)
     largest = float(magnitudes.max(initial=0.0))
@@ -303,9 +316,10 @@ def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
 
 
 def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return the weights of the sum over a box: all products of the weights of its sides.
+    """Return pairs (weight, number) for the sum over a box: all products of the weights of its
+    sides.
 
-    A pair has a weight, and how many draws of noise have it.
+    ``sides`` maps, for each axis, a weight to the number of measurements with it.
     """
     values, counts = np.ones(1), np.ones(1, np.int64)
     for side in sides:
@@ -322,26 +336,27 @@ def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], .
 def margins_strategies(
     shape: Sequence[int], norm: Norm, *, equal: bool, largest_weight: int = _LARGEST_WEIGHT
 ) -> tuple[Nodes, ...]:
-    """Return, for each axis, a strategy that measures its cells and their sum, with small weights.
+    """Return a strategy for each axis that measures the axis's cells and their sum, with small
+    weights.
 
     The product of all axes' weights stays at most ``largest_weight``, so that measurements are
     exact.
 
     Args:
-        shape: the cells along each axis.
+        shape: the number of cells along each axis.
         norm: the norm of the columns to which noise is calibrated.
-        equal: True for weights that give every margin the same variance; False for least total
-            error.
-        largest_weight: bound of the product of all axes' weights: smaller ones leave sums more
-            room.
+        equal: True for weights that give every margin (sum over some axes) the same
+            variance; False for the least summed error.
+        largest_weight: bound of the product of all axes' weights; with a smaller bound,
+            larger sums fit int64.
 
     >>> [axis.weights for axis in margins_strategies([4], 2, equal=False)]
     [(4096, 2277)]
     >>> sorted({axis.weights for axis in margins_strategies([2] * 16, 2, equal=False)})
     [(3, 2), (5, 3)]
     """
-    # Each axis takes a ratio of small integers. The axis whose error falls most for the room it
-    # takes is refined first.
+    # The weights of each axis are refined step by step, beginning with small integers. The axis
+    # whose error falls most in relation to the growth of its weights is refined first.
     if equal:
         return tuple(_axis(cells, (1, 1)) for cells in shape)
     steps = [_refinements(cells, norm) for cells in shape]
@@ -382,10 +397,11 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return pairs of integer weights for one axis, from coarse to fine, with their errors.
+    """Return integer weights for one axis, from coarse to fine, with their errors: (error, (cell,
+    sum)).
 
-    A pair has the weight of each cell and that of the sum of all cells. The error falls and the
-    weights grow.
+    ``cell`` is the weight of each cell and ``sum`` the weight of the sum of all cells. Errors fall
+    and weights grow along the list.
     """
     if cells == 1:
         return [(1.0, (1, 1))]
@@ -400,29 +416,27 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
-    """Return the total error if each cell is measured with the weight ``cell`` and their sum with
+    """Return the summed error if each cell is measured with weight ``cell`` and their sum with
     ``whole``.
 
-    It is the squared sensitivity times the variance.
+    It is the squared sensitivity times the summed variance of all cells and of the sum.
     """
     size = (cell + whole) ** 2 if norm == 1 else cell**2 + whole**2
     return size * ((cells - 1) / cell**2 + (1 + cells) / (cell**2 + cells * whole**2))
 
 
 def _least_gaussian(cells: int) -> float:
-    """Return the weight of the sum of all cells that has least error with Gaussian noise.
-
-    It is relative to the weight of a cell.
+    """Return the weight of the sum of all cells, relative to a cell's, that has least error with
+    Gaussian noise.
     """
-    # The least trace over X with unit diagonal: eigenvalues proportional to the roots of the
-    # workload's.
+    # With unit columns, the summed variance is least if the eigenvalues of C^T C are proportional
+    # to the roots of those of the workload's Gram matrix.
     return math.sqrt((math.sqrt(cells + 1) - 1) / cells)
 
 
 def _least_laplace(cells: int) -> float:
-    """Return the weight of the sum of all cells that has least error with Laplace noise.
-
-    It is relative to the weight of a cell.
+    """Return the weight of the sum of all cells, relative to a cell's, that has least error with
+    Laplace noise.
     """
 
     def error(b: float) -> float:

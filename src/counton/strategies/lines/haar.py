@@ -1,13 +1,14 @@
-"""Haar contrasts with a weight per level: cascade sampling, Privelet, least-error weights.
+"""Haar contrasts with a weight for each level of a binary tree over a line of cells.
 
-The measurements are the total and, for every node of the binary tree with two children, the
-difference of their sums. With weight w_h on the differences at height h, noise cascades from parent
-to child, X_0 = (X + z / w_h) / 2 and X_1 = X - X_0: the law of "Ranges", Alg. 1 and 3 (a node with
-one child passes its noise on).
+A node of the tree is the sum of its cells. The measurements are the total and, for every node with
+two children, the difference of the children. If the differences at height h have weight w_h and
+noise z, and X is the noise of a node's estimate, its children's estimates have noise X_0 = (X + z /
+w_h) / 2 and X_1 = X - X_0. This is the noise distribution of "Ranges", Alg. 1 and 3 (an only child
+has its parent's noise).
 
-The sensitivity is that of a leaf with all its ancestors: the sum of the weights, or of their
-squares. Erratum: the paper calibrates by its Theorem 3.9, which needs 63% more variance at n =
-1024.
+A cell enters one difference at each height, so the sensitivity is the sum of the weights, or of
+their squares. Erratum: the paper calibrates by its Theorem 3.9, which needs 63% more variance at n
+= 1024.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Haar(WeightedTree):
 
     Args:
         cells: the number of cells.
-        weights: integer weight of the total, then of the differences at height 1, 2, ... (pairs
-            of cells first), one for each level of the tree.
+        weights: integer weight of the total, then of the differences at heights 1, 2, ...;
+            height 1 has pairs of cells.
 
     Raises:
         InvalidInput: the weights do not fit the tree, or one is below 1.
@@ -69,8 +70,9 @@ class Haar(WeightedTree):
     def cascade(cls, cells: int, bits: int = LATTICE_BITS) -> Self:
         """Return the strategy that gives the sum of every node of the tree the same variance.
 
-        The total has weight 1, every difference 1 / sqrt 3. The squared sensitivity, relative to
-        the inverse variance of the total, is 1 + height / 3. ("Ranges", Definition 3.2.)
+        Relative to the total, every difference has the weight 1 / sqrt 3. The squared sensitivity
+        is 1 + height / 3 times the squared weight of the total ("Ranges", Definition 3.2). Weights
+        are below 2^bits.
 
         >>> strategy = Haar.cascade(1024)
         >>> round(strategy.squared_sensitivity() / strategy.weights[0] ** 2 * 3, 10)
@@ -102,10 +104,11 @@ class Haar(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy with the weights of least total error on ``workload``, in closed
-        form.
+        """Return the strategy with the weights of least total error over a workload, by a closed
+        formula.
 
-        The error is that of Laplace noise (``norm`` 1) or of Gaussian noise (``norm`` 2).
+        Noise is Laplace (``norm`` 1) or Gaussian (``norm`` 2). Weights are rounded to multiples of
+        2^-bits of the largest.
         """
         # With E_h the error of the workload at height h for weight 1, the error is sum E_h / w_h^2
         # times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
@@ -129,8 +132,8 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return, for heights 1, 2, ..., the numbers of nodes and of pairs of siblings one height
-        below.
+        """Return, for heights 1, 2, ..., the number of nodes one height below, and of pairs of
+        siblings among them.
         """
         below, found = self.cells, []
         for _ in range(self.height):
@@ -139,7 +142,9 @@ class Haar(WeightedTree):
         return found
 
     def rows(self) -> list[range]:
-        """Return the indices of the measurements: of the total, then of heights 1, 2, ..."""
+        """Return the indices of the measurements: first of the total, then of the differences at
+        heights 1, 2, ...
+        """
         found, start = [range(1)], 1
         for _, pairs in self._pairs():
             found.append(range(start, start + pairs))
@@ -166,15 +171,16 @@ class Haar(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells from noisy measurements, computed from the root down to the
-        leaves.
+        """Return estimates of the cells from noisy measurements: shape (measurements, ...) to
+        (cells, ...).
         """
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
-        """Return estimates of the cells, computed height by height from the root down.
+        """Return estimates of the cells, shape (cells, *shape), computed from the root of the tree
+        down.
 
-        ``read(rows)`` returns the measurements with these indices.
+        ``read(rows)`` is a function that returns the noisy measurements of a range of indices.
         """
         # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]
@@ -197,8 +203,7 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm by which a unit that moves to another cell changes the
-        measurements.
+        """Return the largest change of the measurements by a unit that moves to another cell.
 
         It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
@@ -213,8 +218,8 @@ class Haar(WeightedTree):
     @property
     @override
     def least_inner(self) -> int:
-        """Least product of two columns of the measurement matrix."""
-        # It belongs to leaves whose common ancestor has few ancestors.
+        """Least inner product of two columns of the measurement matrix."""
+        # It is that of two leaves whose lowest common ancestor has few ancestors.
         least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):

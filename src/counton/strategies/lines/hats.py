@@ -1,15 +1,18 @@
-"""Single cells and levels of overlapping hat functions: the shape of the best strategies.
+"""Measurements of single cells and of overlapping hat functions on several levels.
 
-A level is a row of linear B-splines over the line, hats: each rises from one knot to the next and
-falls to the one after it, so hats sum to 1 in every cell. Each hat is measured at its own
-amplitude, and every cell by itself with the remaining weight, so that all columns of C have equal
-norm: budget shifts along the line, and between levels.
+The best strategies that a search finds have this form. A level has positions on the line of cells,
+the knots. A hat is a piecewise linear function (a linear B-spline): it rises from one knot to the
+next, and falls to 0 at the following knot, so the hats of a level sum to 1 in every cell. A
+measurement is the sum of counts weighted by a hat times its amplitude. Every cell is also measured
+alone, with the remaining weight, so that all columns of C have equal norm. So amplitudes divide the
+privacy budget between levels, and along the line.
 
-Least squares costs O(cells). With H the hats and D the squares of the cells' own weights, G = C^T C
-= H^T H + D and, by Woodbury, G^-1 = D^-1 - D^-1 H^T K^-1 H D^-1 with K = I + H D^-1 H^T. Hats are
-eliminated from K in the order in which they end. Each elimination changes only hats that overlap
-the ending one, two of each level. Down the line this is a filter; back up it gives K^-1 where hats
-overlap (Takahashi). The variances of prefixes need no other entries.
+Least squares takes O(cells) time. With the rows H of the hats and the diagonal matrix D of the
+squared weights of single cells, G = C^T C = H^T H + D and, by Woodbury, G^-1 = D^-1 - D^-1 H^T K^-1
+H D^-1 with K = I + H D^-1 H^T. Hats are eliminated from K in the order in which they end. Each
+elimination changes only the hats that overlap the eliminated one, two on each level. Eliminating in
+reverse order gives the entries of K^-1 between overlapping hats (Takahashi). The variances of
+prefix sums need no other entries.
 """
 
 from __future__ import annotations
@@ -32,41 +35,44 @@ from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.line_strategy import check_name
 from counton.strategies.participation import Norm, check_norm
 
-#: Most cells of a line of hats, and the finest lattice: columns then stay far below 2^63.
+#: Largest number of cells, and of fraction bits of weights, so that columns stay far below 2^63.
 LARGEST_LINE = 2**22
 MOST_BITS = 24
 #: Largest knot, so that 4 * amplitude * spacing stays far below 2^63.
 LARGEST_KNOT = 2**32
-#: Most levels: time and memory grow with their square.
+#: Largest number of levels; time and memory grow with its square.
 MOST_LEVELS = 64
-#: Numbers processed at a time.
+#: Number of array entries that are processed at a time.
 _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """The hats of one level, cell by cell: each cell lies under one falling and one rising hat."""
+    """The hats of one level: each cell lies under one hat that falls there and one that rises
+    there.
+    """
 
     starts: Integers  # first cell of each interval between knots
     lengths: Integers  # cells of each interval
-    falls: Integers  # (cells,), of the hat with its knot at the interval's begin
-    rises: Integers  # of the hat with its knot at the interval's end
+    falls: Integers  # (cells,): weight of the hat that falls from the interval's first knot
+    rises: Integers  # (cells,): weight of the hat that rises to the interval's second knot
     first: int  # index of its first hat among all hats
 
 
 class Hats(OwnCells):
     """A strategy that measures single cells and, on several levels, sums weighted by triangles
-    ("hats").
+    (hats). The hat of a knot has the weight ``amplitude`` at the knot, and falls linearly to 0 at
+    the next knot on either side.
 
     Args:
         cells: number of cells n, up to 2^22.
-        spacings: for each of up to 64 levels the number of cells between two knots, or all knots:
-            increasing integers, of which only the last is n or more. All are at most 2^32. Left of
-            the first knot the first hat is flat.
-        amplitudes: for each level an integer of at least 0 per knot, in units of ``2**-bits``. A
-            spacing of s has ceil(n / s) + 1 knots.
-        norm: the norm of the columns that equals 1: 1 (sum of entries, for Laplace noise) or 2 (sum
-            of squares up to rounding, for Gaussian noise).
-        bits: the lattice: C is in units of ``2**-bits``.
+        spacings: for each of up to 64 levels, the number of cells between two knots; or a
+            sequence of all knots: increasing integers, of which only the last is n or more.
+            All are at most 2^32. To the left of the first knot, the first hat is constant.
+        amplitudes: for each level, an integer of at least 0 for each knot, in units of
+            ``2**-bits``. A spacing of s has ceil(n / s) + 1 knots.
+        norm: columns of C have this norm equal to 1: 1 (sum of entries, for Laplace noise)
+            or 2 (root of the sum of squares, up to rounding, for Gaussian noise).
+        bits: entries of C are integers in units of ``2**-bits``.
         name: the name under which the user chose the strategy.
 
     Raises:
@@ -113,13 +119,13 @@ class Hats(OwnCells):
             hats += len(knots)
         self.rows = hats
         self.measurements = hats + self.cells
-        #: Each cell's own weight, int64.
+        #: Weight of each cell's own measurement: int64, shape (cells,).
         self.own: Integers = self._leftover()
 
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return instances for tests: without levels, with levels that do not nest, and with chosen
+        """Return strategies for tests: without levels, with levels that do not nest, and with given
         knots.
         """
 
@@ -138,7 +144,7 @@ class Hats(OwnCells):
     @property
     @override
     def brief(self) -> str:
-        """Short text for ``repr``; a level with stated knots is shown by their number."""
+        """Short text for ``repr``; for a level with given knots it states their number."""
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
         )
@@ -182,9 +188,10 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight with which each cell is measured by itself.
+        """Return the weight of each cell's own measurement: shape (cells,), in units of
+        ``2**-bits``.
 
-        It is as large as the hats over the cell leave room for: all columns of C have equal norm.
+        It is the largest weight with which the cell's column of C has norm at most 1.
         """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
@@ -227,14 +234,16 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level and cell, the number of the interval between two knots in which the cell
-        lies.
+        """For each level: the index of the interval between two knots that contains each cell,
+        shape (cells,).
         """
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts: the hats of each level first, then the cells."""
+        """Return the exact measurements of counts: the hats of each level first, then the single
+        cells.
+        """
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
@@ -262,9 +271,10 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return a bound on the product of the hats' weights in two cells ``lag`` or more apart.
+        """Return a bound on the inner product of two columns of hats' weights ``lag`` or more cells
+        apart.
 
-        Each hat counts with its largest weight at that distance.
+        In the second column, each hat has its largest weight at that distance.
         """
         if lag >= self.cells:
             return 0
@@ -297,7 +307,11 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations, factored in time linear in the number of cells."""
+        """Return the normal equations if each cell is known with ``precision``, shape (cells,).
+
+        ``precision`` is 1 / variance of what is known of a cell apart from the hats. The time is
+        linear in the number of cells.
+        """
         return _HatEquations(self, self._levels, precision)
 
     @cached_property
@@ -314,11 +328,11 @@ class Hats(OwnCells):
 
     @property
     def prefix_variance(self) -> Floats:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells, shape (n,); in time
-        O(n).
+        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (n,), computed in
+        O(n) time.
 
-        The unit is the variance of one draw of noise. Times ``l1_sensitivity() ** 2`` (Laplace
-        noise) they are relative to the noise of a cell that is measured alone with weight 1.
+        The unit is the variance of one draw of noise. Multiplied by ``l1_sensitivity() ** 2``, they
+        are in units of the variance of Laplace noise for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -332,7 +346,7 @@ class Hats(OwnCells):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the total variance of the sums of all intervals of cells."""
+        """Return the summed variance of the sums of all intervals of cells."""
         # With V the variance it is (n + 1) times the sum over t of V(prefix t), less V(sum of all
         # prefixes).
         weights = np.arange(self.cells, 0, -1.0)
@@ -348,16 +362,14 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return the checked distance between the knots of a level, or all its knots, as Python
-    integers.
-    """
+    """Return a level's distance between knots, or all its knots, checked and as Python integers."""
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
     return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level, int64, from 0 on; only the last may lie beyond the line."""
+    """Return the knots of one level: int64, increasing; only the last may lie beyond the line."""
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
     knots = np.array(spacing, np.int64)
@@ -398,19 +410,18 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return the weights of a level's hats in each cell, as integers, and the interval between
-    knots in which the cell lies.
+    """Return the intervals between knots of a level, and the weights of its hats in each cell.
 
-    ``first`` is the index of the level's first hat among all levels.
+    ``first`` is the index of the level's first hat among the hats of all levels.
     """
     # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
     starts = knots[:-1].copy()
     starts[0] = 0
     lengths = np.minimum(knots[1:], cells) - starts
     width = 2 * np.diff(knots)
-    # in half cells, at the middle of a cell
+    # distance of the middle of each cell from the knot to its left, in half cells
     risen = 2 * (np.arange(cells) - np.repeat(knots[:-1], lengths)) + 1
-    np.maximum(risen, 0, out=risen)  # the first hat is level up to its knot
+    np.maximum(risen, 0, out=risen)  # the first hat is constant up to its knot
     width, falling, rising = (
         np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
     )
@@ -422,13 +433,14 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """The equations of least squares for hats H: G = H^T H + diag(precision), factored once.
+    """The normal equations for the rows H of hats: G u = r with G = H^T H + diag(precision).
 
-    A *slot* is one of two numbers of each level: at every cell two hats of a level are above 0, and
-    one of them has an even number. A *segment* is the interval of cells between two ends of hats.
+    At every cell two hats of each level are above 0, one with an even and one with an odd index. So
+    each level has two *slots*, for its present hat with an even index and that with an odd index. A
+    *segment* is a range of cells in which no hat ends.
     """
 
-    # K = I + H D^-1 H^T is factored, hats in the order in which they end.
+    # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
 
     def __init__(self, strategy: Hats, levels: list[_Level], precision: Floats) -> None:
         self._strategy, self._levels = strategy, levels
@@ -447,9 +459,8 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sum of ``numbers`` over the cells of each segment between two ends of hats.
-
-        An empty segment has the sum 0.
+        """Return the sum of ``numbers``, one for each cell, over each segment; 0 for an empty
+        segment.
         """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
@@ -458,7 +469,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each slot, the weight of its hat in every cell."""
+        """For each slot (the hats of a level with even, or odd, index), the weight in every
+        cell.
+        """
         found = []
         for level in self._levels:
             odd = np.repeat(np.arange(len(level.starts)) & 1, level.lengths).astype(bool)
@@ -467,10 +480,11 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor the matrix K = L diag(pivots) L^T, one hat after the other, in the order in which
-        they end.
+        """Factor K = L diag(pivots) L^T by eliminating one hat after the other, in the order in
+        which they end.
 
-        ``of_level`` and ``number`` are the level of each hat, and its number in the level.
+        ``of_level`` and ``number`` state the level of each hat that ends within the line, and its
+        index in the level.
         """
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
@@ -489,7 +503,8 @@ class _HatEquations(NormalEquations):
         self._ratios = np.zeros((hats, slots))
         self._pivots = np.ones(hats)
         self._where = np.zeros(hats, np.int64)
-        #: At the start of each segment: variance of the prefix so far, and weights on active hats.
+        #: At the start of each segment: the variance of the sum of all earlier cells, before the
+        #: hats that are still above 0 lower it, and the weights of these hats in it.
         self._before = np.zeros(segments)
         self._reading = np.zeros((segments, slots))
         gram, read, variance = np.eye(slots), np.zeros(slots), 0.0
@@ -518,8 +533,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Entries of K^-1 between the active hats of each segment: shape (segments, slots,
-        slots).
+        """Entries of K^-1 between the hats that are above 0 in each segment: shape (segments,
+        slots, slots).
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
@@ -535,7 +550,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the sums of the first 1, 2, ..., n cells, and of each cell."""
+        """Variances of the estimated sums of the first 1, 2, ..., n cells, and of each cell: both
+        of shape (n,).
+        """
         cells, slots = self._cells, self._slots
         prefixes, singles = np.empty(cells), np.empty(cells)
         starts = np.concatenate([[0], self._ends])
@@ -593,9 +610,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve(self, right: Floats) -> Floats:
-        """Return K^-1 ``right`` for the matrix K of hats; ``right`` has the shape (hats, lines) and
-        is overwritten.
-        """
+        """Return K^-1 ``right``; ``right`` has the shape (hats, columns) and is overwritten."""
         own = self._own.tolist()
         if right.shape[1] == 1:
             right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
@@ -608,8 +623,8 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """Return what `_solve` returns for a single right side, by a loop that is faster there than
-        arrays.
+        """Return the result of `_solve` for one column, by a loop over numbers, which is faster
+        than arrays then.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
@@ -627,8 +642,9 @@ class _HatEquations(NormalEquations):
         return right
 
     def _square(self, right: Floats) -> Floats:
-        """Return r^T K^-1 r for each column r of ``right``, shape (hats, columns), which is
-        overwritten.
+        """Return r^T K^-1 r for each column r of ``right``: shape (columns,).
+
+        ``right`` has the shape (hats, columns) and is overwritten.
         """
         for event, hat in enumerate(self._own.tolist()):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
@@ -652,8 +668,8 @@ class _HatEquations(NormalEquations):
         return found.reshape(shape)
 
     def _prefix(self, ends: Floats) -> Floats:
-        """Return the variances of sums from 0 to real positions ``ends``; within a cell they are
-        parabolas.
+        """Return the variances of estimated sums from 0 to real positions ``ends``; a cut cell
+        counts in proportion.
         """
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
@@ -666,8 +682,10 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """Running sums for each level: of falling and of rising weights of hats, divided by the
-        precision, over the cells.
+        """For each level, running sums over the cells of weights / precision: of falling and of
+        rising hats.
+
+        Each has the shape (cells + 1,) and begins with 0.
         """
         found = []
         for level in self._levels:
@@ -679,10 +697,12 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return what sums from 0 to real positions ``ends`` read of each hat: shape
-        (hats, ends).
+        """Return H D^-1 w for the sums from 0 to real positions ``ends``: shape (hats, ends).
+
+        H has the weights of hats, D is diag(precision), and w has the weight of each cell in a sum.
         """
-        # H D^-1 w for the sums w: H has the hats' weights, D the precisions of the cells.
+        # Hats whose interval lies wholly before a position are read from running sums over whole
+        # intervals.
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))
@@ -705,7 +725,9 @@ class _HatEquations(NormalEquations):
         return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
 
     def _between(self, first: Floats, last: Floats) -> Floats:
-        """Return the variances of sums between two real positions that lie in different cells."""
+        """Return the variances of estimated sums between two real positions that lie in different
+        cells.
+        """
         low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = 1.0 / self._precision
         # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.

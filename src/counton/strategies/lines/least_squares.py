@@ -1,9 +1,9 @@
-"""Strategies for lines whose least squares also take outside knowledge of single cells.
+"""Least squares for a line of cells, some of which are also known from elsewhere.
 
-C has rows over several cells, H, and measures each cell by itself with its own weight. A cell may
-stand for a block of steps with a strategy of its own inside. That inner strategy says more, or
-less, about the cell than a row of C does: the cell is then known with another variance. Least
-squares combine both.
+The measurement matrix C has rows over several cells, called H, and a row for each single cell. A
+cell may be a block of steps of a stream, which another strategy measures step by step. The sum of
+the block is then known from that strategy, with its own variance, in place of C's row for the cell.
+Least squares combine this knowledge with the rows H.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from counton.strategies.strategy import Norm
 
 #: Bounds in float64 are raised by this factor, for their own rounding.
 _RESERVE = 1.001
-#: Most bits that one further digit adds.
+#: Largest number of bits that one further pass of the refinement adds to a solution.
 _DIGIT_BITS = 30
 #: Numbers in int64 stay below this many bits.
 _BITS = 62
-#: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. The largest
-#: distance from 0 is then this many bits.
+#: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. They must
+#: have at most _ALONE bits, or _TOGETHER bits with the prime, to be determined.
 _PRIME = 2**31 - 1
 _ALONE, _TOGETHER = 62, 92
 
@@ -38,9 +38,9 @@ _ALONE, _TOGETHER = 62, 92
 class NormalEquations(ABC):
     """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
 
-    H has the rows of C over several cells. ``precision`` is 1 / the variance with which each cell
-    is known by itself, from its own row of C or from elsewhere. The unit of variances is that of
-    one draw of noise.
+    H has the rows of the measurement matrix C over several cells. ``precision`` has, for each cell,
+    1 / variance of what is known of the cell apart from H. The unit is the variance of one draw of
+    noise.
 
     Attributes:
         floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
@@ -51,7 +51,7 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """Return G^-1 r approximately, for each row r of ``right``: shape (lines, cells)."""
+        """Return G^-1 r in float64 for each row r of ``right``: shape (lines, cells)."""
 
     @property
     @abstractmethod
@@ -65,17 +65,19 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variances of sums between two positions, real numbers 0 <= low <= high <= n.
+        """Return the variances of estimated sums between real positions 0 <= low <= high <= cells.
 
-        A cell that is cut by a position counts in proportion.
+        A cell that is cut by a position counts in proportion to its part. The shape is that of
+        ``low``.
         """
 
 
 class IntegerEquations:
-    """Normal equations in integers, (a H^T H + diag(b)) u = r, with correctly rounded sums of u.
+    """Normal equations with integers, (a H^T H + diag(b)) u = r, whose solution u is rounded
+    correctly.
 
     Args:
-        line: the strategy whose rows over several cells are H.
+        line: the line strategy whose rows over several cells are H.
         factor: the number a.
         diagonal: the numbers b, int64, shape (cells,).
         equations: the same equations divided by a, in float64.
@@ -95,9 +97,9 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Most bits that an entry of r - G u may have, so that it is computed exactly.
+        """Largest number of bits of an entry of r - G u that still determines it exactly.
 
-        u is a trial solution of the equations G u = r.
+        G is the matrix of the equations, and u a trial solution of G u = r.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -105,8 +107,8 @@ class IntegerEquations:
         return _TOGETHER if within else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
-        """Return G u for the matrix G of the equations, shape (lines, cells); integers modulo
-        2^64.
+        """Return G u for the matrix G = a H^T H + diag(b): shape (lines, cells); integers are
+        modulo 2^64.
         """
         found = self._line.under(self._line.over(u))
         found *= u.dtype.type(self._factor)
@@ -114,13 +116,15 @@ class IntegerEquations:
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Return whether `rounded_prefixes` is exact on multiples of 2^-bits, for numbers within
-        bounds.
+        """Return True if `rounded_prefixes` never overflows on multiples of 2^-bits, for numbers
+        within bounds.
 
         Args:
-            largest: bound of the sum of the magnitudes of the terms of an entry of r.
-            solved, sums: bounds of the magnitudes of the entries of u, and of their sums.
-            bits: binary places of the grid; may be negative.
+            largest: upper bound of any entry of r, if the magnitudes of the terms that it is
+                the sum of are added.
+            solved, sums: upper bounds of the magnitudes of the entries of u, and of their
+                prefix sums.
+            bits: number of fraction bits of the results; may be negative.
         """
         least = _least_digit(bits)
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
@@ -137,30 +141,32 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return the sums of the first 1, 2, .. entries of the solution u, rounded correctly to
-        multiples of 2^-bits.
+        """Return the sums of the first 1, 2, ... entries of u, rounded to multiples of 2^-bits:
+        (lines, cells).
 
         The result is the same on every machine: a function of the right side r alone.
 
         Args:
-            right: r modulo 2^64, (lines, cells).
-            real: r in float64, within ``largest`` times the rounding error of a sum of cells + rows
-                terms.
-            largest: upper bound of the sum of the magnitudes of the terms of an entry of r.
-            bits: binary places of the grid; may be negative.
-            further_right: returns r modulo the prime, as `modulo_prime`; called only if noise is
-                wide.
+            right: r modulo 2^64, shape (lines, cells).
+            real: r in float64; its error is at most the rounding error of a sum of cells + rows
+                terms whose magnitudes add up to ``largest``.
+            largest: upper bound of any entry of r, if the magnitudes of the terms that it is
+                the sum of are added.
+            bits: number of fraction bits of the results; may be negative.
+            further_right: a function that returns r modulo the prime of `modulo_prime`; it is
+                called only if noise is wide.
 
         Raises:
-            SumOverflow: sums that int64 does not hold on that grid; never if `holds`.
+            SumOverflow: a sum does not fit int64 in multiples of 2^-bits; never if `holds`
+                returns True.
         """
-        # They are floor(2^bits s + offset) for each sum s: digits of u are added until each sum is
-        # certain.
+        # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
+        # result is certain.
         residual, places = right, 0
         further: Integers | None = None  # the residual modulo the prime, if needed
         found = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
-        # The known part of the sums at undecided places; none at first.
+        # The sums of the digits so far, where the result is not yet certain; none at first.
         open_line = open_cell = np.zeros(0, np.int64)
         known: list[int] = []
         while len(lines):
@@ -243,14 +249,14 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """Return factor H^T rows + weights cells modulo a prime, for integers of any size.
+    """Return factor H^T rows + weights * cells modulo the prime 2^31 - 1: shape (lines, cells).
 
     Args:
-        line: the strategy whose rows over several cells are H.
+        line: the line strategy whose rows over several cells are H.
         factor: an integer.
-        rows: one number for each row of H: shape (lines, rows).
-        weights: one weight for each cell.
-        cells: one number for each cell: shape (lines, cells).
+        rows: integers, shape (lines, rows of H).
+        weights: one integer for each cell: shape (cells,).
+        cells: integers, shape (lines, cells).
     """
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
@@ -258,19 +264,18 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of bits of the first digit of the solution u, for sums on multiples
-    of 2^-bits.
+    """Return the least number of fraction bits of the first approximation of u, if sums have
+    ``bits`` fraction bits.
     """
     return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """Return how many multiples of 2^64 a number contains, from its residues modulo 2^64 and a
-    prime.
+    """Return k for numbers residual + k 2^64, given their residues modulo the prime 2^31 - 1.
 
     Args:
-        residual: the number modulo 2^64, as int64.
-        further: the number modulo the prime.
+        residual: the numbers modulo 2^64, as int64.
+        further: the numbers modulo the prime, same shape.
 
     >>> number = -5 * 2**64 + 7
     >>> _multiples(np.array([7]), np.array([number % _PRIME])).tolist()
@@ -281,11 +286,14 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
 
 
 class OwnCells(LineStrategy):
-    """A line strategy that measures each cell by itself, and has rows H over several cells.
+    """A line strategy whose measurement matrix has a row for each single cell, and rows H over
+    several.
 
     Attributes:
-        own: each cell's own weight, int64 (cells,); 0 if a cell has no row of its own.
-        rows: the number of rows over several cells; ``measure`` returns these first.
+        own: weight of each cell in its own row: int64, shape (cells,); 0 if a cell has no
+            row of its own.
+        rows: the number of rows H over several cells; ``measure`` returns these
+            measurements first.
     """
 
     own: Integers
@@ -293,53 +301,49 @@ class OwnCells(LineStrategy):
 
     @property
     def brief(self) -> str:
-        """Short text for ``repr``."""
+        """Short text for ``repr``: class, number of cells, number of rows over several cells."""
         return f"{self.saved_name}(cells={self.cells}, rows={self.rows})"
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sums H x by the rows over several cells: shape (lines, cells) to (lines,
+        """Return the measurements H x of each line x of ``cells``: shape (lines, cells) to (lines,
         rows).
 
-        The type is that of x; integers are modulo 2^64.
+        H has the rows over several cells. The dtype is that of ``cells``; integers are modulo 2^64.
         """
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return H^T y, the rows over several cells weighted by y: shape (lines, rows) to (lines,
-        cells).
+        """Return H^T y for each line y of ``rows``: shape (lines, rows) to (lines, cells).
 
-        The type is that of y; integers are modulo 2^64.
+        H has the rows over several cells. The dtype is that of ``rows``; integers are modulo 2^64.
         """
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """Return pairs (row, weight) of the rows of H in which the cell has a weight other than
-        0.
-        """
+        """Return pairs (row, weight): the rows of H in which the cell has a weight other than 0."""
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return a bound on the product of two columns of H that are ``lag`` or more cells apart.
-
-        ``lag`` is at least 1.
+        """Return a bound on the inner product of two columns of H that are ``lag`` >= 1 or more
+        cells apart.
         """
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return the 1-norm (``norm`` 1) or the squared 2-norm (2) of each column of H: shape
-        (cells,).
+        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each column of H:
+        shape (cells,).
         """
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of magnitudes in any row of H^T H."""
+        """Upper bound of the sum of the magnitudes in any row of H^T H."""
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of least squares, given how well each cell is known by
-        itself.
+        """Return the normal equations of least squares for the rows H, if each cell is known with
+        ``precision``.
 
-        ``precision`` is 1 / the variance of that knowledge, for each cell.
+        ``precision`` is 1 / variance of what is known of each cell apart from H: shape (cells,).
         """

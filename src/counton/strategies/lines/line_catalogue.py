@@ -1,4 +1,4 @@
-"""The catalogue of strategies for lines by name, built for a workload or from data."""
+"""The catalogue of strategies for lines, by name; each is fitted to a workload (set of queries)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def _optimal(workload: Workload, norm: Norm, bits: int) -> LineStrategy:
 
 
 def _dyadic() -> type[Dyadic]:
-    """Return the class `Dyadic`; it is imported at the first call, because its module imports the
-    other strategies.
+    """Return the class `Dyadic`.
+
+    It is imported at the first call, because its module imports this package.
     """
     from counton.strategies.published.dyadic import Dyadic
 
@@ -52,22 +53,26 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
 }
 #: Names of all strategies that `counton.plan_cells` takes, besides "auto".
 NAMES = tuple(_BUILDERS)
-#: Strategies compared for releases over time, where sums have little room. Their weights are
-#: multiples of 2^-8 of the largest, and a dense matrix has up to this many cells.
+#: Strategies compared for counts that are added up over time. Their weights are multiples of 2^-8
+#: of the largest, so that large sums fit int64; a dense matrix is tried up to this many cells.
 _OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
 _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """Return the strategy for lines with this name, fitted to a workload and a norm."""
+    """Return the strategy for lines with this name, fitted to a workload and a norm of the
+    sensitivity. Weights are multiples of 2^-bits of the largest, where they are not integers.
+    """
     return _BUILDERS[name](workload, norm, bits)
 
 
 @lru_cache(maxsize=256)
 def total_variance(name: str, workload: Workload, norm: Norm, bits: int) -> float:
-    """Return the total variance of a workload under the strategy of this name, in variances of one
-    draw.
+    """Return the summed variance of all queries of a workload, in units of the variance of one draw
+    of noise.
+
+    Cells are measured by the strategy that `build` returns for these arguments.
     """
     strategy = build(name, workload, norm, bits)
     if not isinstance(strategy, Dense):
@@ -84,18 +89,18 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least total error over a workload, for counts that are added up over
+    """Return the line strategy of least error over a workload, for counts that are added up over
     time.
 
-    Its weights are small enough to leave room for such sums.
+    Its weights are so small that the sums fit int64.
 
     Args:
-        workload: the workload.
-        norm: the norm to which the noise is calibrated.
+        workload: the set of queries.
+        norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
         name: the name of the strategy; None: the best of independent cells, Haar contrasts, a
             hierarchy and, up to 256 cells, a dense matrix.
-        neighbours: the relation of neighbouring datasets.
-        moved: computes how far a unit moves a strategy's measurements under that relation.
+        neighbours: the neighbouring relation, as ``moved`` takes it.
+        moved: a function of a strategy and the relation that returns the sensitivity.
     """
     names = [
         each for each in _OVER_TIME if each != "optimal" or workload.cells <= _LARGEST_OVER_TIME
@@ -110,7 +115,7 @@ def line_over_time(
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
-    """Return whether the choice "auto" tries the strategy of this name for a workload.
+    """Return True if the choice "auto" tries the strategy of this name for a workload.
 
     ``axes`` is 1 for a line, more for a grid.
     """

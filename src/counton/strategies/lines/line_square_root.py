@@ -1,7 +1,7 @@
-"""The square-root factorisation on a line: ranges as differences of running totals.
+"""The square-root factorisation on a line of cells: intervals as differences of running totals.
 
-"Constant matters" (Fichtenberger, Henzinger and Upadhyay), section 3, with `SqrtToeplitz` of this
-package: the running totals are released by its exact, correctly rounded noise.
+"Constant matters" (Fichtenberger, Henzinger and Upadhyay), section 3, by `SqrtToeplitz`, whose
+noise for running totals is exact and correctly rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SquareRoot(LineStrategy):
         cells: number of cells, at most 2^22.
 
     Raises:
-        InvalidInput: more cells than `SqrtToeplitz` serves.
+        InvalidInput: more than 2^22 cells.
 
     >>> strategy = SquareRoot(1000)
     >>> variance = strategy.variance(np.array([0, 500]), np.array([1000, 501]))
@@ -49,7 +49,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x, modulo 2^64."""
+        """Return the exact measurements C x of counts x, modulo 2^64: int64, the shape of
+        ``counts``.
+        """
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
@@ -57,7 +59,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells, C^-1 y, as a product of power series."""
+        """Return estimates of the cells, C^-1 y for noisy measurements y: the shape of
+        ``measured``.
+        """
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
@@ -65,7 +69,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums, correctly rounded to the grid of `SqrtToeplitz`."""
+        """Return private running sums, in units of 2^-places, and ``places``: those of
+        `SqrtToeplitz`.
+        """
         bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
@@ -87,7 +93,7 @@ class SquareRoot(LineStrategy):
     @cached_property
     def _row(self) -> Floats:
         """Weights b(0), b(1), .. of the draws of noise in a running total, latest measurement
-        first.
+        first: (cells,).
 
         The total of t cells has the weights b(0) .. b(t - 1).
         """
@@ -101,13 +107,16 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _cells(self) -> Floats:
-        """Variance of each cell's estimate, the difference of two consecutive running totals."""
+        """Variance of each cell's estimate, the difference of two consecutive running totals: shape
+        (cells,).
+        """
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
         """Return the covariance of the running totals of ``low`` and of ``low + gap`` cells.
 
-        The unit is the variance of one draw of noise; the result is within 5e-6.
+        The unit is the variance of one draw of noise; the error is at most 5e-6. Arrays have one
+        shape.
         """
         # The sum over k < low of b(k) b(k + gap). The first terms are added one by one. From there
         # on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative 1 / (64 k^2), and the sum is an
@@ -125,8 +134,8 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return a primitive of 1 / sqrt(w (w + distance)) at w = ``end``, with a correction for
-        sums.
+        """Return an antiderivative of 1 / sqrt(w (w + distance)) at w = ``end``, corrected for use
+        in sums.
         """
         # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))
@@ -151,8 +160,8 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of queries, each written as a weighted sum of running
-        totals.
+        """Return the summed variance of queries; ``weights`` has the weights of cells: shape
+        (queries, cells).
         """
         from scipy.signal import fftconvolve
 

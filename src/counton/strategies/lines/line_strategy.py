@@ -1,9 +1,10 @@
-"""Strategies for lines: an integer matrix C whose noisy product determines all cells.
+"""Strategies for lines: an integer matrix C of noisy measurements from which cells are estimated.
 
-One line of ``cells`` counts x is measured as y = C x + z with one independent draw of noise per row
-of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers. All
-published values are functions of y alone: floating point comes after privacy. Strategies are pure
-mathematics: no randomness, no data, no privacy. `counton.laws` holds their laws.
+A line is a sequence of cells with counts x. It is measured as y = C x + z, with an independent draw
+of noise for each row of C. C has integer entries (real weights in units of ``2**-bits``), so y is
+computed exactly in integers. All published values are functions of y alone, so rounding in floating
+point cannot harm privacy. Strategies are pure mathematics: no randomness, no data, no privacy.
+`counton.laws` tests the properties that every strategy must have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from counton.strategies.strategy import NodeNoise, Norm, TableStrategy, built_fr
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
 
-#: Weights are multiples of 2^-20 of the largest, unless stated otherwise.
+#: By default, weights are multiples of 2^-20 of the largest weight.
 LATTICE_BITS = 20
 LARGEST_CELLS = 2**32
 
