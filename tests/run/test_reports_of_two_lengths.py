@@ -114,6 +114,35 @@ def test_what_does_not_go_together_is_refused(
         _loaded(tmp_path, TOGETHER.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        ("epsilon = -1", "epsilon is -1; it must be above 0"),
+        ('rho = "many"', "rho is 'many'; it must be a finite number"),
+        ("epsilon = 1\ndelta = 1.5", "delta is 1.5; it must be above 0 and below 1"),
+        ("epsilon = 1\ndelta = 0.002", "delta is 0.002, the probability .* give at most 0.001"),
+        ("delta = 1e-9", "delta=1e-09 needs epsilon too"),
+    ],
+)
+def test_a_bad_budget_is_named_as_it_is_written(tmp_path: Path, budget: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        _loaded(tmp_path, TOGETHER.replace("epsilon = 2", budget))
+
+
+@pytest.mark.parametrize("length", ["", 'every = "12h"\nsteps = 60\n'])
+def test_a_count_alone_with_its_windows_is_within_no_half_width(
+    tmp_path: Path, length: str
+) -> None:
+    start, _, _ = TOGETHER.partition("[report.shop.")
+    count = f'[report.shop.all]\nstatistic = "count"\nwithin = 20\n{length}'
+    paid = '[report.shop.paid]\nstatistic = "sum"\nvalue = "paid"\nlower = 0\nupper = 9\n'
+    told = (
+        f"count 'all' that is alone with its windows of {'12h' if length else '1h'}, and within=20"
+    )
+    with pytest.raises(InvalidInput, match=told):
+        _loaded(tmp_path, start + count + paid * bool(length))
+
+
 @pytest.mark.parametrize("own", ["epsilon = 5", 'state = "other.db"', 'unit = "visit"'])
 def test_a_statistic_alone_with_its_windows_has_no_budget_of_its_own(
     tmp_path: Path, own: str

@@ -215,6 +215,24 @@ def test_groups_with_an_epsilon_of_their_own_have_no_alarms(tmp_path: Path) -> N
         watch(found)
 
 
+@pytest.mark.parametrize("more", [{"tiers": "loss"}, {"what": "average"}])
+def test_sums_over_windows_that_do_not_add_up_are_refused_before_a_release(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    asked = told(tmp_path, release="windows", sums="1w", out=tmp_path / "t.csv")
+    if what := more.get("what"):
+        del asked["by"], asked["domain"], asked["tiers"]
+        (tmp_path / "rows.csv").write_text("time,paid\n2024-03-01,3\n2024-03-02,4\n")
+        asked |= {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    said = "groups with tiers" if what is None else "average"
+    with pytest.raises(InvalidInput, match=f"sums=1w needs totals, but release=windows of {said}"):
+        release(what or "count", **asked)
+    assert not (tmp_path / "s.db").exists()
+    assert (
+        release(what or "count", **{**asked, "sums": "1d"}).sums("1d").height == 6
+    )  # of two windows
+
+
 def test_sums_of_earlier_nights_have_their_weight_once(tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text("country,loss\nFrance,1.048576\nMalta,0.000001\n")
     asked = told(tmp_path, domain=tmp_path / "wide.csv", epsilon="1.048576", value="paid", lower=0)

@@ -66,6 +66,8 @@ REPORT = "report"
 _OF_WINDOWS = ("every", "start", "steps", "out", "plot")
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
+#: Options that state a privacy loss.
+LOSSES = ("epsilon", "delta", "rho")
 
 
 #: Table below a job with the terms of its alarms.
@@ -230,8 +232,9 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
                 f"{where} has a statistic {key!r} with the windows {every!r}; give a length, as 1d"
             )
         by_length.setdefault(every, {})[key] = one
-    budget = {key: usual[key] for key in ("epsilon", "delta", "rho") if key in usual}
-    if len(by_length) > 1 and not budget:
+    budget = {key: usual[key] for key in LOSSES if key in usual}
+    # Parts would be refused in numbers that nobody wrote, and parts of a large delta would pass.
+    if len(by_length) > 1 and _stated_guarantee(budget) is None:
         raise InvalidInput(
             f"{where} has statistics with windows of their own, and no privacy loss to divide "
             f"between them: give epsilon or rho in [{REPORT}.{name}]"
@@ -262,6 +265,13 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
             for key, one in mine.items()
         }
         (key, alone), *others = parts.items()
+        if not others and "within" in alone and alone.get(STATISTIC) == "count":
+            raise InvalidInput(
+                f"{where} has a count {key!r} that is alone with its windows of {every}, and "
+                f"{field('within', alone['within'])} divides a budget between statistics of the "
+                f"same windows: give 'share' in its place (counton plan says how far off numbers "
+                f"then are), or count in a job of its own, where 'within' finds epsilon"
+            )
         if len(by_length) > 1 and not others and "within" not in alone:
             # An epsilon or a state of its own would not be in the report's budget.
             for option in sorted(alone.keys() - _keys_of_statistics()):
@@ -359,7 +369,7 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     pure differential privacy with epsilon = 3
     """
     file, read = Path(path), read_file(path)
-    numbers = dict.fromkeys(("epsilon", "delta", "rho"), (int, float, str))
+    numbers = dict.fromkeys(LOSSES, (int, float, str))
     limit = read_table(file, read, LIMIT, {**numbers, "unit": (str,)})
     to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
@@ -369,8 +379,7 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
         )
     if to is not None:
         to = _place_to_publish(to, file)
-    given = (limit.get(name) for name in numbers)
-    stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
+    stated = _stated_guarantee(limit)
     if LIMIT in read and stated is None:
         raise InvalidInput(
             f"[{LIMIT}] of {str(file)!r} states no limit; add a line such as epsilon = 1 or rho = "
@@ -378,6 +387,15 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
         )
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
     return ForAll(stated, about, to)
+
+
+def _stated_guarantee(table: Mapping[str, Any]) -> PureDP | ApproxDP | ZCDP | None:
+    """Return the guarantee that a table of a file states; None if it states none.
+
+    Floats count as the decimal text that is written in the file.
+    """
+    given = (table.get(name) for name in LOSSES)
+    return guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
 
 
 def _place_to_publish(to: str, file: Path) -> str:

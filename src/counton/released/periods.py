@@ -241,6 +241,17 @@ def check_sums(definition: Description, every: str) -> None:
         what = (
             "groups that were found in the data, because they are shown from different windows on"
         )
+    elif (
+        definition.release == "windows"
+        and not definition.shows_cells
+        and every != definition.cut.every
+    ):
+        of = "groups with tiers" if definition.tiers else definition.what
+        raise InvalidInput(
+            f"{field('sums', every)} needs totals, but {field('release', 'windows')} of {of} has "
+            f"the numbers of single windows of {definition.cut.every}, which are not added up: "
+            f"give {field('release', 'totals')} to a new stream, or leave it out"
+        )
     if what:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
 
