@@ -1,4 +1,5 @@
-"""Running totals of a stream, made private by the noise of a strategy, a distribution and a key.
+"""Private running totals of a stream: counters, their designs, and the intervals of released
+numbers.
 
 Names are loaded when they are first used.
 """

@@ -1,6 +1,6 @@
-"""Conversion of a stream's or table's design to an event of Google's dp_accounting.
+"""Conversion of the design of a stream or table to an event of Google's dp_accounting.
 
-An account of dp_accounting may then add up other mechanisms too.
+An accountant of dp_accounting may then compose it with other mechanisms.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 def dp_event(design: Design[Any]) -> DpEvent:
     """Return all releases of a stream or a table together as one event of dp_accounting.
 
-    The event loses at least what the releases lose, against an attacker who chooses inputs by
-    earlier releases.
+    The event's privacy loss is at least that of the releases, against an attacker who chooses
+    inputs after seeing earlier releases.
 
-    - For `PureDP` it is randomised response between two answers, of which every mechanism with this
-      epsilon is a function (Kairouz, Oh and Viswanath 2015). So it is for `ApproxDP` if the noise
-      is Laplace noise that keeps epsilon without delta.
+    - For `PureDP` it is randomised response between two answers, because every mechanism with this
+      epsilon is a function of it (Kairouz, Oh and Viswanath 2015). The same holds for `ApproxDP` if
+      the noise is Laplace noise that guarantees epsilon without delta.
     - For `ZCDP`, and for other noise of `ApproxDP`, the event bounds the loss at every Renyi order
       alpha by ``xi + rho * alpha``. Here rho is that of the noise. xi is 0, except for Gaussian
-      noise of a strategy that is not causal.
+      noise of a strategy that is not causal: one whose releases use noise that hides later steps.
 
     ``RdpAccountant`` takes both events under ``NeighboringRelation.REPLACE_ONE``, and
-    ``PLDAccountant`` the first. This relation is right for units that are added or removed too: the
-    event already is the whole loss.
+    ``PLDAccountant`` the first one. This relation is right for units that are added or removed too,
+    because the event already is the whole loss.
 
     Args:
-        design: the terms, as ``release.design``, ``counter.design`` or ``plan(...).best``.
+        design: the design: ``release.design``, ``counter.design`` or ``plan(...).best``.
 
     Raises:
-        InvalidInput: a design of a part of a stream, one whose groups are found privately, or a
-            guarantee that weakens as data ages: no such event has their loss.
+        InvalidInput: the design is of a part of a stream, or its groups are found in the data, or
+            its guarantee weakens as data ages: no event of dp_accounting has this loss.
         MissingExtra: dp_accounting before 0.6 has no event for ``xi + rho * alpha``.
 
     >>> from counton import PureDP, ZCDP, plan
@@ -104,8 +104,9 @@ def dp_event(design: Design[Any]) -> DpEvent:
 
 
 def _coin(epsilon: Fraction) -> DpEvent:
-    """Return the event of randomised response between two answers, with this epsilon or a little
-    more.
+    """Return the event of randomised response between two answers.
+
+    Its epsilon is the given one, or slightly more because of rounding.
     """
     from dp_accounting import RandomizedResponseDpEvent
 
@@ -117,7 +118,14 @@ def _coin(epsilon: Fraction) -> DpEvent:
 def _renyi_line(
     law: NoiseDistribution, moved: Sensitivity, *, causal: bool
 ) -> tuple[Fraction, Fraction]:
-    """Return rho and xi: the loss at every Renyi order alpha above 1 is at most xi + rho alpha."""
+    """Return (rho, xi) such that the loss at every Renyi order alpha above 1 is at most xi + rho *
+    alpha.
+
+    Args:
+        law: distribution of the noise.
+        moved: how much one unit changes the values of all nodes.
+        causal: True if no release uses noise that hides a later step.
+    """
     # Between whole orders Gaussian noise of strategies that are not causal keeps (alpha - 1) D <=
     # (alpha (alpha - 1) + 1/4) rho (docs/theory.md): above order 2 that is less than alpha rho +
     # rho. Below it D is at most that of order 2, which is 2 rho.

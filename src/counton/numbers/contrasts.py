@@ -1,4 +1,4 @@
-"""Differences, sums with signs, ratios and shares of released numbers, each with its interval."""
+"""Differences, signed sums, ratios and shares of released numbers, each with its interval."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Answer:
     """A number computed from releases, such as a difference of two counts, with its interval.
 
     Attributes:
-        value: the estimate; NaN if only an upper end is known.
-        std: standard deviation of its noise; of a ratio, to first order; NaN if a standard
+        value: the estimate; NaN if only an upper bound is known.
+        std: standard deviation of its noise (of a ratio to first order); NaN if a standard
             deviation does not describe the error, as for a quantile.
-        lower, upper: ends of the interval; infinite if a ratio's divisor may be 0.
-        level: least probability with which the interval holds the true value; with wide Laplace
-            noise it may be lower by a ten-thousandth. Of answers requested together, the
-            probability that all intervals hold at once.
+        lower, upper: ends of the interval; infinite if the divisor of a ratio may be 0.
+        level: smallest probability with which the interval holds the true value; with wide Laplace
+            noise it may be lower by 0.0001. For several answers requested together, the probability
+            that all intervals hold.
         what: what the number is, in words.
-        asked: the `Estimate` behind these numbers, from which `counton.numbers.jointly` makes joint
-            intervals.
+        asked: the `Estimate` from which the numbers were computed; `counton.numbers.jointly` makes
+            joint intervals from it.
         at_once: number of answers that were requested together, so that ``level`` is about all of
             them.
-        per_cent: True if words and charts show the number in per cent, as for a share.
+        per_cent: True if the number is shown in per cent, as for a share.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
     (1.25, 5.25)
@@ -56,7 +56,7 @@ class Answer:
         return self.lower, self.upper
 
     def table_columns(self) -> dict[str, NDArray[Any]]:
-        """Return the number as a table of one row, in arrays: what, estimate, std, lower, upper."""
+        """Return a table of one row as arrays, by column: what, estimate, std, lower, upper."""
         return {
             "what": np.array([self.what]),
             "estimate": np.array([self.value]),
@@ -76,7 +76,7 @@ class Answer:
         return data_frame(self.table_columns())
 
     def describe(self) -> str:
-        """Return the number and its interval in words, to the digits that its error leaves."""
+        """Describe the number and its interval, with as many digits as the error justifies."""
         unit, factor = ("%", 100) if self.per_cent else ("", 1)
         error = factor * self.std
         if not math.isfinite(error):  # only the interval describes the error
@@ -114,8 +114,11 @@ def answer(
     """Return an estimate as an `Answer`, with its interval.
 
     Args:
-        level: least probability with which the intervals of all ``at_once`` answers hold.
-        at_once: number of answers requested together (Bonferroni).
+        estimate: the number.
+        level: smallest probability with which the intervals of all ``at_once`` answers hold
+            together.
+        at_once: number of answers that are requested together (Bonferroni).
+        what: what the number is, in words.
 
     Raises:
         InvalidInput: the level or the number of answers is out of range.
@@ -129,9 +132,12 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """Return the formula of a weighted sum of released cells, for `counton.numbers.formulas`.
+    """Return a weighted sum of released cells as a formula, which knows its value and its noise.
 
-    ``total(cell, step)`` returns the released total of a cell at a step.
+    Args:
+        terms: design of the stream, or of a part such as one statistic of a report.
+        parts: the cells, windows and weights.
+        total: function from a cell and a step to the released total.
     """
     if not parts:
         raise InvalidInput("no cell is named; give at least one group and its weight")

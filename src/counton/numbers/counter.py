@@ -1,4 +1,4 @@
-"""The counter: private totals or counts of a stream, released step by step."""
+"""The counter, which releases private totals or counts of a stream step by step."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the lock, and hold it within the ``with`` block."""
+        """Wait for the lock, and hold it during the ``with`` block."""
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process}, and the forked process "
@@ -76,39 +76,42 @@ class OneAtATime:
 
 
 class Counter:
-    """A counter releases private running totals at every step, under one guarantee for the stream.
+    """A counter of a stream, which releases private running totals at every step, under one
+    guarantee.
 
-    With a strategy for windows, such as `GrowingCascade`, a release is the step's own count. With
-    `WindowVersions` a release has the present count of each of the last windows. A step's input
-    then has the items that arrived in this step, by window, along the last axis: first the items of
-    the newest window, then those of the windows before it.
+    With a strategy for windows, such as `GrowingCascade`, a release is the count of the step alone.
+    With `WindowVersions` a release has the present count of each of the last windows, because items
+    may arrive late. The input of a step is then the number of items that arrived in it, for each
+    window: the last axis begins with the newest window.
 
     Args:
         strategy: the correlation of the noise over time, e.g. ``KAry.best(horizon)``.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; ``ExpiringDP``
-            or ``ExpiringZCDP``, growing with the age of a unit, for the strategy `Expiring`.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; for the strategy
+            `Expiring` ``ExpiringDP`` or ``ExpiringZCDP``, which grow with the age of a unit.
         key: the secret from which the noise is computed; see `counton.Key`. Two counters with one
-            key and equal other arguments have the same noise: over different data, their releases
-            differ by the exact difference of the data. Continue with `resume`; never start a stream
-            twice.
+            key and equal other arguments have the same noise: the difference of their releases is
+            the exact difference of their data. Continue with `resume`; never start a stream twice.
         name: name of the stream. One key may serve several streams of different names.
-        contribution: the bound on one protected unit's change; default: one count in one cell,
-            added or removed.
+        contribution: the bound on how much one protected unit changes the input; default: one count
+            in one cell, added or removed.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
-        counters: the guarantee of the noise alone, if cells are added as needed (`widen`); the
-            choice of the shown cells costs the rest of ``guarantee``. ``shape`` is then the most
-            cells. None: cells are fixed.
-        statistic: the statistic that the cells count, if it is one of ``counton.statistics``.
+        counters: for streams whose cells are added when needed (`widen`), the guarantee of the
+            noise alone; the choice of which cells to show costs the rest of ``guarantee``.
+            ``shape`` is then the largest number of cells. None: all cells exist from the first
+            step.
+        statistic: the statistic that the cells belong to, as JSON values, if it is one of
+            ``counton.statistics``; None: plain counts or sums.
 
     Raises:
         InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
 
     Threads may share a counter: they release one after the other. A forked process may not.
 
-    Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
-    (Andersson and Pagh; Andersson et al.). The guarantee holds against an attacker who chooses all
-    inputs, and the steps and cells in which neighbouring datasets differ, by earlier releases: see
-    docs/how-to-check.md.
+    Privacy: releases are ``A x + round(B z)``, where x is the input, A the matrix of running
+    totals, A = B C the strategy's factors and z the noise. They are a function of the measurements
+    ``C x + z`` alone (Andersson and Pagh; Andersson et al.). The guarantee holds against an
+    attacker who chooses all inputs, and the steps and cells in which neighbouring datasets differ,
+    after seeing earlier releases: see docs/how-to-check.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
@@ -155,7 +158,7 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """Return a new counter of this design, before its first step, as for a simulated stream."""
+        """Return a new counter of this design, before its first step."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -175,7 +178,7 @@ class Counter:
 
     @cached_property
     def _lookahead(self) -> NoiseAhead:
-        """The noise of the next steps; computed when a step is released."""
+        """The noise of the next steps, computed when a step is released."""
         return NoiseAhead(self.design.strategy, self._field)
 
     @property
@@ -190,7 +193,10 @@ class Counter:
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
-        """Running totals of all input, exact and secret, in grid units; empty for windows."""
+        """Exact running totals of all input, which are secret, in grid units.
+
+        Empty if releases are counts of single windows, because no totals are kept.
+        """
         done = self._progress()
         if self.design.strategy.facts.versions > 1:
             return Private(np.zeros(0, np.int64))
@@ -198,16 +204,16 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts of each window after further input, without noise; secret.
+        """Return the exact count of each window after further input; secret.
 
-        If windows are revised, each step has a version of each of the last windows. Nothing is
-        released here.
+        If items may arrive late (`WindowVersions`), each step has one version of each of the last
+        windows: its count as known then. Nothing is released here.
 
         Args:
             changes: the input of each step, in grid units, shape ``(n, *self.shape)``.
 
         Returns:
-            The cells of each version, shape ``(n * versions, *cells)``; without revisions,
+            The cells of each version, shape ``(n * versions, *cells)``. Without versions it is
                 ``changes``.
         """
         if self.design.strategy.facts.versions == 1:
@@ -218,19 +224,23 @@ class Counter:
         return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
-        """Return the last released step and the exact sums that the next one adds to; secret."""
+        """Return the last released step and the exact sums to which the next step is added;
+        secret.
+        """
         return open_private(self._done)
 
     @property
     def noise_is_worth_keeping(self) -> bool:
-        """True if storing noise of later steps by `keep_noise` saves later processes much work."""
+        """True if storing the noise of later steps with `keep_noise` saves later processes much
+        work.
+        """
         if self.design.counters is not None:  # cells may be added at any step
             return False
         return self._lookahead.is_worth_keeping(self.step + 1)
 
     def keep_noise(self, store: NoiseStore) -> None:
-        """Store the noise of later steps, so that later processes need not compute it; no value
-        changes.
+        """Store the noise of later steps, so that later processes need not compute it; releases do
+        not change.
 
         Args:
             store: a store for this stream only. Keep it as secret as a checkpoint.
@@ -238,14 +248,15 @@ class Counter:
         self._lookahead = NoiseAhead(self.design.strategy, self._field, store)
 
     def release(self, x: Totals) -> StepRelease:
-        """Add one step's total to the stream and release the private running total.
+        """Add the total of one step to the stream, and release the private running total.
 
         Args:
-            x: the step's exact total (never the running one), shape ``self.shape``: integers, or
-                data units on the grid of a clipped contribution.
+            x: the exact total of this step alone, of shape ``self.shape``: integers, or numbers in
+                data units that are multiples of the contribution's resolution.
 
         Raises:
-            InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
+            InvalidInput: the total is NaN, infinite, a negative count, a float without a
+                resolution, or of a wrong shape.
             HorizonExceeded: the strategy serves no more steps.
             SumOverflow: the running total, or with a strategy for windows ``x``, would leave the
                 exact range.
@@ -262,14 +273,14 @@ class Counter:
         return release
 
     def widen(self, cells: int, key: Key) -> None:
-        """Set the number of cells from the next step on, in a stream whose cells are added as
-        needed (``counters``).
+        """Set the number of cells from the next step on, in a stream whose cells are added when
+        needed.
 
-        A new cell has the noise that it would have had if it had counted 0 since the first step.
+        A new cell has the noise that it would have if it had counted 0 since the first step.
 
         Args:
-            cells: the new number of cells; new ones come after the present ones.
-            key: the stream's key, from which the noise of all cells is computed.
+            cells: the new number of cells; new cells come after the present ones.
+            key: the key of the stream, from which the noise of all cells is computed.
 
         Raises:
             InvalidInput: ``cells`` is below the present number, or above the number of cells that
@@ -300,7 +311,8 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release consecutive steps: the same values as single releases, much faster.
+        """Release consecutive steps; the values are those of single releases, but this is much
+        faster.
 
         Args:
             xs: exact totals of the steps, shape ``(n, *self.shape)``.
@@ -317,7 +329,7 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return the standard deviation of one step's noise; remember those of later steps."""
+        """Return the standard deviation of one step's noise, and cache those of later steps."""
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)
@@ -326,22 +338,23 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """Return the standard deviation of each of these releases, which were just made."""
+        """Return the standard deviation of each of the given releases, which were just made."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
         found: NDArray[np.float64] = releases.std()
         return found
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation at ``steps``, in data units; see `Design.std`."""
+        """Return the standard deviation of the noise at ``steps``, in data units; see
+        `Design.std`.
+        """
         return self.design.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the exact standard deviation of the released number of steps start + 1 .. stop.
+        """Return the exact standard deviation of the released number of steps start + 1 to stop.
 
-        The number is the difference of two totals, or the sum of the counts of windows. The
-        standard deviation is that of one cell in data units; a sum over m cells has sqrt(m) times
-        as much.
+        That number is the difference of two totals, or the sum of the counts of windows. The result
+        is for one cell, in data units; a sum over m cells has sqrt(m) times as much.
 
         Args:
             starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.
@@ -362,7 +375,14 @@ class Counter:
         return self.design.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
-        """Add noise to checked totals: return the releases, in data units, and the new progress."""
+        """Add noise to checked totals.
+
+        Args:
+            totals: exact totals of the next steps, in grid units, shape ``(n, *self.shape)``.
+
+        Returns:
+            The releases in data units, and the new progress of the stream.
+        """
         terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
@@ -402,9 +422,16 @@ class Counter:
     def _compute_by_cells(
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the release of one step and its exact sums, computed for some cells at a time.
+        """Add noise to one step, for some cells at a time, which saves memory if there are many
+        cells.
 
-        This saves memory if a step has many cells.
+        Args:
+            totals: exact totals of the step, shape ``(1, *self.shape)``.
+            sums: exact running totals before the step.
+            step: number of the step.
+
+        Returns:
+            The release in data units, and the exact running totals after the step.
         """
         terms, carried = self.design, self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
@@ -426,19 +453,19 @@ class Counter:
         return released, after
 
     def checkpoint(self) -> bytes:
-        """Return the counter's state as bytes, from which `resume` continues.
+        """Return the state of the counter as bytes, from which `resume` continues.
 
-        The state holds exact sums: keep it as secret as the data. It holds the key's fingerprint,
-        not the key.
+        It holds exact sums: keep it as secret as the data. It holds the fingerprint of the key, not
+        the key.
         """
         return write_checkpoint(self.design.text, self.key_fingerprint, self._progress())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
-        """Continue from a `checkpoint`, with the values of an uninterrupted stream.
+        """Continue from a `checkpoint`; the releases are those of an uninterrupted stream.
 
         Args:
-            strategy: needed only for strategies from outside counton.
+            strategy: only for strategies that are not counton's own.
 
         Raises:
             StateError: the state is truncated, altered, out of range, of another format version, or
@@ -463,7 +490,9 @@ class Counter:
         )
 
     def describe(self) -> str:
-        """Return unit, neighbouring relation, guarantee, strategy and std in words."""
+        """Describe protected unit, neighbouring relation, guarantee, strategy and standard
+        deviation of the noise.
+        """
         terms = self.design
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])

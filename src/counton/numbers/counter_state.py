@@ -1,7 +1,8 @@
-"""The exact state of a running stream: checks of its input, delayed totals, and its checkpoint.
+"""The exact state of a running stream: checks of its input, totals that a delay holds back, and
+checkpoints.
 
-A checkpoint is a line with a checksum, JSON text, and exact sums as packed bytes; it is never
-pickled. Keep it as secret as the data.
+A checkpoint consists of a line with a checksum, JSON text, and exact sums as packed bytes. It is
+never pickled. Keep it as secret as the data.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from counton.strategies.strategy import last_served_step
 #: First word of a counter's checkpoint.
 _FORMAT = "counton-checkpoint-3"
 
-#: Exact totals: integers, or numbers on the grid of a clipped contribution.
+#: Exact totals: integers, or numbers that are multiples of a resolution.
 Totals = Numbers
 
 
 class Waiting:
     """The exact totals of the last ``delay`` steps, oldest first; secret.
 
-    A stream with a delay counts each step's total ``delay`` steps later.
+    In a stream with a delay, the total of a step is counted ``delay`` steps later.
 
-    An object does not change: `then` returns a new one. Both share memory, so that a step costs the
-    same for any delay. If several objects are made from one, use only the last of them.
+    Objects are immutable: `then` returns a new one. Both share memory, so that a step costs the
+    same for any delay. If `then` was called several times on one object, use only the last result.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
     >>> leaving.tolist(), waiting.totals.tolist()
@@ -44,21 +45,26 @@ class Waiting:
         self._room = totals
         self._start = 0
         self._delay = len(totals)
-        #: Their sum, shape ``shape``.
+        #: The sum of these totals, shape ``shape``.
         self.sum: NDArray[np.int64] = (
             totals.sum(axis=0) if len(totals) else np.zeros(totals.shape[1:], np.int64)
         )
 
     @property
     def totals(self) -> NDArray[np.int64]:
-        """All waiting totals: int64, shape ``(delay, *shape)``; a view, do not write to it."""
+        """The totals of the last ``delay`` steps: int64, shape ``(delay, *shape)``; a view, do not
+        write to it.
+        """
         return self._room[self._start : self._start + self._delay]
 
     def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """Append the totals of further steps, and take as many of the oldest out.
+        """Append the totals of further steps, and remove equally many of the oldest totals.
+
+        Args:
+            entering: totals of the further steps, shape ``(n, *shape)``.
 
         Returns:
-            The oldest totals, as many as were appended, and the others as a new `Waiting`.
+            The removed totals, shape ``(n, *shape)``, and the remaining ones as a new `Waiting`.
         """
         count = len(entering)
         if count >= self._delay:
@@ -78,13 +84,13 @@ class Waiting:
 
 
 class StreamProgress(NamedTuple):
-    """How far a stream has come: its last step and its exact sums, hence secret.
+    """The last step of a stream and its exact sums, which are secret.
 
     Attributes:
         step: number of the last released step.
-        sums: running totals counted so far, in grid units, in the shape of a step; for revised
-            windows, the sums of each of the last windows; empty if a release is the step's own
-            count.
+        sums: running totals so far, in grid units, in the shape of a step. With late items
+            (`WindowVersions`), the count of each of the last windows. Empty if a release is the
+            count of one step alone.
         waiting: totals of the last ``delay`` steps, which are not counted yet.
     """
 
@@ -97,7 +103,7 @@ class StreamProgress(NamedTuple):
 
     @property
     def totals_taken(self) -> NDArray[np.int64]:
-        """Running totals of all input so far, counted or waiting, in the shape of a step."""
+        """Exact running totals of all input so far, counted or waiting, in the shape of a step."""
         return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
@@ -109,7 +115,9 @@ class StreamProgress(NamedTuple):
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
-        """Return this progress with ``cells`` cells: the present ones, then new ones of sum 0."""
+        """Return a copy with ``cells`` cells: the present cells, followed by new cells with sum
+        0.
+        """
         sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
         return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
@@ -122,17 +130,18 @@ def add_arrivals(
     *,
     totals: bool = False,
 ) -> NDArray[np.int64]:
-    """Write the counts of the last windows, as known at the end of each step, to ``out``.
+    """Compute the counts of the last windows at the end of each step, and write them to ``out``.
 
-    The last axis is the lag: 0 for the window that ends at the step, 1 for the window before it,
-    and so on. At each step every window moves to the next lag, the oldest one drops out, and the
-    items that arrived are added.
+    The last axis of all arrays is the lag: 0 for the window that ends at the step, 1 for the window
+    before it, and so on. At each step every window moves to the next lag, the oldest window is
+    dropped, and the items that arrived are added.
 
     Args:
-        sums: the counts at the end of the step before the first.
-        arrivals: for each step, the items that arrived in it.
+        sums: counts at the end of the step before the first, shape ``(..., lags)``.
+        arrivals: number of items that arrived in each step, shape ``(steps, ..., lags)``.
         out: array for the result, of the shape of ``arrivals``.
-        totals: behind the lags stands the number of all items, which is added up over all steps.
+        totals: True if the last axis has one more entry after the lags: the number of all items so
+            far.
 
     Returns:
         The counts at the end of the last step.
@@ -156,10 +165,15 @@ def add_arrivals(
 def arrivals_of(
     known: NDArray[np.int64], before: NDArray[np.int64], *, totals: bool = False
 ) -> NDArray[np.int64]:
-    """Return the items that arrived in each step, by the lag of their window.
+    """Return the number of items that arrived in each step, by the lag of their window.
 
-    This is the inverse of `add_arrivals`: ``known`` are the counts at the end of each step,
-    ``before`` those at the end of the step before the first.
+    This is the inverse of `add_arrivals`.
+
+    Args:
+        known: counts at the end of each step, shape ``(steps, ..., lags)``.
+        before: counts at the end of the step before the first, shape ``(..., lags)``.
+        totals: True if the last axis has one more entry after the lags: the number of all items so
+            far.
 
     >>> arrivals_of(np.array([[2, 8, 5], [4, 2, 11]]), np.array([7, 5, 9])).tolist()
     [[2, 1, 0], [4, 0, 3]]
@@ -175,10 +189,17 @@ def arrivals_of(
 def check_totals(
     terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
-    """Check the totals of the next steps, and return them as grid integers, shape ``(n, *shape)``.
+    """Check the totals of the next steps, and return them as integers in grid units, shape ``(n,
+    *shape)``.
+
+    Args:
+        terms: design of the stream.
+        done: last step and exact sums so far.
+        xs: totals of the next steps.
+        one: True if the caller passed a single step, for the error message.
 
     Raises:
-        InvalidInput: numbers that are not exact, negative counts, or a wrong shape.
+        InvalidInput: numbers are not exact, counts are negative, or the shape is wrong.
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
@@ -205,7 +226,7 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise `InvalidInput` for totals that no units can have: negative counts, sums of a wrong
+    """Raise `InvalidInput` for totals that no data can have: negative counts, or sums of a wrong
     sign.
     """
     unit = terms.contribution
@@ -235,9 +256,10 @@ def _refuse_impossible(
 def _refuse_overflow(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
-    """Raise `SumOverflow` if a running sum, at any of these steps, leaves the exact range.
+    """Raise `SumOverflow` if an exact sum, at any of the next steps, exceeds the range of exact
+    numbers.
 
-    In a stream with a delay, the totals are checked now, ``delay`` steps before their release.
+    In a stream with a delay, totals are checked now, ``delay`` steps before they are released.
     """
     most = largest_sum(terms.strategy)
     if terms.strategy.facts.workload == "windows":
@@ -279,7 +301,7 @@ def _largest(numbers: NDArray[np.int64]) -> int:
 
 
 class Checkpoint(NamedTuple):
-    """The content of a checkpoint: terms, step and sums. Sums are exact and therefore secret."""
+    """The content of a checkpoint: design, step and exact sums, which are secret."""
 
     design: dict[str, Any]
     key_fingerprint: str
@@ -295,7 +317,9 @@ class Checkpoint(NamedTuple):
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """Return the stream's step and exact sums; refuse numbers that no such stream can have."""
+        """Return the stream's step and exact sums, after checking that a stream of this design can
+        have them.
+        """
         start = StreamProgress.start(terms)
         horizon, most = last_served_step(terms.strategy), largest_sum(terms.strategy)
         if (
@@ -332,7 +356,9 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
 
 
 def _with_checksum(form: str, *parts: bytes) -> bytes:
-    """Join parts to one text, after a line with the name of the format and their checksum."""
+    """Join parts to one text, after a line with the name of the format and the checksum of the
+    parts.
+    """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -340,7 +366,9 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 
 
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
-    """Return the text after the first line; refuse another format or a wrong checksum."""
+    """Return the text after the first line; raise an error for another format or a wrong
+    checksum.
+    """
     try:
         head, body = bytes(memoryview(saved)).split(b"\n", 1)
         name, digest = head.decode().split(" ")
@@ -373,7 +401,13 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """Return the bytes of a checkpoint; ``terms`` is the design as JSON with sorted names."""
+    """Return the bytes of a checkpoint.
+
+    Args:
+        terms: the design as JSON text with sorted names.
+        key_fingerprint: the fingerprint of the stream's key.
+        done: last step and exact sums.
+    """
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}

@@ -1,4 +1,6 @@
-"""The design of a stream: all public terms that decide its noise, fixed before any row is read."""
+"""The design of a stream: all public parameters that decide its noise, fixed before any data is
+read.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ from counton.privacy import (
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
 
-#: Format version. It rises if equal terms would give other noise; older states are then refused.
+#: Format version. It rises if equal designs would get other noise; older states are then refused.
 FORMAT = 1
-#: Format of streams with wider noise, calibrated to an attacker who chooses the step after seeing
-#: releases: see `Design.format`.
+#: Format of streams with larger noise, calibrated to an attacker who sees releases before choosing
+#: the step in which neighbouring datasets differ: see `Design.format`.
 _SEEN = 2
-#: Bound of sums, in units of the released grid; the rest of int64 is room for noise.
+#: Bound of exact sums, in units of released integers; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
 #: Bound of counts of windows, so that float64 holds each released count.
 LARGEST_WINDOW = 2**52
@@ -47,30 +49,32 @@ LARGEST_WINDOW = 2**52
 
 @dataclass(frozen=True, kw_only=True)
 class Design(Errors[S]):
-    """All public terms of a stream of releases, and the errors that follow from them.
+    """All public parameters of a stream of releases, and the errors that follow from them.
 
     A plan ranks designs, a state keeps the design of each stream, and a description publishes it.
-    Errors are in data units; ``errors_of`` names the numbers that they describe.
+    Errors are in data units; ``errors_of`` says of which numbers.
 
-    The address of the noise is built from the terms: streams that differ in name, strategy, budget,
-    neighbouring relation or shape never have the same noise. `to_dict` contains all that this
-    address depends on.
+    Noise is derived from the key and from these parameters. So streams that differ in name,
+    strategy, guarantee, neighbouring relation or shape never have the same noise. `to_dict`
+    contains all parameters on which the noise depends.
 
     Attributes:
         name: name of the stream; under one name each step is released once.
         guarantee: the guarantee.
-        contribution: the protected unit and the neighbouring relation.
+        contribution: the protected unit, the neighbouring relation, and the bound on one unit's
+            change.
         shape: shape of one step's input.
-        law: noise distribution of a node.
-        strategy: the correlation of the noise.
-        counters: the guarantee of the noise alone, if cells are added as needed; the choice of the
-            shown cells costs the rest of ``guarantee``. None: all cells exist from the beginning.
-        statistic: the statistic that the cells count, as JSON values, if it is one of
+        law: noise distribution of a node, that is, of one measured sum.
+        strategy: the correlation of the noise over time.
+        counters: if cells are added when needed, the guarantee of the noise alone; the choice of
+            which cells to show costs the rest of ``guarantee``. None: all cells exist from the
+            beginning.
+        statistic: the statistic that the cells belong to, as JSON values, if it is one of
             ``counton.statistics``.
-        noise_id: public identity of the noise: two designs with equal identities have the same key
-            and the same noise. None: unknown, as for a plan.
-        errors_of: the numbers that the errors describe. They do not change the stream.
-        kind: in a plan, the kind of strategies among which this design is best; it does not change
+        noise_id: public identity of the noise: designs with equal identities have the same key and
+            the same noise. None: unknown, as for a plan.
+        errors_of: the numbers to which the errors refer. It does not change the stream.
+        kind: in a plan, the kind of strategy among which this design is best. It does not change
             the stream.
 
     >>> from counton import Counter, PureDP
@@ -103,8 +107,8 @@ class Design(Errors[S]):
         check_name(self.name)
 
     def may_share_noise(self, other: Design) -> bool:
-        """Return True if both designs may have the same noise: they are of one stream, or of parts
-        of it.
+        """Return True if both designs may have the same noise: those of one stream, or of parts of
+        it.
         """
         if self.noise_id is not None and other.noise_id is not None:
             return self.noise_id == other.noise_id
@@ -113,8 +117,8 @@ class Design(Errors[S]):
 
     @property
     def format(self) -> int:
-        """Version of the saved form: 2 if older versions of counton gave such a stream other noise;
-        else 1.
+        """Version of the saved form: 2 if older versions of counton gave a stream of this design
+        other noise, otherwise 1.
         """
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs
@@ -127,14 +131,17 @@ class Design(Errors[S]):
 
     @property
     def whole(self) -> bool:
-        """True for the design of a stream; False for that of a part, such as one statistic of a
+        """True for the design of a stream, False for that of a part, such as one statistic of a
         report.
         """
         return True
 
     @property
     def step_shape(self) -> tuple[int, ...]:
-        """Shape of one step's input and release: cells, then versions if there are several.
+        """Shape of one step's input and release.
+
+        It is the shape of the cells; if each step releases several versions of a window, a last
+        axis of versions follows.
 
         >>> from counton import PureDP
         >>> from counton.strategies import Binary, WindowVersions
@@ -147,11 +154,20 @@ class Design(Errors[S]):
 
     @property
     def beginning(self) -> tuple[int, ...]:
-        """Shape of the sums before the first step; it has no cells if cells are added as needed."""
+        """Shape of the exact sums before the first step; it has 0 cells if cells are added when
+        needed.
+        """
         return self._with_versions(self.shape if self.counters is None else (0,))
 
     def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Reshape saved values so that cells have one axis and versions of a window another."""
+        """Reshape saved values so that cells have one axis and versions of windows another one.
+
+        Args:
+            values: released values; the first axis is the step.
+
+        Returns:
+            Shape ``(steps, cells, versions)``; ``values`` itself if there is one version.
+        """
         versions, steps = self.strategy.facts.versions, len(values)
         if versions == 1 or values.shape[1:] == self.step_shape:
             return values
@@ -180,7 +196,11 @@ class Design(Errors[S]):
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
-        """Rebuild a design from `to_dict`; pass ``strategy`` if counton does not know its class.
+        """Rebuild a design from `to_dict`.
+
+        Args:
+            saved: the dict.
+            strategy: only for strategies that are not counton's own.
 
         Raises:
             StateError: another format version, a missing or invalid part, or a ``strategy`` that
@@ -215,28 +235,29 @@ class Design(Errors[S]):
 
     @cached_property
     def text(self) -> str:
-        """The design as JSON text, which every checkpoint repeats."""
+        """The design as JSON text, which is a part of every checkpoint."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return this design with the `noise_id` that its noise has under the key with this
+        """Return a copy with the `noise_id` that the noise has under the key with this
         fingerprint.
         """
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
     def stream_cell(self, cell: int) -> int:
-        """Return a cell's index in the whole stream, given its index in this design.
+        """Return the index of a cell in the whole stream, given its index in this design.
 
-        The two differ if this is the design of a part, such as one statistic of a report.
+        They differ if this is the design of a part, such as one statistic of a report.
         """
         return cell
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
-        """Return the table of noise of this stream's nodes under ``key``.
+        """Return the noise of this stream's nodes as a function of their addresses, under ``key``.
 
         Args:
-            cells: number of first cells, if cells are added as needed; None: all.
+            key: the key of the stream.
+            cells: number of cells so far, if cells are added when needed; None: all.
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
@@ -244,9 +265,9 @@ class Design(Errors[S]):
 
     @property
     def _address(self) -> str:
-        """Text that decides the noise under a key: all terms that identify the release.
+        """Text that decides the noise under a key: all parameters that identify the stream.
 
-        The word for the protected unit is left out, so that it changes no noise.
+        The word for the protected unit is left out, because it must not change the noise.
         """
         # The parameters hold digests of large arrays, which the state keeps whole.
         strategy = {"strategy": self.strategy.saved_name, **self.strategy.parameters}
@@ -268,21 +289,22 @@ class Design(Errors[S]):
 
     @property
     def of_a_cell(self) -> Self:
-        """This design with the errors of one cell, in place of those of the numbers in
+        """This design with the errors of one cell, instead of those of the numbers in
         ``errors_of``.
         """
         return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @property
     def law_unit(self) -> Fraction:
-        """Unit of the integers that the noise distribution draws, in data units.
+        """Value, in data units, of 1 in the integers that the noise distribution draws.
 
-        For a statistic it is in units of a cell's count.
+        For a statistic it is in units of a cell.
         """
         return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
     def public(self) -> dict[str, Any]:
-        """Return the design as JSON values for readers, with the noise distribution in data units.
+        """Return the design as JSON values for readers; parameters of the noise distribution are in
+        data units.
 
         `from_dict` reads this form too.
         """
@@ -291,12 +313,11 @@ class Design(Errors[S]):
 
     @cached_property
     def released_unit(self) -> Fraction:
-        """Unit of the integers that are released, in data units."""
+        """Value, in data units, of 1 in the integers that are released."""
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
-        """Return the half-width of one cell's interval for the steps start + 1 .. stop, in data
-        units.
+        """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -316,9 +337,9 @@ class Design(Errors[S]):
         return self.contribution.from_grid(cells)
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
-        """Convert released integers to data units: integers for counts, else float64.
+        """Convert released integers to data units: int64 for counts, otherwise float64.
 
-        The result depends on the released integers only, so floating point reveals nothing.
+        The result depends only on the released integers, so floating point reveals nothing more.
         """
         if self.contribution.resolution is None and self.released_unit == 1:
             return released
@@ -334,7 +355,15 @@ def design_for(
     counters: Guarantee | None = None,
     **stated: Any,
 ) -> Design[S]:
-    """Return the design with the noise distribution of least variance that keeps a guarantee.
+    """Return the design whose noise distribution has the least variance that satisfies a guarantee.
+
+    Args:
+        strategy: the correlation of the noise over time.
+        guarantee: the guarantee for all releases together.
+        contribution: the bound on how much one unit changes the input.
+        shape: shape of one step's input.
+        counters: see `Design`.
+        stated: further attributes of the design.
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
@@ -354,7 +383,9 @@ def design_for(
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:
-    """Raise `StateError` if a saved strategy is no class of counton: the caller must pass it."""
+    """Raise `StateError` if a saved strategy is not a class of counton, so that the caller must
+    pass it.
+    """
     told = saved["strategy"]
     kind = str(told.get("strategy"))
     if stream_strategy_named(kind) is not None:
@@ -393,7 +424,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
 
 
 def check_format(saved: Any) -> None:
-    """Raise `StateError` if saved terms have another format version."""
+    """Raise `StateError` if a saved design has another format version."""
     if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(
@@ -404,9 +435,10 @@ def check_format(saved: Any) -> None:
 
 @contextmanager
 def understanding(what: str) -> Iterator[None]:
-    """Turn errors within the ``with`` block, which reads saved terms, into one `StateError`.
+    """Convert errors in the ``with`` block, which reads a saved design, to one `StateError`.
 
-    ``what`` names the saved thing in the message.
+    Args:
+        what: the words for the saved thing in the message.
     """
     try:
         yield
@@ -433,7 +465,8 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Return the largest running sum, or count of a window, in grid units, that is exact.
+    """Return the largest exact sum that is allowed, in grid units: of a running total, or of a
+    window's count.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM
@@ -444,7 +477,7 @@ def largest_sum(strategy: StreamStrategy) -> int:
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:
-    """Return ``shape`` as a tuple of ints; refuse a shape that no stream can have.
+    """Return a shape as a tuple of ints, after checking that a stream can have it.
 
     >>> check_shape([16, 24])
     (16, 24)

@@ -1,29 +1,32 @@
-"""The cells of a stream: declared ones (`Declared`), or groups that are found (`Discovery`).
+"""The cells of a stream: declared groups (`Declared`), or groups that are found in the data
+(`Discovery`).
 
 Both classes have the same methods, so that callers need not distinguish them.
 
 If nobody declared the groups, each group has its own counter, with noise from the first step on. A
-group is shown from the release on at which its noisy count first reaches a threshold. A group that
-only one unit is in is shown with probability at most delta: the sum over all groups of the unit and
-over all releases. This delta is added to the guarantee of the counters.
+group is shown from the first release on in which its noisy count reaches a threshold. A group with
+rows of one unit only is shown with probability at most delta, summed over all groups of the unit
+and over all releases. This delta is added to the guarantee of the counters.
 
-If windows are revised, a release has a number of each of the last windows: the versions. A group is
-shown from the release on in which one of them first reaches the threshold of its version, with all
-versions that this release and later ones publish of it. Nothing of earlier releases is published.
+If rows arrive late, a release has a count for each of the last windows: the versions. A group is
+shown from the first release on in which one of these counts reaches the threshold of its version.
+Then all versions in this release and in later ones are published. Nothing of earlier releases is
+published.
 
-Privacy. Compare rows without a unit, and with it. A group has a counter from its first counted row
-on, and no release before reads it.
+Privacy. Compare a dataset without a unit to the dataset with it. A group has a counter from its
+first counted row on, and no earlier release depends on it.
 
-- A group that has no row without the unit, or none by some release: with the unit, a release may
-  read it before that. A number of it is then noise and at most `change`, of any window, so it
-  reaches its threshold with at most the probability that noise reaches the margin. The sum over
-  all releases, all versions in them, and the at most `groups` groups of the unit is at most delta.
-- Otherwise groups are shown by the same rule on the same numbers, which are those of counters that
-  exist for every possible label from the first step on. Their guarantee, epsilon, covers all
-  numbers of a group, also those that are not published.
+- Groups without any row if the unit is removed, or without a row up to some release. With the unit,
+  such a release may depend on the group. Its count is then noise plus at most `change`, in any
+  window, so it reaches its threshold with at most the probability that noise reaches the margin.
+  The sum over all releases, all their versions, and the at most `groups` groups of the unit is at
+  most delta.
+- All other groups. They are shown by the same rule on the same numbers, which are those of counters
+  that exist for every possible label from the first step on. Their guarantee, epsilon, covers all
+  counts of a group, also those that are not published.
 
 Windows share no noise, but a group has counters for all windows as soon as it has one row: noise
-alone may show it in any later one. So delta is divided among all versions of all windows.
+alone may show it in any later window. So delta is divided among all versions of all windows.
 """
 
 from __future__ import annotations
@@ -51,9 +54,9 @@ ROOM = 2**31
 _GRAIN = Fraction(1, 64)
 #: Factor that covers the rounding of logarithms and exponentials many times over.
 _ROUNDING = 1 + 1e-6
-#: Up to so many draws sums have their exact tail, beyond it a bound.
+#: Largest number of draws whose sum has its exact tail; for more draws a bound is used.
 _FEW = 64
-#: Largest number of released numbers of a group in a stream: each has its share of delta.
+#: Largest number of released counts of one group in a stream; each gets its share of delta.
 _LONGEST_STREAM = 2**24
 #: A threshold that no count reaches.
 _NEVER = 2**63 - 1
@@ -61,24 +64,28 @@ _NEVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class Declared:
-    """Cells whose names are public before any row is read: groups, or one total."""
+    """Cells whose names are public before any data is read: groups, or one total."""
 
-    #: True if all names are known before rows are read.
+    #: True if all names of cells are known before data is read.
     named_beforehand: ClassVar[bool] = True
-    #: The job's policy for rows of undeclared groups, if the cells decide it.
+    #: How a job treats rows of undeclared groups; None: an option of the job decides it.
     policy: ClassVar[str | None] = None
-    #: Words behind the number of rows of other groups.
+    #: Words that follow the number of rows in no group.
     unnamed: ClassVar[str] = ""
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return None: the counters of declared cells have the guarantee of the stream."""
+        """Return None: the counters of declared cells have the guarantee of the stream.
+
+        Args:
+            guarantee: the guarantee of the stream.
+        """
         return None
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of one step.
+        """Return the shape of the cells of one step.
 
         Args:
-            own: returns the shape of the declared cells.
+            own: function that returns the shape of the declared cells.
         """
         return own()
 
@@ -87,7 +94,7 @@ class Declared:
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Return in words how many groups there are, such as "12 pages"; ``said`` is the word
+        """Return the number of groups in words, such as "12 pages"; ``said`` is the plural word
         "pages".
         """
         return f"{groups:,} {said}"
@@ -101,7 +108,7 @@ class Declared:
         return None
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return None: declared groups of any size are shown."""
+        """Return None: declared groups are shown whatever their counts."""
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
@@ -120,12 +127,13 @@ class Declared:
 class Discovery:
     """Groups that nobody declared: each is shown once its released count reaches a threshold.
 
+    The threshold is ``change`` plus ``margin`` standard deviations of the noise.
+
     Attributes:
-        delta: largest probability that a group with only one unit is ever shown.
-        margin: distance from the most that one unit can count to a threshold, in standard
-            deviations.
-        groups: most groups that one unit is in.
-        change: most by which one unit changes one group's total.
+        delta: largest probability that any group with rows of one unit only is ever shown, as text.
+        margin: number of standard deviations, as text.
+        groups: largest number of groups in which one unit counts.
+        change: largest amount by which one unit changes the count of one group.
 
     >>> from counton.strategies import Binary
     >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, Contribution.add_remove(),
@@ -152,11 +160,18 @@ class Discovery:
         contribution: Contribution,
         delta: Fraction,
     ) -> Discovery:
-        """Return the least thresholds that show a group of one unit with probability at most
+        """Return the smallest thresholds that show groups of one unit only with probability at most
         ``delta``.
 
-        The probability is for all groups of the unit, all ``steps``, and all versions of windows
-        that each of them releases, together.
+        The probability covers all groups of the unit, all ``steps``, and all versions of windows in
+        each release, together.
+
+        Args:
+            strategy: the correlation of the noise over time.
+            law: noise distribution of a node.
+            steps: number of steps.
+            contribution: the bound on one unit's change.
+            delta: the probability.
         """
         if law.variance == 0:
             raise InvalidInput(
@@ -177,11 +192,13 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noise alone, without delta for showing a single unit."""
+        """Return the guarantee of the noise alone, without the delta that is spent on showing
+        groups.
+        """
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of one step: room for all groups that may be found."""
+        """Return the shape of the cells of one step: room for all groups that may be found."""
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -189,15 +206,17 @@ class Discovery:
         return asdict(self)
 
     def how(self, groups: int, said: str) -> str:
-        """Return in words when a group is shown, instead of a number of groups."""
+        """Return words that say when a group is shown, in place of the number of groups."""
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return in words that groups are found in the column ``by``, for a line of their own."""
+        """Return the sentence part that groups are found in the column ``by``."""
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
-        """Return in words how groups are found: the threshold, and delta for a single unit."""
+        """Describe how groups are found: the threshold, and delta for a group of a single
+        ``unit``.
+        """
         return (
             f"found in the events; a group is shown once its estimate reaches {self.change:,} "
             f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
@@ -205,7 +224,7 @@ class Discovery:
         )
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest threshold of all released numbers, and the highest."""
+        """Return the lowest and the highest threshold over all steps and versions."""
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
         found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
@@ -213,10 +232,10 @@ class Discovery:
         return int(found.min()), int(found.max())
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Return the least released count that shows a group, by step: shape ``(len(steps),)``.
+        """Return the smallest released count that shows a group: int64, shape ``(len(steps),)``.
 
-        If windows are revised, the shape is ``(len(steps), versions)``. No count shows a group in a
-        window before the first.
+        If windows have versions, the shape is ``(len(steps), versions)``. For versions of windows
+        before the first window, the threshold is so large that no count reaches it.
         """
         assert isinstance(terms.law, DiscreteLaplace)
         versions = terms.strategy.facts.versions
@@ -232,7 +251,8 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def sums_draws(strategy: StreamStrategy) -> bool:
-    """Return True if a strategy's noise is a sum of draws of one distribution, as thresholds need.
+    """Return True if a strategy's noise is a sum of draws of one distribution, which thresholds
+    need.
 
     >>> from counton.strategies import Binary, SqrtToeplitz
     >>> sums_draws(Binary(7)), sums_draws(SqrtToeplitz(7))
@@ -244,10 +264,15 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the variances of the numbers that releases compare with thresholds.
+    """Return the variances of the noisy counts that are compared with thresholds.
+
+    Args:
+        strategy: the correlation of the noise over time.
+        law: noise distribution of a node.
+        steps: the steps.
 
     Returns:
-        Shape ``(len(steps),)``; if windows are revised, ``(len(steps), versions)``.
+        Shape ``(len(steps),)``; if windows have versions, ``(len(steps), versions)``.
 
     >>> from counton.strategies import WindowVersions, Binary
     >>> law = DiscreteLaplace(Fraction(3))
@@ -264,10 +289,9 @@ def compared_variance(
 
 
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Return how many numbers in the releases of all steps have noise that is the sum of n draws,
-    by n.
+    """Return, for each n, the number of released counts of a group whose noise is a sum of n draws.
 
-    If windows are revised, each version of each window is such a number.
+    If windows have versions, each version of each window is a released count.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -290,13 +314,14 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Return an upper bound on the sum over releases of the probability that noise reaches the
+    """Bound the sum, over all released counts of a group, of the probability that noise reaches the
     margin.
 
     Args:
-        law: noise distribution of one draw.
-        counts: for each number of draws, how many releases have noise that is the sum of so many.
-        margin: the margin in standard deviations of each release.
+        law: distribution of one draw.
+        counts: for each number of draws, the number of released counts whose noise is a sum of so
+            many draws.
+        margin: the margin in standard deviations of each count's noise.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
@@ -322,7 +347,9 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """Return the guarantee of the noise alone if groups are found: epsilon of (epsilon, delta)."""
+    """Return the guarantee of the noise alone if groups are found: the epsilon of (epsilon,
+    delta).
+    """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
             f"{field('unknown', 'discover')} may show a group wrongly with a small probability, so "
@@ -333,10 +360,12 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of each cell's first release that reaches its threshold; -1 if none does.
+    """Return for each cell the index of its first release that reaches the threshold; -1 if none
+    does.
 
     Args:
-        values: shape ``(steps, cells)``, or ``(steps, cells, versions)``: one version is enough.
+        values: released counts, shape ``(steps, cells)``, or ``(steps, cells, versions)``, where
+            one version that reaches its threshold is enough.
         thresholds: shape ``(steps,)``, or ``(steps, versions)``.
 
     >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()

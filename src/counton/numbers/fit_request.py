@@ -1,4 +1,4 @@
-"""Requests to adjust a released table to public constraints, and notes for its readers."""
+"""Requests to adjust a released table to public facts, and cautions for its readers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-#: Largest mean error from cutting normal noise off at 0, in deviations: 1 / sqrt(2 pi).
+#: Largest mean error from clipping Gaussian noise at 0, in standard deviations: 1 / sqrt(2 pi).
 CUT_OFF = 1 / math.sqrt(2 * math.pi)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Public constraints that the numbers of a released table are adjusted to; no row is read.
+    """Public constraints to which the numbers of a released table are adjusted, without reading
+    data.
 
     Attributes:
-        integers: whole numbers that add up.
-        nonnegative: no number below 0; biased for small counts.
-        known: public totals to keep, by the paths of their nodes.
+        integers: True for whole numbers that add up.
+        nonnegative: True for no number below 0, which biases small counts.
+        known: pairs of a node's path and its public total, which is kept.
 
     >>> bool(Fit()), Fit(known=((("CA",), 40),)).to_dict()
     (False, {'known': [[['CA'], 40]]})
@@ -43,7 +44,7 @@ class Fit:
         return cls(**flags, known=known)
 
     def notes(self) -> list[str]:
-        """Return cautions for readers of the adjusted numbers, such as on bias, in sentences.
+        """Return sentences that caution readers of the adjusted numbers, such as on bias.
 
         >>> Fit(integers=True).notes()
         ['whole numbers: each is within 1 of the number it was rounded from']
@@ -61,12 +62,12 @@ class Fit:
 
 
 class TableRequest(NamedTuple):
-    """A request for rows of a table.
+    """The rows of a table that somebody asks for.
 
     Attributes:
         ask: names of the rows, if the statistic takes names; None: all rows of its table.
-        fit: the constraints to adjust numbers to; None: numbers as they were released.
-        groups: the groups, if the table has groups; None: all.
+        fit: the constraints to which numbers are adjusted; None: numbers as they were released.
+        groups: names of the groups, if the table has groups; None: all.
     """
 
     ask: Sequence[Any] | None = None

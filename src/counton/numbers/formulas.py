@@ -1,21 +1,21 @@
-"""Formulas: the way a number was computed from released cells, from which its error follows.
+"""Formulas: how a number was computed from released cells, from which its error follows.
 
 A statistic gives the `Formula` of each number: weighted sums of cells, quotients of two such sums
-(a mean), products of two quotients (in a variance). Formulas can be added and subtracted across
+(a mean), and products of two quotients (in a variance). Formulas can be added and subtracted across
 groups, windows and streams. Their intervals use the joint distribution of all noise, so that shared
-noise cancels. A number without a formula, such as a quantile, has only an interval for any level
-(`Estimate`). If two such numbers are combined, each interval takes half of the probability of
-error.
+noise cancels. A number without a formula, such as a quantile, only has an interval for each level
+(`Estimate`). If two numbers without formulas are combined, each interval gets half of the error
+probability.
 
-The interval of a quotient A / B is Fieller's (1954): all numbers r for which A - r B may be 0 by
-its own interval. It needs no approximation, and is unbounded if the divisor may be 0.
+The interval of a quotient A / B is Fieller's (1954): all numbers r for which the interval of A - r
+B contains 0. It needs no approximation. It is unbounded if the divisor may be 0.
 """
 
-# A sum of several quotients errs by the errors of all of them. One quotient errs by (N_A - q N_B) /
-# B with the true quotient q, the errors N_A and N_B and the released divisor B. To first order this
-# is the noise of one sum of cells, whose law is known. Two steps cover the unknown true quotients
-# and divisors, as for moments. The half-width is divided by 1 - (half-width of B) / B, with the
-# divisor for which this is least; and a bound on the products of two errors is added.
+# The error of a sum of quotients is the sum of their errors. A quotient A / B has the error
+# (N_A - q N_B) / B, with the true quotient q, the noise N_A and N_B, and the released divisor B. To
+# first order this is the noise of one sum of cells, whose distribution is known. Two steps cover
+# the unknown true quotients and divisors. The half-width is divided by 1 - (half-width of B) / B,
+# for the divisor with which this is least; and a bound on the products of two errors is added.
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import largest_reads, window_rounding
 
-#: Up to so many ends of windows, joint noise is computed pair by pair.
+#: Largest number of steps between which covariances of noise are computed pair by pair.
 _FEW_ENDS = 32
-#: Most steps towards an end of an interval; they stop this close to it, outside.
+#: Largest number of iterations in the search for an end of an interval, and its relative precision.
 _TURNS, _CLOSE = 200, 2.0**-20
 
 
 class Term(NamedTuple):
-    """The change of one cell in the steps start + 1 .. stop, multiplied by a weight.
+    """The change of one cell in steps start + 1 to stop, multiplied by a weight.
 
     Attributes:
         weight: the factor.
-        start, stop: the step before the first counted step (0: the beginning), and the last counted
-            step.
-        cell: number of the cell; below 0 if only its noise matters, and not which cell it is.
-        alike: number of cells that this term stands for, each with its weight.
+        start, stop: the step before the first counted step (0 is the beginning), and the last
+            counted step.
+        cell: index of the cell; negative if only the noise matters, not which cell it is.
+        alike: number of cells for which this term stands, each with the same weight.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -69,10 +69,10 @@ class Term(NamedTuple):
 
 
 class Estimate(ABC):
-    """A number read from releases, with its error and interval.
+    """A number computed from releases, with its error and interval.
 
     Attributes:
-        least, most: bounds of the true value that hold in any case.
+        least, most: bounds on the true number that always hold.
     """
 
     least: float = -math.inf
@@ -86,19 +86,23 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def std(self) -> float:
-        """Standard deviation of the number's noise, to first order; NaN if it has none."""
+        """Standard deviation of the number's noise, to first order; NaN if a standard deviation
+        does not describe the error.
+        """
 
     @abstractmethod
     def interval(self, level: float) -> tuple[float, float]:
-        """Return two ends that hold the true value with at least probability ``level``."""
+        """Return the ends of an interval that holds the true number with probability at least
+        ``level``.
+        """
 
     @property
     def formula(self) -> Formula | None:
-        """This number as a formula in released cells; None if it is no such function."""
+        """The number as a formula in released cells; None if it cannot be written as one."""
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
-        """Cut the ends of an interval to the values that the number can have."""
+        """Clip the ends of an interval to the bounds of the true number."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
@@ -110,7 +114,7 @@ class CellSum:
         value: the published value, in data units.
         design: design of the stream.
         parts: the terms that are added up.
-        grain: largest error of the published value from rounding, besides noise, in data units.
+        grain: largest absolute rounding error of the published value, in data units.
     """
 
     value: float
@@ -131,8 +135,8 @@ class Quotient:
 class Formula(Estimate):
     """A number as a function of released cells.
 
-    It adds up sums of cells, quotients of such sums and products of two quotients, each with a
-    weight.
+    It is a constant plus weighted sums of cells, quotients of two sums, and products of two
+    quotients, each multiplied by a weight.
 
     >>> two = Formula(2.0) + 3 - Formula(1.0)
     >>> two.value, (two / 4).value, (-two).interval(0.95)
@@ -166,8 +170,8 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The formula's value as released, before it is cut to the values that the true number can
-        have.
+        """The released value of the formula, before it is clipped to the bounds of the true
+        number.
         """
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
@@ -188,24 +192,30 @@ class Formula(Estimate):
         return self.around(self.half(level))
 
     def half(self, level: float) -> float:
-        """Return the half-width of the interval; infinite if a divisor may be 0."""
+        """Return the half-width of the interval; infinite if a divisor may be 0.
+
+        Args:
+            level: probability with which the interval holds the true number.
+        """
         return _Law([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
-        """Return value - half and value + half, cut to the values that the true number can have."""
+        """Return value - half and value + half, clipped to the bounds of the true number."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
 
     def _one_quotient(self) -> Ratio | None:
-        """Return this formula as a `Ratio` if it is a single quotient; else None."""
+        """Return this formula as a `Ratio` if it is a single quotient; otherwise None."""
         if len(self.quotients) != 1 or self.sums or self.products:
             return None
         ((one, weight),) = self.quotients
         return Ratio(one.above, one.below, weight, self.constant) if weight else None
 
     def within(self, least: float, most: float) -> Formula:
-        """Return this formula, whose true value is known to lie between ``least`` and ``most``."""
+        """Return a copy with bounds: the true number is known to lie between ``least`` and
+        ``most``.
+        """
         return replace(self, least=least, most=most)
 
     def __add__(self, other: Formula | float) -> Formula:
@@ -257,7 +267,7 @@ def quotient(above: Formula, below: Formula) -> Formula:
 
 
 def product(one: Formula, other: Formula) -> Formula:
-    """Return the formula of a product; each factor is one quotient, made by `quotient`."""
+    """Return the formula of the product of two quotients, each made by `quotient`."""
     ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
@@ -266,8 +276,8 @@ def product(one: Formula, other: Formula) -> Formula:
 class Ratio(Estimate):
     """One formula divided by another.
 
-    The interval is Fieller's (1954): it holds all r for which above - r * below may be 0 by its own
-    interval. It needs no approximation, and is unbounded if the divisor may be 0.
+    The interval is Fieller's (1954): all r for which the interval of above - r * below contains 0.
+    It needs no approximation. It is unbounded if the divisor may be 0.
 
     Attributes:
         above, below: dividend and divisor.
@@ -319,7 +329,7 @@ class Ratio(Estimate):
 
 
 def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Divide each number by the whole that it is a part of, and return the shares."""
+    """Divide each number by the total of which it is a part, and return the quotients."""
     # Cells have independent noise of one distribution. So of the cells of the whole that are not in
     # a number, only those with equal weights are counted. Then time grows with the numbers, not
     # with their square.
@@ -359,8 +369,11 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
     """Return one end of an interval, or a number slightly outside it; infinite if there is no end.
 
-    The interval holds the numbers whose ``excess`` is at most 0, such as ``middle``. ``sign`` is 1
-    for the upper end and -1 for the lower one.
+    Args:
+        excess: function that is at most 0 for the numbers inside the interval.
+        middle: a number inside the interval.
+        sign: 1 for the upper end, -1 for the lower end.
+        step: first distance from ``middle`` that is tried.
     """
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
@@ -387,13 +400,14 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(Estimate):
-    """A number whose error and interval are known without the joint noise of all cells.
+    """A number, or an array of numbers, whose interval is known without the joint noise of all
+    cells.
 
     Attributes:
-        estimate: the number, or an array with the numbers of many groups.
-        ends: function from a level to the interval.
-        deviation: standard deviation of its noise; NaN if it has none.
-        parts: function that returns its formula in released cells; None: it has no formula.
+        estimate: the number, or an array of numbers.
+        ends: function from a level to the lower and upper ends of the intervals.
+        deviation: standard deviation of the noise; NaN if it does not describe the error.
+        parts: function that returns the formula in released cells; None: there is no formula.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -412,7 +426,9 @@ class ClosedForm(Estimate):
         deviation: Any,
         parts: Callable[[], Formula] | None = None,
     ) -> ClosedForm:
-        """Return a number whose interval is estimate - half(level) to estimate + half(level)."""
+        """Return a number with the interval from estimate - half(level) to estimate +
+        half(level).
+        """
 
         def ends(level: float) -> tuple[Any, Any]:
             wide = half(level)
@@ -441,7 +457,12 @@ class ClosedForm(Estimate):
         return None if self.parts is None else self.parts()
 
     def over(self, count: float, least: float, most: float) -> ClosedForm:
-        """Divide this number by a constant, ``count``; ``least`` and ``most`` bound the result."""
+        """Divide this number by a constant, and bound the result.
+
+        Args:
+            count: the constant, above 0.
+            least, most: bounds on the true result.
+        """
 
         def ends(level: float) -> tuple[float, float]:
             low, high = (end / count for end in self.ends(level))
@@ -454,11 +475,12 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
     def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
-        """Select some numbers of an array of them.
+        """Select some numbers of an array.
 
         Args:
-            places: index into the array of all.
-            parts: returns the formula in released cells.
+            places: any index of the array.
+            parts: function that returns the formula of the selected number in released cells; None:
+                none.
         """
         shape = np.shape(self.estimate)
 
@@ -473,12 +495,12 @@ class ClosedForm(Estimate):
 def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
-    """Join several numbers or arrays of numbers to one array with its intervals.
+    """Join several numbers, or arrays of numbers, to one array with its intervals.
 
     Args:
         numbers: the numbers.
-        join: function that makes one array of several; used for values, errors and ends of
-            intervals. None: it concatenates them in order.
+        join: function that makes one array from a list of arrays. It is used for values, standard
+            deviations and ends of intervals. None: arrays are concatenated.
 
     >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
@@ -503,13 +525,13 @@ def _nothing(_level: float) -> dict[str, NDArray[Any]]:
 
 
 class TableNumbers(NamedTuple):
-    """A table of released numbers: one number in each row, and the columns that describe it.
+    """A table of released numbers: one number in each row, and columns that describe the rows.
 
     Attributes:
-        about: columns that describe the rows, by name: one value for each row.
+        about: columns that describe the rows, by name: one entry for each row.
         numbers: all numbers in one array, in the order of the rows.
-        called: name of the column of values: ``"estimate"``; or ``"value"``, for numbers that have
-            no standard deviation and no column ``"std"``.
+        called: name of the column of numbers: ``"estimate"``; or ``"value"`` for numbers without
+            standard deviation, which have no column ``"std"``.
         beside: function from the level of the intervals to further columns, by name.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
@@ -534,7 +556,7 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Return the table of the rows at some positions."""
+        """Return the table of the rows with these indices."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -546,12 +568,12 @@ class TableNumbers(NamedTuple):
     def below(
         cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
     ) -> TableNumbers:
-        """Stack several tables: the rows of the first, then those of the second, and so on.
+        """Stack several tables below each other.
 
         Args:
-            parts: one table at least. Their columns ``beside`` have the same names; their columns
-                ``about`` are not used.
-            about: the columns that describe the rows of the whole table: one value for each row.
+            parts: the tables, at least one. Their columns ``beside`` must have the same names;
+                their columns ``about`` are ignored.
+            about: the columns that describe the rows of the result: one entry for each row.
         """
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -562,7 +584,7 @@ class TableNumbers(NamedTuple):
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
-        """Stack the tables of several groups, with a column "group" in front."""
+        """Stack the tables of several groups below each other, with a column "group" in front."""
         each = [*parts.values()]
         rows = [np.size(part.numbers.value) for part in each]
         about = {"group": np.repeat(np.array([*parts]), rows)}
@@ -572,7 +594,7 @@ class TableNumbers(NamedTuple):
 
 
 def _plain(number: Any) -> Any:
-    """Convert an array of one number to a Python number; return any other value unchanged."""
+    """Convert an array without axes to a Python number; return any other value unchanged."""
     return (
         number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number
     )
@@ -583,12 +605,13 @@ class OfTwo(Estimate):
     """The difference or ratio of two numbers, at least one of which has no formula in released
     cells.
 
-    The interval is computed from the intervals of both numbers. Each takes half of the allowed
-    probability of error, so that both hold together (Bonferroni).
+    The interval is computed from the intervals of both numbers. Each gets half of the allowed error
+    probability, so that both hold together (Bonferroni).
 
     Attributes:
         one, other: the numbers.
         over: True for the ratio, False for the difference.
+        scale, moved: a ratio is multiplied by ``scale``; then ``moved`` is added.
     """
 
     one: Estimate
@@ -624,8 +647,9 @@ class OfTwo(Estimate):
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one`` minus ``other``; its interval takes noise into account that both numbers
-    share.
+    """Return ``one`` minus ``other``.
+
+    If both have formulas, the interval takes into account the noise that they share.
     """
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
@@ -633,7 +657,7 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 
 def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
-    """Return ``scale`` times ``one`` divided by ``other``, plus ``moved``."""
+    """Return ``scale`` * ``one`` / ``other`` + ``moved``."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)
     return OfTwo(one, other, True, scale, moved)
@@ -645,7 +669,7 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """The joint noise of several formulas, over all streams, cells and steps that they read."""
+    """The joint noise of several formulas, over all streams, cells and steps that they use."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
@@ -660,10 +684,10 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return the weights of released cells in a formula's sums, one array for each stream, and
-        the largest error of these sums from rounding, besides noise.
+        """Return a formula's weights on released cells, and the largest rounding error of its sums.
 
-        Quotients and products in the formula are left out.
+        Quotients and products in the formula are left out. Weights are one array for each stream,
+        with an entry for each cell and window.
 
         Raises:
             InvalidInput: a weight is not finite.
@@ -684,6 +708,11 @@ class _Law:
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several streams, whose noise is
         independent.
+
+        Args:
+            vectors: weights of cells and windows, one array for each stream.
+            level: probability with which the interval holds.
+            full: see `half`.
         """
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
@@ -692,7 +721,7 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return a formula's standard deviation to first order; None if a divisor is 0."""
+        """Return a formula's standard deviation to first order; None if a released divisor is 0."""
         vectors, _ = self._vectors(one)
         reads = self._read(one)
         if reads is None:
@@ -701,8 +730,8 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Return the released values and noise of each quotient in a formula; None if a divisor is
-        0.
+        """Return the released value and the noise of each quotient in a formula; None if a divisor
+        is 0.
         """
         found: dict[Quotient, _Read] = {}
 
@@ -727,8 +756,10 @@ class _Law:
         """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
         Args:
-            full: True for a wider half-width, as if one node's noise had all of the variance; it is
-                then a norm of the weights.
+            one: the formula.
+            level: probability with which the interval holds.
+            full: True for a larger half-width, as if one node's noise had the whole variance. It is
+                then a norm of the weights, which bounds of products need.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -756,14 +787,16 @@ class _Law:
 class _Read:
     """The released value of one quotient in a formula, and its noise.
 
+    Weights are one array for each stream, with an entry for each cell and window.
+
     Attributes:
-        share, divisor: released values of the quotient and of its divisor.
-        off: weights of the cells in dividend - share * divisor; its noise is the quotient's error
-            times the divisor.
+        share: released value of the quotient.
+        divisor: released value of its divisor.
+        off: weights of the cells in dividend - share * divisor. The noise of this sum is the
+            quotient's error times the divisor, to first order.
         below: weights of the cells in the divisor.
-        grain, rounded: largest errors from rounding, besides noise, of the dividend's sums and of
-            the divisor's.
-        weight: weight of the quotient in the formula, to first order.
+        grain, rounded: largest rounding errors of the dividend's sums and of the divisor's sums.
+        weight: derivative of the formula by the quotient.
         reach: largest error of the quotient.
     """
 
@@ -778,9 +811,11 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the weight of every cell in a formula to first order, one array for each stream.
+    """Return the derivative of a formula by every cell, one array for each stream.
 
-    ``linear`` has the weights in the formula's sums; those in its quotients are added.
+    Args:
+        linear: the formula's weights on cells in plain sums, one array for each stream.
+        reads: the quotients of the formula, whose derivatives are added.
     """
     vectors = list(linear)
     for each in reads.values():
@@ -790,10 +825,10 @@ def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
-    """Return the index of the stream that has this design's noise; ``len(streams)`` if none has.
+    """Return the index of the stream to which a design belongs; ``len(streams)`` if there is none.
 
-    The parts of a report belong to one stream. Designs without an identity of their noise, such as
-    those of a plan, are of one stream if their terms are equal.
+    The statistics of a report belong to one stream. Designs without an identity of their noise,
+    such as those of a plan, belong to one stream if they are equal.
     """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:
@@ -814,7 +849,7 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 
 
 class _Noise:
-    """The noise of weighted sums over cells and steps of one stream.
+    """The noise of weighted sums of the cells and windows of one stream.
 
     Cells have independent noise of one distribution. The noise of one cell is correlated over
     steps.
@@ -846,7 +881,9 @@ class _Noise:
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
-        """Covariances of one cell's noise between all steps that the sums read."""
+        """Covariances of one cell's noise between all steps at which windows start or stop: shape
+        ``(steps, steps)``.
+        """
         at, law, strategy = self._ends, self._design.law, self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
@@ -857,7 +894,7 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Convert weights of windows to weights of running totals, shape (cells, steps)."""
+        """Convert weights of windows to weights of running totals, shape ``(cells, steps)``."""
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
@@ -879,14 +916,16 @@ class _Noise:
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval, in data units.
 
-        It is computed as `counton.numbers.window_halfwidths` does for fractional weights.
+        It is computed like `counton.numbers.window_halfwidths` for fractional weights.
 
         Args:
-            full: True for a wider half-width, as if one node's noise had all of the variance; it is
+            weights: weight of each cell and window.
+            level: probability with which the interval holds.
+            full: True for a larger half-width, as if one node's noise had the whole variance. It is
                 then a norm of the weights.
         """
-        # The larger of two quantiles: that of a normal law, and that of equal nodes which together
-        # have the variance, each with the largest weight of any node.
+        # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
+        # together have the variance, each with the largest weight of any node.
         if not weights.any():
             return 0.0
         at, magnitudes = self._at_ends(weights), np.abs(weights)
@@ -912,18 +951,22 @@ class _Noise:
         return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
 
     def _rounding_of(self, at: NDArray[np.float64]) -> float:
-        """Return the most by which rounding moves a sum, in units of the exact sums."""
+        """Return the largest rounding error of a sum, in units of the exact sums.
+
+        Args:
+            at: weights of running totals, shape ``(cells, steps)``.
+        """
         cell = 2.0**-self._design.strategy.facts.fraction_bits
         return float((np.abs(at) * self._rounding * self._alike).sum()) * cell
 
 
 class StreamParts(NamedTuple):
-    """The weights with which several formulas read the totals of one stream.
+    """The weights with which several formulas use the running totals of one stream.
 
     Attributes:
         design: design of the stream.
-        cells: numbers of its cells.
-        ends: steps of the totals.
+        cells: indices of the cells that are used.
+        ends: steps of the totals that are used.
         weights: weights of these totals, shape ``(formulas, cells, ends)``.
     """
 
@@ -934,10 +977,13 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """Return the weights of released cells in formulas, for each stream that they read, and the
-    largest error of each formula's value from rounding.
+    """Return the weights of formulas on running totals, for each stream that they use.
 
-    The formulas must be sums of cells, without quotients.
+    Formulas must be sums of cells, without quotients.
+
+    Returns:
+        The weights for each stream, and the largest rounding error of each formula, shape
+            ``(formulas,)``.
     """
     if not all(one.linear for one in formulas):
         raise InvalidInput(

@@ -1,8 +1,10 @@
-"""Half-widths of two-sided intervals: bounds of the distance from a release to the truth.
+"""Half-widths of two-sided intervals: bounds on the distance from a released number to the true
+one.
 
-A release of a tree is the truth plus a sum of independent draws of discrete laws. So its interval
-is computed from the law of that sum, not from a normal approximation: it is the smallest integer c
-with P(|N| <= c) >= level. Each interval is about one released number, not about all at once.
+With a tree, the error of a release is a sum of independent draws of discrete distributions. So its
+interval is computed from the distribution of that sum, not from a normal approximation: its
+half-width is the smallest integer c with P(|N| <= c) >= level, for the noise N. Each interval is
+about one released number, not about all at once.
 """
 
 from __future__ import annotations
@@ -44,33 +46,33 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
 
-#: The strategy of a design; any strategy of a stream, unless more is known.
+#: Type of a design's strategy; any strategy of a stream by default.
 S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
-#: Below this variance, in lattice cells, an atom of a node's law is more than a rounding error.
+#: Below this variance of drawn integers, the probability of a single integer matters.
 _NARROW = 400
-#: A sum with real weights lies within this many standard deviations plus largest weights of 0.
+#: A sum of draws is assumed to be at most this many times (standard deviation + largest weight).
 _PERIOD = 32
-#: Frequencies of jitter, in its own units: the eighth power of a sine has fallen to 1e-11.
+#: Number of frequencies, in units of 1 / jitter, after which an eighth power of a sine is below
+#: 1e-11.
 _SMOOTHED = 64
 _SERIES_ERROR = 1e-10
-#: Laplace noise so wide that its sums are those of the continuous law.
+#: Laplace noise so wide that its sums are distributed like continuous ones.
 _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
 def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
-    """Return the smallest c with P(|N| <= c) >= level, where N is a sum of ``terms`` draws of
-    ``law``.
+    """Return the smallest c with P(|N| <= c) >= level, where N is a sum of ``terms`` independent
+    draws.
 
-    The draws are independent. The result is exact up to float64 (about 1e-12 in probability). Only
-    Gaussian sums with a standard deviation beyond 4096 may get a larger c. The interval is never
-    too short.
+    The result is exact up to float64 (about 1e-12 in probability). Only Gaussian sums with a
+    standard deviation beyond 4096 may get a larger c. The interval is never too short.
 
     Args:
-        law: noise law of one node.
-        terms: number of nodes that a release reads, with weights +1 or -1.
+        law: distribution of one draw, the noise of one node.
+        terms: number of nodes whose noise a release adds or subtracts.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
     Raises:
@@ -95,9 +97,11 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
 
 @lru_cache(maxsize=4096)
 def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
-    """Return the smallest c with P(|N| <= c) >= level.
+    """Return the smallest c with P(|N| <= c) >= level, for a sum N of independent draws.
 
-    N is a sum of independent draws: ``counts`` gives their number for each distribution.
+    Args:
+        counts: pairs of a distribution and its number of draws.
+        level: the probability.
     """
     return _within(dict(counts), level, 0, None)
 
@@ -105,10 +109,13 @@ def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> 
 def _within(
     counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
 ) -> int:
-    """Return the smallest c with P(|N| <= c) >= level; it is known to be at least ``low``.
+    """Return the smallest c with P(|N| <= c) >= level, for a sum N of independent draws.
 
-    N is a sum of independent draws: ``counts`` gives their number for each distribution. ``high``
-    is known to be at least c; None: no upper bound is known.
+    Args:
+        counts: number of draws of each distribution.
+        level: the probability.
+        low: a lower bound on c.
+        high: an upper bound on c; None: none is known.
     """
     if high == low:
         return low
@@ -122,10 +129,17 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """Return the half-width for each number of draws of ``law``, with draws of ``more`` added."""
-    # One more draw never brings a symmetric law with one peak closer to 0. So half-widths grow with
-    # the number of draws: if those of the fewest and of the most draws in a stretch agree, all
-    # between them are equal.
+    """Return the half-width for each number of draws.
+
+    Args:
+        law: distribution of a draw.
+        numbers: numbers of draws, shape ``(n,)``.
+        level: probability with which each interval holds.
+        more: pairs of a distribution and a number of its draws, which are added to each sum.
+    """
+    # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths
+    # grow with the number of draws. If two numbers of draws have equal half-widths, all numbers
+    # between them have the same.
     several, where = np.unique(numbers, return_inverse=True)
     found = np.empty(len(several))
 
@@ -159,8 +173,8 @@ def halfwidths(
 ) -> NDArray[np.float64]:
     """Return half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
 
-    `window_halfwidths` computes them: for a total of all steps so far, or for the step's own count
-    if the strategy releases windows.
+    They are for totals of all steps so far; or for the count of each step alone, if the strategy
+    releases windows. `window_halfwidths` computes them.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -182,13 +196,14 @@ def joint_halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths for a stream's releases plus one release of each earlier stream.
+    """Return half-widths for the sum of a stream's release and of one release of each earlier
+    stream.
 
-    They are in units of the exact sums, which all streams share, and exact if all weights of nodes
-    are +1 or -1.
+    They are in units of the exact sums, which must be the same for all streams. They are exact if
+    all weights of nodes are +1 or -1.
 
     Args:
-        before: strategy, law and step of each release of totals that is added.
+        before: strategy, noise distribution and step of each earlier release of a total.
         strategy, law, steps, level: as in `halfwidths`.
 
     >>> from fractions import Fraction
@@ -199,8 +214,8 @@ def joint_halfwidths(
     """
     # For other weights they are the larger of two: the root of the sum of squares of the
     # half-widths, which covers tails that grow no heavier when they are added up, and
-    # smooth_halfwidth. If noise is so narrow that this is wider, they are the sum of half-widths
-    # that hold together by the union bound.
+    # smooth_halfwidth. For narrow noise the sum of half-widths that hold together by the union
+    # bound may be less; then it is used.
     level, stops = check_level(level), check_steps(strategy, steps)
     zeros = np.zeros_like(stops)
     sums = [
@@ -242,12 +257,13 @@ def window_halfwidths(
     *,
     cells: int = 1,
 ) -> NDArray[np.float64]:
-    """Return half-widths of the intervals for the sums over the steps start + 1 .. stop.
+    """Return half-widths of the intervals for the sums over steps start + 1 to stop.
 
-    Such a sum is a difference of two released totals, or a sum of released windows. It may add up
+    The released sum is a difference of two totals, or a sum of released windows. It may add up
     several ``cells``, whose noise is independent. Half-widths are in units of the exact sums:
-    multiply by the resolution of a clipped contribution. For strategies that read nodes with
-    weights +1 or -1 they are exact, except for a few very wide Laplace distributions.
+    multiply by the resolution of a clipped contribution. If releases add and subtract the noise of
+    nodes with weights +1 and -1 only, they are exact, except for a few very wide Laplace
+    distributions.
 
     Args:
         strategy, law: as for the counter.
@@ -267,15 +283,15 @@ def window_halfwidths(
     >>> window_halfwidths(Binary(7), law, 3, 7, cells=100).tolist()
     185.0
     """
-    # Trees get the exact half-width for the nodes they read, also if laws differ by level. If
-    # different Laplace laws, and few of them, add up to a standard deviation beyond 8192,
-    # half-widths are too wide by up to 1/4096 of it for each node.
+    # Trees get the exact half-width for their nodes, also if the noise differs by level. If few
+    # Laplace draws of different scales add up to a standard deviation beyond 8192, half-widths are
+    # too wide by up to 1/4096 of it for each node.
     #
-    # Strategies with fractional weights get the larger of two quantiles. One is of a normal law of
-    # the exact variance. The other is of equal nodes at full weight that together have this
-    # variance: they have heavier tails, since there are no fewer nodes in truth and none weighs
-    # more. Two widths are added: half a lattice cell of a node at full weight (a whole one if nodes
-    # are narrow), and the most by which releases are rounded.
+    # Strategies with fractional weights get the larger of two quantiles. One is of a normal
+    # distribution of the exact variance. The other is of equal nodes with the largest weight that
+    # together have this variance: they have heavier tails, because the true nodes are no fewer and
+    # no heavier. Two widths are added: half the distance of two values of the heaviest node (the
+    # whole distance if noise is narrow), and the largest rounding error of releases.
     level = check_level(level)
     cells = check_integer("cells", cells, 1)
     first, last = check_ends(strategy, starts, stops)
@@ -310,9 +326,13 @@ def _of_estimates(
     level: float,
     cells: int,
 ) -> NDArray[np.float64]:
-    """Return half-widths of numbers that are read by least squares from nodes of several laws.
+    """Return half-widths of least-squares estimates, which combine nodes with different noise.
 
-    The most by which rounding moves a number is added to `estimate_halfwidths`.
+    The largest rounding error of each number is added to `estimate_halfwidths`.
+
+    Args:
+        strategy, law, level, cells: as in `window_halfwidths`.
+        first, last: the step before each window, and its last step.
     """
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     jump = largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
@@ -323,17 +343,19 @@ def _of_estimates(
 
 
 def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
-    """Return half-widths of sums with real weights of many nodes, in the unit of ``std``.
+    """Return half-widths of weighted sums of many nodes, in the unit of ``std``.
 
-    The quantile is the largest over all weights: of Gaussian nodes that of a normal law, of Laplace
-    nodes also that of a few of them. Half a jump is added, since a node of whole numbers jumps
-    where that quantile's law is smooth, or a whole jump if the deviation is less.
+    The quantile is the largest over all possible weights: for Gaussian noise that of a normal
+    distribution, for Laplace noise also that of sums of a few nodes. Half a jump is added, because
+    drawn noise is discrete where the quantile assumes a density; a whole jump if the standard
+    deviation is smaller than a jump.
 
     Args:
         law: noise distribution of a node.
         level: probability with which each interval holds.
         std: standard deviations of the sums.
-        jump: the largest weight of a node in each sum, times the distance of a node's values.
+        jump: for each sum, the largest weight of a node times the distance of two values of a
+            node's noise.
     """
     wide = _WIDE if law.family == "laplace" else DiscreteGaussian(Fraction(2**48))
     quantile = float(smooth_halfwidth(1.0, wide, level))
@@ -349,15 +371,18 @@ def _of_variances(
     level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return half-widths for releases that read nodes with fractional weights.
+    """Return half-widths for releases that use nodes with fractional weights.
 
-    Comments in `window_halfwidths` explain them.
+    Comments in `window_halfwidths` explain the method. Arrays have shape ``(releases,)``.
 
     Args:
+        strategy: the strategy.
+        law: noise distribution of a node.
         variance: variance of each release, in units of one node's variance.
         std: standard deviation of each release, in units of the exact sums.
-        rounding: largest rounding of each release, in units of its last binary place.
-        full: largest weight with which each release reads a node.
+        rounding: largest rounding error of each release, in units of its last binary place.
+        level: probability with which each interval holds.
+        full: largest weight of a node in each release.
     """
     # Lattice cells of the node read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.facts.lattice_bits
@@ -377,7 +402,7 @@ def widest_halfwidth(
 ) -> float:
     """Return the half-width of totals at the step with the largest variance.
 
-    With ``level = 1 - (1 - p) / T``, all T releases are within this half-width together, with
+    With ``level = 1 - (1 - p) / T``, the errors of all T releases are within this half-width with
     probability p (union bound).
 
     Args:
@@ -407,13 +432,12 @@ def widest_halfwidth(
 def largest_expiring_error(
     guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
 ) -> float:
-    """Return a bound that the noise of all steps up to ``steps`` keeps together with
-    ``probability``.
+    """Return a bound on the errors of all steps up to ``steps``, which holds with ``probability``.
 
     It is Chernoff's bound for the noise of each step, and a union bound over steps.
 
     Args:
-        guarantee: a guarantee bound to its strategy.
+        guarantee: an expiring guarantee that knows the growth and delay of its strategy.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -435,17 +459,18 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """Return the bound of `largest_expiring_error` for an epsilon of 1, or a rho of 1."""
+    """Return the bound of `largest_expiring_error` for epsilon = 1 or, if ``gaussian``, for rho =
+    1.
+    """
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
 
 
 @lru_cache(maxsize=2**14)
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """Return a bound on the sum of one draw from each of ``height`` levels, for an epsilon or rho
-    of 1.
+    """Bound a sum of one draw from each of ``height`` levels of a tree, for epsilon = 1 or rho = 1.
 
-    The sum exceeds it with probability at most 2 exp(-log_count).
+    The sum exceeds the bound with probability at most 2 exp(-log_count).
     """
     expiry = Expiry(growth)
     scales = np.array([float(expiry.factor(level)) for level in range(height)])
@@ -466,18 +491,20 @@ def _of_trees(
     cells: int,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
-    """Return exact half-widths if releases read all nodes with weights +1 or -1; else None.
+    """Return exact half-widths if all weights of nodes are +1 or -1; otherwise None.
 
     Args:
-        more: pairs of a distribution and a number of its draws that are added to each release.
+        strategy, law, level, cells: as in `window_halfwidths`.
+        first, last: the step before each window, and its last step.
+        more: pairs of a distribution and a number of its draws, which are added to each release.
     """
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
         return _of_numbers(law, numbers * cells, level, more)
     if one_law or not first.any():
-        # Nodes of one law: the variance is their number. Otherwise releases, unlike differences,
-        # read nodes of the lowest levels, and the variance tells how many.
+        # If all nodes have one distribution, the variance is their number. Otherwise totals, unlike
+        # differences, use nodes of the lowest levels, and the variance tells how many.
         variances = strategy.variance(last, since=first)
         _, some, where = np.unique(variances, return_index=True, return_inverse=True)
     else:
@@ -511,9 +538,13 @@ def check_level(level: float) -> float:
 def _laws_in_sum(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
-    """Return pairs of a distribution and the number of its draws in the noise of a window.
+    """Return pairs of a distribution and the number of its draws in the noise of a window's sum.
 
-    None if a weight is not +1 or -1.
+    None: a weight is not +1 or -1.
+
+    Args:
+        strategy, law, cells: as in `window_halfwidths`.
+        start, stop: the step before the window, and its last step.
     """
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
@@ -527,14 +558,13 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """The weights with which releases read nodes of noise: enough to compute intervals from
-    variances.
+    """The weights with which releases use the noise of nodes, as far as intervals depend on them.
 
     Attributes:
-        whole: True if all weights are +1 or -1, so that a release's variance gives the number of
-            its nodes.
-        largest: the largest weight with which a release reads a node.
-        rounding: the most by which rounding moves a total, in units of ``2**-fraction_bits``.
+        whole: True if all weights are +1 or -1, so that a release's variance gives its number of
+            nodes.
+        largest: the largest weight of a node in a release.
+        rounding: the largest rounding error of a total, in units of ``2**-fraction_bits``.
         lattice_bits: noise of nodes is a multiple of ``2**-lattice_bits``, in units of the exact
             sums.
         fraction_bits: releases are multiples of ``2**-fraction_bits``, in units of the exact sums.
@@ -548,15 +578,15 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(terms: Errors, step: int) -> NodeReads | None:
-    """Return the weights with which a stream's releases read nodes, for readers without its
+    """Return how a stream's releases use the noise of nodes, for readers who do not have its
     strategy.
 
     Args:
-        terms: the strategy and the law of one node.
-        step: a step that is released.
+        terms: a design: the strategy and the noise distribution of one node.
+        step: a released step.
 
     Returns:
-        None if the weights differ by step, as in a stream without a last step or with revised
+        None if the weights differ by step, as in a stream without a last step or with versions of
             windows, or if single windows are rounded.
 
     >>> from counton import PureDP, plan
@@ -584,11 +614,12 @@ def weighted_halfwidth(
 ) -> float:
     """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``law``.
 
-    The result is exact if all weights agree. Otherwise it is never too short. It is too wide by at
-    most 1/4 of the largest weight or 1/128 of the standard deviation, whichever is more.
+    The result is exact if all weights are equal. Otherwise it is never too short, and too wide by
+    at most 1/4 of the largest weight or 1/128 of the standard deviation, whichever is larger.
 
     Args:
-        weights: magnitudes above 0, with the number of draws of each.
+        law: distribution of one draw.
+        weights: pairs of a weight above 0 and its number of draws.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
     >>> from fractions import Fraction
@@ -619,7 +650,8 @@ def _smooth_law(
 ) -> tuple[Floats, Floats, float]:
     """Return half-widths c, the probabilities P(|N + V| <= c), and twice the largest V.
 
-    N is a weighted sum of draws; V is a small continuous variable that makes the density smooth.
+    N is a weighted sum of draws. V is a small continuous variable that gives N + V a smooth
+    density.
     """
     # The values of N are not evenly spaced. V, at most half of jitter, is a sum of eight uniform
     # variables. The transform of N + V, with a power of a sine, falls so quickly that few
@@ -643,13 +675,14 @@ def _smooth_law(
 def smooth_halfwidth(
     std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
-    """Return half-widths for estimates of which only the standard deviations are known.
-
-    Each estimate is a weighted sum of draws of ``law``.
+    """Return half-widths for weighted sums of draws of which only the standard deviations are
+    known.
 
     Args:
+        std: standard deviations of the sums; the result has their shape.
+        law: distribution of one draw.
         level: wanted probability, above 0 and at most 1 - 1e-9.
-        draws: each term of an estimate is a weight times a sum of at least so many draws.
+        draws: each term of a sum is a weight times a sum of at least so many draws.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
@@ -677,15 +710,15 @@ def smooth_halfwidth(
 
 
 def is_narrow(law: NoiseDistribution) -> bool:
-    """Return True if noise is so narrow that the probability of a single value matters."""
+    """Return True if noise is so narrow that the probability of a single integer matters."""
     return law.variance < _NARROW
 
 
 def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
     """Return the smallest c from ``low`` on with ``holds(c)``.
 
-    ``holds`` is true for all larger numbers too. ``high``, if given, is a number for which it is
-    true.
+    ``holds`` must be true for all integers above c too. If ``high`` is not None, ``holds(high)``
+    must be true.
     """
     if holds(low):
         return low
@@ -700,28 +733,33 @@ def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) 
     return high
 
 
-#: From this variance on a sum of discrete Gaussians is one, to 2 e^(-4 pi^2) < 2e-17 a term.
+#: From this variance on, a sum of discrete Gaussians is a discrete Gaussian, up to
+#: 2 e^(-4 pi^2) < 2e-17 for each term.
 SMOOTH = Fraction(4)
 
-#: From this standard deviation on a discrete Gaussian is integrated instead of summed.
+#: From this standard deviation on, probabilities of a discrete Gaussian are integrated, not summed.
 _INTEGRATED = 4096.0
 
-#: Up to so many terms, sums of Laplace noise are mixtures.
+#: Largest number of terms for which the tail of a sum of Laplace noise is computed as a mixture.
 _MIXED = 256
 
-#: Up to so many frequencies, sums are inverted.
+#: Largest number of frequencies with which the distribution of a sum is computed.
 _FREQUENCIES = 2**16
 
-#: Up to this standard deviation sums of unequal laws are exact; wider ones use a coarser grid.
+#: Up to this standard deviation, sums of different distributions are exact; wider sums are rounded
+#: to a coarser grid.
 _TRANSFORMED = 8192.0
 
 
 def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     """Return the function c -> P(|N| > c) for a sum N of independent draws.
 
-    ``counts`` gives the number of draws of each distribution. The result is exact up to float64
-    (about 1e-12), and a little too large in two cases: Gaussian sums with a standard deviation
-    beyond 4096, and few different Laplace distributions with one beyond 8192.
+    The result is exact up to float64 (about 1e-12), and slightly too large in two cases: Gaussian
+    sums with a standard deviation beyond 4096, and sums of few different Laplace distributions with
+    a standard deviation beyond 8192.
+
+    Args:
+        counts: number of draws of each distribution.
     """
     counts = {law: count for law, count in counts.items() if count and law.variance > 0}
     if not counts:
@@ -795,10 +833,13 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
 def _transformed_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float]:
-    """Return the function c -> P(|N| > c) by Fourier transforms, where N is a sum of draws.
+    """Return the function c -> P(|N| > c) for a sum N of draws, by a Fourier transform.
 
-    ``counts`` gives the number of draws of each distribution, ``std`` the standard deviation of N.
     The transform covers at least 64 standard deviations.
+
+    Args:
+        counts: number of draws of each distribution.
+        std: standard deviation of N.
     """
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
@@ -814,8 +855,14 @@ def _transformed_tail(
 def _inverted_tail(
     counts: Mapping[NoiseDistribution, int], std: float
 ) -> Callable[[int], float] | None:
-    """Return the function c -> P(|N| > c) for a sum N of many draws; None if it has too many
-    frequencies.
+    """Return the function c -> P(|N| > c) for a sum N of many draws, by inverting its
+    characteristic function.
+
+    None: this would need too many frequencies.
+
+    Args:
+        counts: number of draws of each distribution.
+        std: standard deviation of N.
     """
     # Over a period of L integers, with L so long that nothing lies beyond half of it, P(|N| <= c) =
     # sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
@@ -846,7 +893,9 @@ def _log_transform(
 ) -> NDArray[np.float64]:
     """Return the logarithm of the characteristic function of a sum of draws, at each angle.
 
-    The first angle is 0.
+    Args:
+        counts: number of draws of each distribution.
+        angles: the angles in radians; the first is 0.
     """
     total = np.zeros(len(angles))
     for law, count in counts.items():
@@ -869,8 +918,12 @@ def _log_transform(
 
 
 def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
-    """Return an upper bound of the function c -> P(|N| > c), for a sum N of very wide Laplace
+    """Return an upper bound on the function c -> P(|N| > c), for a sum N of very wide Laplace
     noise.
+
+    Args:
+        scales: number of draws for each scale.
+        std: standard deviation of N.
     """
     # n terms, a grid of g integers: a discrete Laplace variable is the difference of two geometric
     # ones. Rounded down to the grid these are geometric again, with a scale divided by g, and lose
@@ -883,8 +936,9 @@ def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], 
 
 
 def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
-    """Return an upper bound of c -> P(|N| > c) for one discrete Gaussian; exact up to a std of
-    4096.
+    """Return an upper bound on the function c -> P(|N| > c), for a discrete Gaussian N.
+
+    It is exact up to a standard deviation of 4096.
     """
     # A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors 1 +- 2
     # exp(-pi^2 s) (Poisson summation). Beyond that std, the sum is the midpoint rule's integral.
@@ -908,15 +962,16 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
 
 
 class ErrorsOf(NamedTuple):
-    """The numbers that the errors of a design describe; by default a released cell.
+    """The numbers to which the errors of a design refer; by default a released cell.
 
     Attributes:
-        release: the form of the release, as in `counton.plan`; None: the one that the strategy has.
-        steps: number of first steps that errors are about, if a stream has no last step.
-        mean, largest: ``mean_std`` of the numbers, and their ``max_std``, as multiples of a cell's.
-        what: the numbers in words; "": a cell.
-        per_step: expected number of items in a step. With a delay, items that are not counted yet
-            add to the error.
+        release: the form of the release, as in `counton.plan`; None: that of the strategy.
+        steps: number of first steps to which errors refer, if a stream has no last step.
+        mean, largest: mean and largest standard deviation of the numbers, as multiples of those of
+            a cell.
+        what: the numbers in words; "": one cell.
+        per_step: expected number of items in a step. In a stream with a delay, items that are not
+            counted yet add to the error.
     """
 
     release: ReleaseForm | None = None
@@ -928,10 +983,7 @@ class ErrorsOf(NamedTuple):
 
 
 class Errors(Generic[S]):
-    """The errors of a design, computed from its terms, in data units.
-
-    They are errors of the numbers that ``errors_of`` names.
-    """
+    """The errors of a design, in data units; ``errors_of`` says to which numbers they refer."""
 
     strategy: S
     law: NoiseDistribution
@@ -946,7 +998,7 @@ class Errors(Generic[S]):
 
     @property
     def resolution(self) -> Fraction:
-        """Grid unit in which sums are exact, in data units; 1 for counts."""
+        """Value, in data units, of 1 in the exact sums; 1 for counts."""
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
@@ -956,12 +1008,14 @@ class Errors(Generic[S]):
 
     @property
     def buffer_size(self) -> int:
-        """Number of values that a running stream keeps in memory beside its sums, for all cells."""
+        """Number of values, for all cells, that a running stream keeps in memory besides its
+        sums.
+        """
         return self.strategy.facts.buffer_size * self.cells
 
     @property
     def steps(self) -> int:
-        """Number of steps over which `mean_std` is the mean and `max_std` the largest."""
+        """Number of steps over which `mean_std` is a mean and `max_std` a maximum."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: give the number of steps")
@@ -969,17 +1023,17 @@ class Errors(Generic[S]):
 
     @property
     def release(self) -> ReleaseForm:
-        """The numbers that ``mean_std`` and ``max_std`` describe: totals, windows or both."""
+        """The numbers to which ``mean_std`` and ``max_std`` refer: totals, windows or both."""
         return self.errors_of.release or self.strategy.facts.workload
 
     @cached_property
     def mean_std(self) -> float:
-        """Root of the mean noise variance of the numbers in ``errors_of``; exact, in data units."""
+        """Square root of the mean noise variance over all steps; exact, in data units."""
         return float(self.in_data_units(math.sqrt(self._variance("mean"))))
 
     @cached_property
     def max_std(self) -> float:
-        """Root of the largest noise variance of the numbers in ``errors_of``, in data units."""
+        """Square root of the largest noise variance over all steps, in data units."""
         of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
         return of_a_cell * self.errors_of.largest
 
@@ -1004,7 +1058,7 @@ class Errors(Generic[S]):
         return self.mean_std if metric == "mean" else self.max_std
 
     def row(self) -> dict[str, Any]:
-        """Return a row for the table of a plan: strategy, noise, errors, and number of values in
+        """Return one row of a plan's table: strategy, noise, errors, and number of values in
         memory.
         """
         return {
@@ -1017,19 +1071,20 @@ class Errors(Generic[S]):
 
     @property
     def rmse(self) -> float:
-        """Root of the mean squared error, in data units.
+        """Root mean squared error, in data units.
 
-        With a delay it includes the items that are not counted yet.
+        In a stream with a delay it includes the items that are not counted yet.
         """
         return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
-        """Return a bound that the errors of all totals keep together, with the stated probability.
+        """Return a bound on the errors of all totals together, which holds with the stated
+        probability.
 
-        It holds at all steps and cells at once, by a union bound; for an expiring guarantee it is
-        Chernoff's bound. Items that a delay holds back are added. The result is infinite if no
-        bound is known: if totals are not released, if there is no last step, or for more than 10^9
-        * (1 - probability) numbers.
+        It is a union bound over all steps and cells; for an expiring guarantee it is Chernoff's
+        bound. Items that a delay holds back are added. The result is infinite if no bound is known:
+        if totals are not released, if there is no last step, or for more than 10^9 * (1 -
+        probability) numbers.
 
         Raises:
             InvalidInput: the probability is outside (0, 1).
@@ -1048,7 +1103,8 @@ class Errors(Generic[S]):
         return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return an item's privacy loss at each age, epsilon or rho, for an expiring guarantee.
+        """Return an item's privacy loss at each age, for an expiring guarantee: epsilon or rho,
+        float64.
 
         With the analysis "exact" it is the loss that ``guarantee.at_age`` promises.
 
@@ -1064,11 +1120,11 @@ class Errors(Generic[S]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of the releases at ``steps``, in data units.
+        """Return the standard deviation of the noise at ``steps``, in data units.
 
         Args:
-            steps: one step, with a float as result; or several, as a range or a list, with an
-                array; None: all up to the horizon.
+            steps: one step, for a float; or several steps, as a range or a list, for an array;
+                None: all steps up to the horizon.
 
         Raises:
             InvalidInput: a value that is no step, or None without a last step.
@@ -1094,7 +1150,7 @@ class Errors(Generic[S]):
         return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the standard deviation of released sums over the steps start + 1 .. stop, in data
+        """Return the standard deviation of released sums over steps start + 1 to stop, in data
         units.
         """
         variance = noise_variance(self.strategy, self.law, stops, since=starts)
@@ -1122,7 +1178,7 @@ class Errors(Generic[S]):
     def window_halfwidths(
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
-        """Return half-widths of sums over the steps start + 1 .. stop and ``cells`` cells, in data
+        """Return half-widths of sums over steps start + 1 to stop and over ``cells`` cells, in data
         units.
 
         `counton.numbers.window_halfwidths` computes them in grid units.
@@ -1131,8 +1187,8 @@ class Errors(Generic[S]):
         return np.asarray(self.in_data_units(found))
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell from grid units to data units, and to the numbers in
-        ``errors_of``.
+        """Convert errors of a cell in grid units to errors of the numbers in ``errors_of``, in data
+        units.
         """
         # No other code multiplies an error by the resolution, or by the factor of errors_of.
         return errors * float(self.resolution) * self.errors_of.mean

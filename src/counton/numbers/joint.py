@@ -1,11 +1,11 @@
-"""Intervals that hold together: all steps of a stream, or several answers at once.
+"""Intervals that hold together: for all steps of a stream, or for several answers at once.
 
-By the union bound (Bonferroni) each of n intervals may miss with an n-th of the allowed
-probability. This is too wide if errors are correlated, as those of a stream's steps are, and those
-of answers that share noise. So the quantile of the largest error over its half-width is computed
-from the joint noise. This noise is drawn under a public key, for many cells that count nothing: all
-readers draw the same, and it is nobody's noise. The result is below the true quantile with
-probability at most 10^-6 over the choice of that key.
+By the union bound (Bonferroni) each of n intervals may fail with an n-th of the allowed
+probability. This is too wide if errors are correlated, like those of a stream's steps, or of
+answers that share noise. So the quantile of the largest ratio of error to half-width is computed
+from the joint noise. This noise is simulated for many cells without data. Its key is public, so all
+readers compute the same numbers, and it is independent of the noise of any release. The result is
+below the true quantile with probability at most 10^-6 over the choice of that key.
 
 Only sums of cells with known weights have joint intervals. Ratios, means and quantiles keep the
 union bound.
@@ -30,18 +30,18 @@ from counton.numbers.formulas import Formula, StreamParts, parts_of
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution
 
-#: Most cells that are drawn; most numbers of all of them together, and at a time.
+#: Largest number of simulated cells, of simulated numbers in all, and of those at a time.
 _DRAWN, _MOST_DRAWN, _AT_A_TIME = 20_000, 2**26, 2**22
-#: With fewer cells the quantile is not computed.
+#: Smallest number of simulated cells from which the quantile is computed.
 _FEWEST = 1_000
-#: Probability that the order statistic lies below the quantile.
+#: Probability that the chosen order statistic lies below the true quantile.
 UNLUCKY = 1e-6
 
 
 def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
-    """Draw the noise of all releases of a stream, as an example: shape ``(steps, cells)``.
+    """Simulate the noise of all releases of a stream, in data units: shape ``(steps, cells)``.
 
-    The key is fresh and then forgotten; the noise is in data units.
+    A fresh key is drawn and then forgotten.
     """
     (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
     return found
@@ -50,10 +50,17 @@ def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
 def noise_alone(
     terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the noise of a stream under a key, some steps at a time.
+    """Yield the noise of a stream under a key, for some steps at a time.
+
+    Args:
+        terms: design of the stream.
+        key: the key.
+        cells: number of cells, which all count nothing.
+        steps: number of steps.
+        at_a_time: number of steps that are yielded together.
 
     Yields:
-        Noise in data units, shape ``(steps, cells)``: the releases of cells that count nothing.
+        Noise in data units, shape ``(n, cells)`` for n consecutive steps.
     """
     counts = Contribution.add_remove()
     # A stream of counts, whatever the terms count: its releases are in units of its sums.
@@ -75,9 +82,10 @@ def noise_alone(
 def _known_noise(
     terms: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield noise of a stream under the public key of ``seed``, some steps at a time.
+    """Yield the noise of a stream under the public key of ``seed``, for some steps at a time.
 
-    With ``windows`` it is the noise of each step's own count, else of running totals.
+    With ``windows`` it is the noise of the count of each step alone, otherwise that of running
+    totals.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
@@ -96,12 +104,15 @@ def _known_noise(
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """Return a factor, at most 1: half-widths times this factor still hold at all steps together.
+    """Return a factor, at most 1, such that half-widths times this factor still hold at all steps
+    together.
 
     Args:
-        widths: half-widths at consecutive steps that hold for all of them by the union bound.
+        terms: design of the stream.
+        widths: half-widths at consecutive steps, which hold together by the union bound.
         first: the first of these steps.
-        level: probability that one cell is within its interval at all of these steps.
+        level: probability that the errors of one cell are within their half-widths at all these
+            steps.
         windows: True for counts of single windows, False for running totals.
 
     >>> from counton import Counter, ZCDP
@@ -129,7 +140,7 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return the least of the drawn numbers that is almost certainly above the quantile of
+    """Return the smallest of the drawn numbers that is almost certainly above the quantile of
     ``level``.
 
     It is below the quantile with probability at most 10^-6. None: there are too few numbers.
@@ -144,8 +155,8 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 def order_above_quantile(cells: int, level: float) -> int | None:
     """Return the rank of a drawn number that is almost certainly above the quantile of ``level``.
 
-    Of ``cells`` drawn numbers in ascending order, the number of this rank, counted from 1, is below
-    the quantile with probability at most 10^-6. None: there are too few numbers.
+    Ranks of ``cells`` numbers in ascending order count from 1. The number of this rank is below the
+    quantile with probability at most 10^-6. None: there are too few numbers.
 
     >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)
@@ -158,17 +169,19 @@ def order_above_quantile(cells: int, level: float) -> int | None:
 
 
 def jointly(answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers with wider intervals, which all hold at once with their common level.
+    """Return the answers with wider intervals, which hold all at once with the level of the
+    answers.
 
     Sums and differences of counts use the joint distribution of their noise. Ratios, means and
-    quantiles use Bonferroni. If one answer was read from an older file, which does not identify its
-    noise, all use Bonferroni.
+    quantiles use Bonferroni. If an answer was read from an older file, which does not identify its
+    noise, all answers use Bonferroni.
 
     Args:
-        answers: answers of one level, to questions chosen without looking at the answers.
+        answers: answers of one level, to questions that were chosen without looking at the answers.
 
     Raises:
-        InvalidInput: no answers, several levels, or an answer that was not read from a release.
+        InvalidInput: there are no answers, their levels differ, or an answer was not read from a
+            release.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -211,13 +224,13 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """Return a factor, at most 1: half-widths times this factor still hold for all formulas
-    together.
+    """Return a factor, at most 1, such that half-widths times this factor still hold for all
+    formulas.
 
     Args:
-        formulas: sums of cells.
-        halves: their half-widths, which hold together by the union bound.
-        level: probability that all hold.
+        formulas: sums of cells, without quotients.
+        halves: their half-widths, which hold together by the union bound, of shape ``(formulas,)``.
+        level: probability that all intervals hold.
     """
     streams, grain = parts_of(formulas)
     if any(one.design.noise_id is None for one in streams):
@@ -236,7 +249,13 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 
 
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
-    """Draw errors of formulas from one stream's noise: shape ``(formulas, draws)``."""
+    """Simulate the errors of formulas that come from one stream: shape ``(formulas, draws)``.
+
+    Args:
+        one: the stream, and the weights of the formulas on its totals.
+        draws: number of simulations.
+        seed: seed of the public key.
+    """
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))

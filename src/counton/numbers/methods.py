@@ -1,4 +1,4 @@
-"""The text on methods for a publication: the protected unit, the mechanism, and the limits."""
+"""The text on methods for a publication: protected unit, guarantee, mechanism and limits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def methods(
 
 
 def is_once(terms: Design) -> bool:
-    """Return True if a design has a single release, with none before it and none after it."""
+    """Return True if a design has a single release, without earlier or later steps."""
     return terms.strategy.horizon == 1
 
 
@@ -140,7 +140,7 @@ def _mechanism(terms: Design) -> str:
 
 
 def _two_mechanisms(both: WindowsAndTotals) -> str:
-    """Return words for windows and totals that were measured apart."""
+    """Describe the measurement of a strategy that measures windows and totals separately."""
     named = [
         f"{one.saved_name} ({origin_of(one.sources)})" for one in (both.windows.inner, both.totals)
     ]
@@ -154,7 +154,7 @@ def _two_mechanisms(both: WindowsAndTotals) -> str:
 
 
 def shares_noise(strategy: StreamStrategy) -> bool:
-    """Return True if several releases share noise; False if each step has noise of its own.
+    """Return True if several releases share noise; False if each step has independent noise.
 
     >>> from counton.strategies import Binary
     >>> shares_noise(Binary(365)), shares_noise(Independent(365))
@@ -168,11 +168,11 @@ def shares_noise(strategy: StreamStrategy) -> bool:
 
 
 def _noise(terms: Design, measured: str = "") -> str:
-    """Return the noise of a measurement in words.
+    """Describe the noise of a measurement.
 
     Args:
         terms: the design.
-        measured: words behind "measurement" that say which it is.
+        measured: words after "measurement" that say which measurement is meant.
     """
     if terms.strategy.facts.least_squares:
         both = cast("LeastSquaresAsOf", terms.strategy).both

@@ -1,4 +1,7 @@
-"""The noise distribution of one node, from strategy, guarantee and contribution."""
+"""The noise distribution of one node, computed from strategy, guarantee and contribution bound.
+
+A node is one of the measured sums to which a strategy adds independent noise.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,18 @@ from counton.strategies.strategy import check_law
 if TYPE_CHECKING:
     from counton.strategies import WindowsAndTotals
 
-#: Below the first horizon, no level has more nodes than addresses. No release reads a node further
-#: beyond the last step's own nodes than the second number.
+#: Below the first number of steps, no level has more nodes than noise has addresses. The indices of
+#: nodes that releases use exceed those of the last step's own nodes by less than the second number.
 _FEW_NODES, _BESIDE = 2**28, 2**20
 
 
 def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
 ) -> Sensitivity:
-    """Return how much one protected unit changes all node values together.
+    """Return how much one protected unit changes the values of all nodes: 1-norm and squared
+    2-norm.
 
-    The change is in steps of the grid on which the noise of the nodes is drawn.
+    Values are in units of the grid on which the noise of nodes is drawn.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
@@ -69,9 +73,9 @@ def sensitivity_of(
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
-    """Return the guarantee as a stream with ``strategy`` keeps it.
+    """Return the guarantee that a stream with ``strategy`` satisfies.
 
-    An expiring guarantee gets the strategy's growth and delay; any other one is unchanged.
+    An expiring guarantee gets the strategy's growth and delay; any other guarantee is unchanged.
     """
     _check_strategy(strategy)
     check_guarantee(guarantee)
@@ -87,10 +91,11 @@ def law_for(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the noise distribution of least variance with which ``strategy`` keeps ``guarantee``.
+    """Return the noise distribution of least variance with which ``strategy`` satisfies
+    ``guarantee``.
 
-    The guarantee holds against an attacker who sees earlier releases before he chooses the next
-    inputs and whether a unit is in them. So the law depends on whether the strategy is causal.
+    The guarantee holds against an attacker who sees earlier releases before choosing the next
+    inputs, and whether a unit is in them. So the noise depends on whether the strategy is causal.
 
     Raises:
         InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or
@@ -114,7 +119,7 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the same as `law_for`, but do not refuse noise whose sums could overflow."""
+    """Return the result of `law_for`, also if sums of the noise could overflow."""
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if strategy.facts.totals:
@@ -141,13 +146,13 @@ def calibration_of(
 
 
 def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
-    """Return a share of a guarantee; shares that add up to 1 add up to the guarantee.
+    """Return a share of a guarantee; parts whose shares add up to 1 compose to the guarantee.
 
     >>> part_of(ZCDP("0.5"), Fraction(1, 10)), part_of(PureDP(1), Fraction(9, 10))
     (ZCDP(rho=0.05), PureDP(epsilon=0.9))
 
     Raises:
-        InvalidInput: a guarantee whose parts do not add up to it.
+        InvalidInput: parts of this kind of guarantee do not compose to it.
     """
     if isinstance(guarantee, PureDP):
         return PureDP(guarantee.epsilon * share)
@@ -160,13 +165,17 @@ def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
 
 
 def arriving(contribution: Contribution) -> Contribution:
-    """Return the change of totals of arrivals by one unit, which moves windows by a contribution.
+    """Return the bound on how much one unit changes the totals of arrivals.
 
-    An event is in one window, and in the total of one night. Events of a window may arrive on
-    several nights, and events of many windows on one, so a bound for each window is none here.
+    An event belongs to one window, and to the total of the step in which it arrives. Events of one
+    window may arrive in several steps, and events of many windows in one step. So a bound for each
+    window does not bound each step.
+
+    Args:
+        contribution: the bound on how much one unit changes windows.
 
     Raises:
-        InvalidInput: a unit's change over windows does not bound that over nights.
+        InvalidInput: a unit's change of windows does not bound its change of steps.
     """
     if contribution.relation == "add_remove" and contribution.pattern is None:
         if contribution.most is not None:
@@ -186,7 +195,7 @@ def law_of_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> NoiseDistribution:
-    """Return the noise of a node of totals that have a share of the guarantee beside windows."""
+    """Return the noise distribution of totals that use a share of the guarantee, beside windows."""
     return law_for(totals, part_of(guarantee, share), arriving(contribution), shape).law
 
 
@@ -196,7 +205,9 @@ def _check_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> None:
-    """Refuse totals with less noise than their share of the guarantee needs."""
+    """Raise `InvalidInput` if the noise of totals is less than their share of the guarantee
+    needs.
+    """
     told = strategy.totals, strategy.share, guarantee, contribution, shape
     needed, law = law_of_totals(*told), strategy.law
     own, least = (
@@ -211,7 +222,8 @@ def _check_totals(
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
-    """Raise `InvalidInput` if a stream of several cells has more nodes than noise has addresses.
+    """Raise `InvalidInput` if a stream of several cells has more nodes than the noise has
+    addresses.
 
     >>> from counton.strategies import Binary
     >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
@@ -230,7 +242,7 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
 
 
 def check_guarantee(guarantee: object) -> Guarantee:
-    """Return the value if it is a `Guarantee`; raise `InvalidInput` for anything else."""
+    """Return the value if it is a `Guarantee`; otherwise raise `InvalidInput`."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
             f"guarantee is {quote(guarantee)}; give a guarantee such as PureDP(epsilon), "

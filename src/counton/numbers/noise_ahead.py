@@ -1,10 +1,10 @@
-"""The noise of a stream's next steps, computed together; kept in memory and beside its state.
+"""The noise of a stream's next steps, computed together, and kept in memory and beside its state.
 
-With many strategies the noise of a late step is a sum over the draws of all earlier steps. It costs
-as much as the noise of many steps together, so the noise of the next steps is computed with it. If
-a stream has a `NoiseStore`, that noise is stored there for later processes. Keep it as secret as
-exact sums. No release depends on it: each stored row has a seal, a keyed digest of its steps, cells
-and noise. If the seal is wrong, the noise is computed anew.
+With many strategies the noise of a late step is a sum of draws of all earlier steps. Computing it
+costs as much as computing many steps together, so the noise of the next steps is computed with it.
+If a stream has a `NoiseStore`, that noise is stored there for later processes. Keep it as secret as
+exact sums. Releases do not depend on the store: each stored row has a seal, a keyed digest of its
+steps, cells and noise. If the seal is wrong, the noise is computed anew.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Reader, last_served_step, step_reader_of
 
-#: Windows grow from the first to the second size (numbers, all coordinates together).
+#: Numbers of noise computed ahead (steps times cells): at first, and after doubling at most.
 _FIRST = 2**6
 _LARGEST = 2**16
-#: Windows of strategies that are not local double up to here (numbers, 128 MB).
+#: Largest number of numbers computed ahead (128 MB), if a step's noise uses draws of all earlier
+#: steps.
 _MOST = 2**24
-#: Cells of a step that are computed together, if it has more.
+#: Largest number of cells of a step that are computed together.
 _CELLS = 2**20
-#: Steps of a stored window, if so many numbers fit.
+#: Number of steps that are stored together, if so many numbers fit.
 _KEPT_STEPS = 2**9
-#: Numbers in a stored row of several steps; from so many draws on, noise is worth storing.
+#: Largest number of numbers in a stored row of several steps, and smallest number of draws from
+#: which noise is worth storing.
 _ROW, _WORTH_KEEPING = 2**16, 2**10
-#: Numbers drawn together, for steps that read all earlier draws.
+#: Number of draws at a time, for steps whose noise uses draws of all earlier steps.
 _DRAWN = 2**22
 
 
 class SealedNoise(NamedTuple):
-    """Noise of consecutive steps and cells as it is stored, with a keyed digest. Secret.
+    """Stored noise of consecutive steps and cells, with a keyed digest. Secret.
 
     Attributes:
         step, steps: the first step, and the number of steps.
         cell, cells: the first cell, in the order of a flattened step, and the number of cells.
-        noise: all of it, as `counton.base.arrays.pack` writes it.
-        seal: the seal of all other fields, by `counton.noise.NoiseField.seal`.
+        noise: the numbers, packed by `counton.base.arrays.pack`.
+        seal: the keyed digest of all other fields, from `counton.noise.NoiseField.seal`.
     """
 
     step: int
@@ -58,33 +60,35 @@ class SealedNoise(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """All fields but the seal as bytes: the seal is their keyed digest."""
+        """All fields but the seal as bytes, of which the seal is the keyed digest."""
         return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
 
 
 class NoiseStore(Protocol):
-    """A store of noise for later processes; if it loses or alters noise, no release changes."""
+    """A store of noise for later processes. If it loses or alters noise, releases do not change."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the stored noise of a step, for the cells from ``cell`` on; None if none is."""
+        """Return the stored row that has a step, for the cells from ``cell`` on; None if there is
+        no row.
+        """
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store these rows, and remove all others for the cells from ``cell`` on."""
+        """Store these rows, and remove all other rows for the cells from ``cell`` on."""
         ...
 
 
 class NoiseAhead:
-    """The noise of a stream's steps; the noise of some later steps is computed and remembered with
-    it.
+    """The noise of a stream's steps. With the noise of a step, that of some later steps is computed
+    and cached.
 
-    The noise is B z, the strategy's matrix times the noise of its nodes. A step's noise is a
-    function of its address, so remembering changes no value.
+    The noise of releases is B z: the strategy's matrix B times the noise z of its nodes. It is a
+    function of key, step and cell, so caching changes no value.
 
     Args:
         strategy: strategy of the stream.
-        field: its noise.
-        store: a store for later processes; None: none.
+        field: the noise of its nodes.
+        store: a store for later processes; None: there is none.
     """
 
     def __init__(
@@ -116,9 +120,9 @@ class NoiseAhead:
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
-        """Yield the noise of one step, as cells and their noise, some cells at a time.
+        """Yield the noise of one step as pairs (cells, noise), for some cells at a time.
 
-        It is not remembered here.
+        It is not cached in memory.
         """
         kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
         for first in range(0, self._size, _CELLS):
@@ -131,9 +135,9 @@ class NoiseAhead:
             yield cells, noise[0]
 
     def parts(self, steps: range) -> Iterator[Integers]:
-        """Yield the noise of ``steps`` in order, some steps at a time: int64.
+        """Yield the noise of ``steps`` in order, for some steps at a time: int64.
 
-        The arrays are reused: do not write to them, nor keep them.
+        Arrays are reused: do not write to them, and do not keep them.
         """
         if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
             for part in self._reader.parts(steps):
@@ -152,7 +156,7 @@ class NoiseAhead:
         yield self._noise[first : first + len(steps)]
 
     def _look_ahead(self, steps: range) -> Integers:
-        """Return the noise of these steps and of some later ones: shape ``(steps, cells)``."""
+        """Return the noise of these steps and of some later steps: shape ``(steps, cells)``."""
         cells = slice(0, self._size)
         found = self._find(steps, cells)
         if found is not None:
@@ -192,16 +196,19 @@ class NoiseAhead:
     # -------------------------------------------------------------------- between processes
 
     def is_worth_keeping(self, step: int) -> bool:
-        """Return True if later processes gain by stored noise of a step and of those after it."""
+        """Return True if storing the noise of this and later steps saves later processes much
+        work.
+        """
         # They do not gain if a step costs no more than its own draws.
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
-        """Return stored noise of these steps and cells, and of the later steps stored with them.
+        """Return the stored noise of these steps and cells, and of later steps that are stored with
+        them.
 
-        None if one of ``steps`` is not stored.
+        None: one of ``steps`` is not stored.
         """
         parts, step = [], steps.start
         while step < steps.stop:
@@ -213,7 +220,9 @@ class NoiseAhead:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
-        """Return True if a stored row holds this step and these cells, and its digest is right."""
+        """Return True if a stored row has this step and these cells, and its keyed digest is
+        right.
+        """
         of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
         holds = row.step <= step < row.step + row.steps
         return of_cells and holds and compare_digest(row.seal, self.field.seal(row.message))

@@ -1,4 +1,4 @@
-"""Releases of streams: released steps, and the numbers of windows that are computed from them."""
+"""Releases of streams: released steps, and the counts of windows computed from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
-    """Base class of releases: their guarantee, contribution, tables, and text for publications."""
+    """Base class of releases: their guarantee, contribution bound, tables, and text for
+    publications.
+    """
 
     __slots__ = ()
     _design: Design
@@ -35,7 +37,7 @@ class PublicNumbers:
         return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the rows of `table` as arrays; needs no optional package."""
+        """Return the columns of `table` as arrays, by name; needs no optional package."""
         raise NotImplementedError
 
     def table(self, level: float | None = None) -> Any:
@@ -77,7 +79,9 @@ class PublicNumbers:
 
     @property
     def _sources(self) -> tuple[str, ...]:
-        """Literature behind the numbers, besides that of the mechanism."""
+        """Papers behind the numbers, besides those of the mechanism, by names of
+        `counton.base.literature`.
+        """
         return ()
 
     def _repr_html_(self) -> str:
@@ -87,7 +91,7 @@ class PublicNumbers:
 
 
 def noise_in_words(stds: NDArray[np.float64]) -> str:
-    """Return a sentence for a publication about standard deviations of the noise.
+    """Return a sentence for a publication that states the standard deviations of the noise.
 
     >>> noise_in_words(np.array([7.25, 9.5]))
     'The noise of what was released has standard deviations from 7.2 to 9.5.'
@@ -100,16 +104,16 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRelease(PublicNumbers):
-    """One released step, or the difference from an earlier one.
+    """One released step, or the difference between two of them.
 
     Attributes:
         step: number of the step, from 1.
-        value: private running total, in data units: a number, or an array of the stream's shape.
-            Integers for tree strategies on counts, else float64. With a strategy for windows it is
-            the step's own private count. For a difference (`since`) it is the difference of two
-            totals.
-        std: standard deviation of its noise, in data units, equal for every cell.
-        between: for a difference, the later and the earlier release; else None.
+        value: private running total in data units: a number, or an array of the stream's shape. It
+            is an integer for counts with tree strategies, otherwise float64. With a strategy for
+            windows it is the private count of the step alone. For a difference (`since`) it is the
+            difference of two totals.
+        std: standard deviation of its noise in data units, equal for every cell.
+        between: for a difference, the later and the earlier release; otherwise None.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -133,9 +137,10 @@ class StepRelease(PublicNumbers):
         object.__setattr__(self, "value", read_only(self.value))
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Return ends of an interval that holds the true value with probability ``level`` or more.
+        """Return the ends of an interval that holds the true value with probability at least
+        ``level``.
 
-        The ends are numbers, or arrays of the stream's shape: one interval for each cell.
+        Ends are numbers, or arrays of the stream's shape with one interval for each cell.
         """
         half = np.array(self._design.cell_halfwidth(*self.ends, level))
         low, high = _around(np.asarray(self.value), half)
@@ -149,9 +154,10 @@ class StepRelease(PublicNumbers):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Steps (start, stop): the number counts the steps start + 1 .. stop.
+        """Pair (start, stop): the value counts the rows of steps start + 1 to stop.
 
-        In a stream with a delay, the number counts steps that are earlier by the delay.
+        In a stream whose releases are delayed by d steps, it counts the rows of steps start + 1 - d
+        to stop - d.
         """
         if self.between is not None:
             return self.between[1].step, self.step
@@ -159,8 +165,7 @@ class StepRelease(PublicNumbers):
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
-        """Return the private count of the steps after an earlier release of the stream, up to this
-        one.
+        """Return the private count of the steps after an earlier release, up to this one.
 
         Raises:
             InvalidInput: ``earlier`` is a release of another stream, a later release or a
@@ -186,8 +191,8 @@ class StepRelease(PublicNumbers):
         """Return the same release for some of its cells.
 
         Args:
-            of: function from the values of all cells to those of these cells.
-            terms: the design of these cells.
+            of: function from the values of all cells to those of the selected cells.
+            terms: the design of the selected cells.
         """
         if self.between is not None:
             now, earlier = (one.part(of, terms) for one in self.between)
@@ -224,10 +229,11 @@ class Releases(PublicNumbers):
         object.__setattr__(self, "values", read_only(self.values))
 
     def std(self, steps: Any = None) -> Any:
-        """Return the standard deviation of the noise in data units, as `Counter.std`.
+        """Return the standard deviation of the noise in data units; see `Counter.std`.
 
         Args:
-            steps: one of these steps, or several; None: all, in an array.
+            steps: a released step, for a float; or several released steps, for an array; None: all,
+                in an array.
 
         Raises:
             InvalidInput: a step that is not among these.
@@ -245,16 +251,17 @@ class Releases(PublicNumbers):
 
     @property
     def unit(self) -> Fraction:
-        """Grid unit, in data units: all values are multiples of it."""
+        """Smallest difference of two values, in data units: all values are multiples of it."""
         return self._design.released_unit
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return ends of the intervals; each holds its true value with probability ``level``.
+        """Return the lower and upper ends of intervals that hold the true values, each with
+        probability ``level``.
 
-        Shapes are those of ``values``; ends are integers if the values are.
+        Arrays have the shape of ``values``. They are integers if the values are.
         """
         half = self._design.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
@@ -268,19 +275,20 @@ class Releases(PublicNumbers):
         level: float = 0.95,
         weights: Any = None,
     ) -> Window:
-        """Return the private count of the steps start + 1 .. stop: value, std and interval.
+        """Return the private count of steps start + 1 to stop, with its standard deviation and
+        interval.
 
-        It is a difference of two totals, or the sum of windows. In a stream with a delay, the
-        counted steps are earlier by the delay.
+        It is a difference of two totals, or a sum of windows. In a stream with a delay of d steps,
+        the counted steps are d steps earlier.
 
         Args:
-            start: the step before the first; 0 is the beginning.
-            stop: the last step.
+            start: the step before the first counted step; 0 is the beginning.
+            stop: the last counted step.
             cells: the cells to add up, as an index of one step's array: a list of cells, a slice, a
-                mask, ``...`` for all. None keeps every cell by itself.
+                mask, ``...`` for all. None keeps all cells apart.
             level: least probability with which the interval holds the true value.
-            weights: the factors of the ``cells``, in their order: ``[1, -1]`` for the difference of
-                two; None: all are 1.
+            weights: the factors of the ``cells``, in order: ``[1, -1]`` for the difference of two
+                cells; None: all are 1.
 
         Raises:
             InvalidInput: steps that are not among these, cells that are missing or listed twice,
@@ -308,7 +316,7 @@ class Releases(PublicNumbers):
         return self.values[first - self.steps.start : stop - self.steps.start]
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
+        """Return the columns of `table` as arrays: step, cell, estimate, std, lower, upper."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"step": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
@@ -318,10 +326,11 @@ class Releases(PublicNumbers):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window(PublicNumbers):
-    """The private count of the steps start + 1 .. stop.
+    """The private count of steps start + 1 to stop.
 
     Attributes:
-        start, stop: the step before the first (0: the beginning), and the last.
+        start, stop: the step before the first counted step (0 is the beginning), and the last
+            counted step.
         value: private count or sum, in data units: a number, or an array of the stream's shape.
         std: standard deviation of its noise, in data units.
         lower, upper: ends of the interval, in the shape of ``value``.
@@ -344,8 +353,8 @@ class Window(PublicNumbers):
     _design: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """Return a table as arrays, one row for each cell: start, stop, cell, estimate, std, lower,
-        upper.
+        """Return a table as arrays, with one row for each cell: start, stop, cell, estimate, std,
+        lower, upper.
 
         Raises:
             InvalidInput: the level differs from the window's.
@@ -368,10 +377,12 @@ def window_of(
     level: float,
     weights: Any = None,
 ) -> Window:
-    """Return the private count of the steps start + 1 .. stop, with its interval.
+    """Return the private count of steps start + 1 to stop, with its interval.
 
-    ``read(a, b)`` returns the released values of the steps a .. b - 1; other arguments are those of
-    `Releases.window`.
+    Args:
+        terms: design of the stream.
+        read: function that returns the released values of steps a to b - 1, given (a, b).
+        start, stop, cells, level, weights: as in `Releases.window`.
     """
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
@@ -412,7 +423,9 @@ def window_of(
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Return the numbers of the cells that an index selects; refuse a cell selected twice."""
+    """Return the flat indices of the cells that an index selects; a cell selected twice raises an
+    error.
+    """
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
     except (IndexError, TypeError, ValueError) as error:
@@ -449,7 +462,9 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
 def _columns(
     about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
 ) -> dict[str, NDArray[Any]]:
-    """Return a table as columns, one row for each cell: ``about``, estimate, std, lower, upper."""
+    """Return a table as arrays, with one row for each cell: the columns ``about``, estimate, std,
+    lower, upper.
+    """
     estimate = np.ravel(value)
     found = {name: np.full(estimate.shape, one) for name, one in about.items()}
     return {

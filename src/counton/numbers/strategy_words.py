@@ -17,7 +17,7 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     """Return the name of a strategy as plans show it, without parameters.
 
     Args:
-        noun: what a step is called, such as "window".
+        noun: the word for a step, such as "window".
 
     >>> from counton.strategies import Binary, KAry
     >>> strategy_in_words(Binary(1000)), strategy_in_words(KAry(365, 20))
@@ -50,7 +50,7 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     return kind.words.replace("step", noun)
 
 
-#: Names of strategies in plans, by their names in states.
+#: Names of strategies for readers, by their names in states.
 _NAMES = {
     "GrowingCascade": names.CASCADE,
     "GrowingSquareRoot": names.GROWING_ROOT,
@@ -63,14 +63,14 @@ _NAMES = {
 }
 
 
-#: Parameters that a reader can compare with a paper, by their names in states.
+#: Names, in states, of the parameters that a reader can compare with a paper.
 _CONSTANTS = ("arity", "height", "zeros", "growth", "delay")
 
 
 def constants_in_words(strategy: StreamStrategy) -> str:
-    """Return the name of a strategy, its number of steps, and constants that papers name.
+    """Return the name of a strategy, its number of steps, and the parameters that papers name.
 
-    All parameters stand in the description of a released file.
+    All its parameters are in the description of a released file.
 
     >>> from counton.strategies import GrowingSquareRoot, KAry
     >>> constants_in_words(KAry(365, 20))

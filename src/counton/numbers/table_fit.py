@@ -1,9 +1,8 @@
-"""Adjustment of released tables: known totals kept, whole numbers, none below 0.
+"""Adjustment of released tables to public facts: known totals, whole numbers, no negative numbers.
 
-Public knowledge about a table, such as known totals, enters by least squares with the exact
-covariance of the noise. Standard deviations and intervals are those of the adjusted numbers. Whole
-or non-negative numbers are chosen afterwards by `whole_numbers`. They still add up; the
-non-negative ones are biased.
+Known totals are imposed by least squares with the exact covariance of the noise. Standard
+deviations and intervals are those of the adjusted numbers. Whole or non-negative numbers are chosen
+afterwards by `whole_numbers`. They still add up; non-negative numbers are biased.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
 from counton.strategies.trees import HierarchyLaw, Tree
 
-#: Most known totals times nodes, unless the known totals are all of a level.
+#: Largest number of known totals times nodes, unless all totals of one level are known.
 _MOST_COVARIANCES = 2**26
-#: Half-widths of intervals, from standard deviations and a level.
+#: Function from standard deviations and a level to half-widths of intervals.
 Halves = Callable[[Floats, float], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class AdjustedHierarchy:
-    """A released hierarchy whose numbers were adjusted: they add up and keep known totals.
+    """A released tree of counts after adjustment: counts add up and keep known totals.
 
     Attributes:
         tree: the public tree.
-        estimates: for each level, every node's number; children add up to their parents.
-        std: for each level, the deviation of the least squares estimates, before they were made
-            whole or non-negative; 0 for a known total.
-        fit: the constraints that the numbers were adjusted to.
+        estimates: for each level, the count of every node; children add up to their parents.
+        std: for each level, the standard deviations of the least-squares estimates, before they
+            were made whole or non-negative; 0 for a known total.
+        fit: the constraints to which the counts were adjusted.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
@@ -61,8 +60,9 @@ class AdjustedHierarchy:
         """Return the table of one level of the tree as columns; see
         `HierarchyReading.level_columns`.
 
-        Intervals are those of the least squares estimates, cut to possible values: whole numbers
-        with ``integers``, none below 0 with ``nonnegative``. They hold as often as they promise.
+        Intervals are those of the least-squares estimates, clipped to possible values: whole
+        numbers with ``integers``, none below 0 with ``nonnegative``. Clipping does not reduce the
+        probability with which they hold.
         """
         return self._of_level(self.tree.level(nodes)).columns(level)
 
@@ -86,14 +86,14 @@ class AdjustedHierarchy:
         return self.numbers().columns(level)
 
     def notes(self) -> list[str]:
-        """Return cautions for readers of the numbers, such as on bias, in sentences."""
+        """Return sentences that caution readers of the numbers, such as on bias."""
         return self.fit.notes()
 
 
 def cut_to_possible(
     low: NDArray[Any], high: NDArray[Any], fit: Fit
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Cut ends of intervals to possible values: whole numbers, none below 0.
+    """Clip ends of intervals to possible values: whole numbers, none below 0, as ``fit`` says.
 
     >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
     >>> [end.tolist() for end in ends]
@@ -108,7 +108,7 @@ def cut_to_possible(
 
 
 def all_levels(tree: Tree, parts: Sequence[TableNumbers]) -> TableNumbers:
-    """Stack the tables of all levels of a tree, with a column "level" in front."""
+    """Stack the tables of all levels of a tree below each other, with a column "level" in front."""
     sizes = tree.sizes
     found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), sizes)}
     for column in tree.levels[1:]:
@@ -127,14 +127,14 @@ def adjusted_hierarchy(
     halves: Halves,
     fit: Fit,
 ) -> AdjustedHierarchy:
-    """Adjust a released hierarchy to public constraints, as `HierarchyReading.adjust` describes.
+    """Adjust a released tree of counts to public constraints; see `HierarchyReading.adjust`.
 
     Args:
-        law: the joint noise of these numbers, and the tree.
-        released: every node's number, by level.
-        grain: the unit of these numbers.
-        halves: half-widths of their intervals.
-        fit: the constraints to adjust the numbers to.
+        law: the tree, and the joint noise of its counts.
+        released: for each level, the released count of every node.
+        grain: the unit to which released counts are rounded.
+        halves: function from standard deviations and a level to half-widths.
+        fit: the constraints.
     """
     tree = law.tree
     stated, bounds = check_known(tree, fit)
@@ -159,9 +159,12 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """Return each node's known total, by level, and the bounds that follow for all nodes.
+    """Return each node's known total, by level, and the bounds on all nodes that follow.
 
-    Known totals that do not add up are refused. No release is needed.
+    No release is needed.
+
+    Raises:
+        InvalidInput: known totals contradict each other.
     """
     stated = _known_totals(tree, dict(fit.known))
     for part in stated:
@@ -182,7 +185,7 @@ def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
 
 
 def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
-    """Return each node's known total, by level; NaN if unknown."""
+    """Return each node's known total, one array for each level; NaN if it is unknown."""
     stated = [np.full(size, np.nan) for size in tree.sizes]
     for path, total in known.items():
         level, place = tree.find(path)
@@ -203,12 +206,14 @@ def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
 def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least squares estimates that keep the known totals, and their variances, by level.
+    """Return least-squares estimates that keep the known totals, and their variances.
+
+    All lists have one array for each level of the tree.
 
     Args:
-        law: the joint noise of the hierarchy's numbers.
-        estimates: released number of each node, by level.
-        stated: known total of each node, by level; NaN if unknown.
+        law: the tree, and the joint noise of its counts.
+        estimates: released count of each node.
+        stated: known total of each node; NaN if it is unknown.
     """
     tree, variances = law.tree, [part.copy() for part in law.variances]
     if all(np.isnan(part).all() for part in stated):
@@ -245,8 +250,12 @@ def _condition(
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
     """Return True if the totals of a level, and of all leaves above it, are known.
 
-    ``stated`` has the known total of each node, by level; NaN if unknown.
-    Known totals above this level then add no knowledge.
+    Known totals above this level then add no information.
+
+    Args:
+        tree: the tree.
+        stated: for each level, the known total of each node; NaN if it is unknown.
+        level: index of the level.
     """
     if np.isnan(stated[level]).any():
         return False
@@ -256,17 +265,18 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return least squares estimates and variances, by level, if all totals of level ``cut`` are
+    """Return least-squares estimates and variances by level, if all totals of level ``cut`` are
     known.
 
-    Numbers above this level are sums of known totals. Numbers below it are adjusted to add up to
-    them.
+    Counts above this level are sums of known totals. Counts below it are adjusted to add up to the
+    known totals.
 
     Args:
-        law: the joint noise of the hierarchy's numbers.
-        estimates: released number of each node, by level.
-        stated: known total of each node, by level; NaN if unknown. None is known below ``cut``.
-        cut: number of the level.
+        law: the tree, and the joint noise of its counts.
+        estimates: for each level, the released count of each node.
+        stated: for each level, the known total of each node; NaN if it is unknown, as all are below
+            ``cut``.
+        cut: index of the level.
     """
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)

@@ -1,4 +1,6 @@
-"""Noise of tables, released once or over time: sensitivity, rounding, and kinds of noise."""
+"""Noise of tables that are released once or over time: sensitivity, rounding, and kinds of
+noise.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,22 @@ from counton.strategies.strategy import TableStrategy
 
 T = TypeVar("T")
 
-#: Bound of measurements; the rest of int64 is room for noise.
+#: Bound of exact measured sums; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
-#: Norm of the columns to which each kind of noise is calibrated.
+#: The norm of a unit's change to which each kind of noise is calibrated.
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
-    """Return the largest change of all measurements of a table when one unit changes.
+    """Return how much one unit changes all measured sums of a table: 1-norm and squared 2-norm.
+
+    Args:
+        strategy: the strategy of the table.
+        contribution: the bound on how much one unit changes the cells.
 
     Raises:
-        InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
+        InvalidInput: the contribution is of clipped values (tables hold counts), or of several
+            steps.
 
     >>> from counton.strategies.lines import Nodes
     >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
@@ -55,9 +62,10 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
 
 
 def fraction_bits(std: float) -> int:
-    """Return the number of binary places of released numbers: fine enough for the least ``std``.
+    """Return the number of fractional bits of released numbers, given their smallest standard
+    deviation.
 
-    One unit of the last place is below ``std * 2**-15``. The result is public, since ``std`` is.
+    One unit of the last place is below ``std * 2**-15``. The result is public, because ``std`` is.
 
     >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
     (16, 11, 0)
@@ -68,7 +76,7 @@ def fraction_bits(std: float) -> int:
 
 
 def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
-    """Return the kinds of noise worth trying for a guarantee.
+    """Return the kinds of noise that should be tried for a guarantee.
 
     >>> noise_kinds(ZCDP(0.5))
     ('gaussian',)
@@ -83,8 +91,9 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """Call all attempts and return their results, least cost first; leave out those that raise a
-    refusal.
+    """Call all functions, and return their results in the order of their cost.
+
+    Functions that raise `InvalidInput` are left out. If all raise it, the last error is raised.
 
     >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]

@@ -1,17 +1,18 @@
-"""Post-processing of releases to whole or non-negative numbers that add up, some of them known.
+"""Post-processing of released trees of counts: whole or non-negative numbers that add up, some
+known.
 
 All results depend on releases and public facts only, so they cost no privacy. They are biased: if
 the true count is small, a non-negative count is too large on average, and its siblings are too
 small.
 
-The total is chosen first, then every node's children, given the node. The children become the
-nearest numbers that add up to the node, none below its bound. The bound of a node is the known part
+The total is chosen first, then the children of every node, given the node. Children become the
+nearest numbers that add up to the node, none below its lower bound: the sum of the known totals
 below it, and at least 0. They are then rounded so that the sum stays: all down, then those with the
 largest remainders up.
 """
 
-# Noises of siblings are exchangeable, so the least squares estimate of the children given their sum
-# is the Euclidean projection. For equal remainders, the first are rounded up.
+# The noise of siblings is exchangeable, so the least-squares estimate of children given their sum
+# is the Euclidean projection. Of equal remainders, the first are rounded up.
 
 from __future__ import annotations
 
@@ -24,18 +25,18 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
 
-#: Up to here float sums are exact.
+#: Below this bound float sums of integers are exact.
 _LARGEST = 2.0**53
 #: Estimates are rounded to multiples of this, which is finer than any release.
 _GRAIN = 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """The constraints on each node's number, by level of the tree.
+    """Constraints on the counts of nodes; both lists have one array for each level of the tree.
 
     Attributes:
-        fixed: True if a node is known, or the sum of known children.
-        lowest: the value of a fixed node; the least allowed value of any other node.
+        fixed: True if a node's count is known, or the sum of known counts of children.
+        lowest: the count of a fixed node; the lowest allowed count of any other node.
     """
 
     fixed: list[NDArray[np.bool_]]
@@ -45,9 +46,9 @@ class Bounds(NamedTuple):
 def bounds_of(
     parents: Sequence[Integers], known: Sequence[Floats], *, nonnegative: bool
 ) -> tuple[Bounds, tuple[int, int, str] | None]:
-    """Return the bounds from known totals, and the first node that contradicts them; None if none.
+    """Return the constraints that follow from known totals, and the first contradiction.
 
-    The contradiction is (level, place, why).
+    The contradiction is (level, index of the node, reason); None if there is none.
 
     Args:
         parents: for each level below the first, every node's parent one level up; ascending.
@@ -93,10 +94,11 @@ def bounds_of(
 def whole_numbers(
     estimates: Sequence[Floats], parents: Sequence[Integers], bounds: Bounds
 ) -> list[Integers]:
-    """Return integers near the estimates, within bounds; children add up to their parents.
+    """Return integers near the estimates, within bounds, such that children add up to their
+    parents.
 
     Args:
-        estimates: for each level, every node's estimate; the first level has one node.
+        estimates: for each level, the estimate of every node; the first level has one node.
         parents: as in `bounds_of`.
 
     Raises:
@@ -135,7 +137,15 @@ def _children(
     fixed: NDArray[np.bool_],
     lowest: Floats,
 ) -> Integers:
-    """Return integers near one level's estimates; those of one parent add up to its total."""
+    """Return integers near the estimates of one level; those of one parent add up to its total.
+
+    Args:
+        totals: total of each node one level up.
+        parents: index of each node's parent.
+        estimates: estimate of each node.
+        fixed: True for each node whose count is known.
+        lowest: the count of a fixed node; the lowest allowed count of any other node.
+    """
     size = len(totals)
     values = np.where(fixed, lowest, 0.0).astype(np.int64)
     left = totals - np.bincount(parents, weights=values, minlength=size).astype(np.int64)
@@ -159,7 +169,7 @@ def _children(
 
 
 def _onto_simplex(wanted: Floats, total: float) -> Floats:
-    """Return the numbers nearest to ``wanted`` that add up to ``total``, none of them below 0."""
+    """Return the numbers nearest to ``wanted`` that add up to ``total`` and are not negative."""
     falling = np.sort(wanted)[::-1]
     cut = (np.cumsum(falling) - total) / np.arange(1, len(wanted) + 1)
     last = int(np.flatnonzero(falling > cut)[-1]) if (falling > cut).any() else 0
@@ -168,9 +178,15 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
 
 
 def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
-    """Round numbers to integers that add up to ``left`` for each family, the children of one node.
+    """Round numbers to integers whose sum is ``left`` for the children of each node.
 
     The largest remainders are rounded up; no number falls below ``low``.
+
+    Args:
+        nearest: the numbers of all children.
+        family: index of each child's parent; ascending.
+        left: wanted sum of each parent's children.
+        low: lower bound of each child.
     """
     floor = np.floor(nearest + 2.0**-24)  # undo rounding errors below whole numbers
     part = nearest - floor
