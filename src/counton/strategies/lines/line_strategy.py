@@ -35,13 +35,14 @@ class LineStrategy(TableStrategy):
     """A way to measure a line of cells with noise, and to estimate cells and their sums.
 
     Attributes:
-        name: the name by which users choose it.
+        name: the name by which users choose the strategy.
         cells: the number of cells n.
-        measurements: the number of rows of C.
+        measurements: the number of rows of the measurement matrix C.
         works_on_grids: True if the strategy can be one axis of a grid, not only a line.
-        consistent: True if answers to all queries come from one set of least-variance estimates of
-            the cells, so that answers for two adjacent intervals add up to the answer for both. If
-            False, each query reads the measurements that it needs, see `reads`.
+        consistent: True if answers to all queries are sums of one set of least-squares
+            estimates of the cells, so that answers for two adjacent intervals add up to the
+            answer for both. If False, the answer to each query is computed from
+            measurements chosen for it (`reads`).
     """
 
     name: str
@@ -60,43 +61,42 @@ class LineStrategy(TableStrategy):
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements,
-        ...).
+        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements, ...),
+        int64.
         """
 
     @abstractmethod
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return unbiased estimates of the cells from noisy measurements.
 
-        Shape (measurements, ...) to (cells, ...). This is post-processing, after privacy.
+        The shape changes from (measurements, ...) to (cells, ...). This is post-processing of
+        private values.
         """
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
         """Return private sums of the first cells of one line: a function of y = C x + z alone.
 
         Args:
-            counts: x, shape (cells,); small enough that C x plus noise fits into int64.
-            noise: z, one draw for each measurement: consecutive nodes of level 0.
-            bits: requests sums on multiples of 2^-bits, so that adjacent intervals add up.
+            counts: the counts x, shape (cells,); so small that C x plus noise fits int64.
+            noise: the source of the noise z: measurement i has the noise of node i of level 0.
+            bits: sums are rounded to multiples of 2^-bits, so that adjacent intervals add up
+                exactly.
 
-        Returns:
-            int64 of shape (cells + 1,), the sums of the first 0, 1, ..., n cells in units of
-            2^-b, and b: ``bits``, unless the strategy has a grid of its own.
+        Returns: The sums of the first 0, 1, ..., n cells in units of 2^-b, int64 of shape
+        (cells + 1,); and b, which is ``bits`` unless the strategy rounds to other multiples.
 
         Raises:
-            SumOverflow: sums beyond 2^53 units, which float64 does not hold exactly.
+            SumOverflow: a sum is 2^53 units or more, which float64 does not hold exactly.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in the answer to each query; ``weights`` are the
-        queries.
+        """Return the weight of each measurement in the answer to each query, for small lines.
+        ``weights`` has the weight of each cell in each query: shape (queries, cells).
 
-        Returns:
-            Shape (queries, measurements); times C it is ``weights``, of shape (queries, cells).
-            For small lines only.
+        Returns: Shape (queries, measurements); this matrix times C is ``weights``.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
@@ -105,8 +105,8 @@ class LineStrategy(TableStrategy):
 
         Args:
             workload: the queries.
-            noise: as in `running_sums`.
-            bits: as in `running_sums`.
+            noise: the source of the noise: measurement i has the noise of node i of level 0.
+            bits: errors are computed from running sums in multiples of 2^-bits.
 
         Raises:
             InvalidInput: a workload of one random query, which has no largest error.
@@ -116,13 +116,14 @@ class LineStrategy(TableStrategy):
 
     @property
     def least_inner(self) -> int:
-        """Lower bound of the product of any two columns of C; 0 if C has no negative entry."""
+        """Lower bound of the inner product of any two columns of C; 0 if C has no negative
+        entry.
+        """
         return 0
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm by which a unit that moves to another cell changes the
-        measurements.
+        """Return a bound on the change of the measurements by a unit that moves to another cell.
 
         It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
@@ -131,22 +132,24 @@ class LineStrategy(TableStrategy):
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of sums over cells [low, high), in variances of one measurement's
-        noise.
+        """Return the variances of estimated sums over cells low .. high - 1, in variances of one
+        measurement's noise.
+
+        The shape is that of ``low`` and ``high``.
         """
 
     @abstractmethod
     def ranges_variance(self) -> float:
-        """Return the total variance of all n (n + 1) / 2 intervals, in variances of one
+        """Return the summed variance of all n (n + 1) / 2 intervals, in variances of one
         measurement's noise.
         """
 
     @abstractmethod
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of the queries ``weights``, in variances of one measurement's
+        """Return the summed variance of the answers to queries, in variances of one measurement's
         noise.
 
-        Shape (queries, cells).
+        ``weights`` has the weight of each cell in each query: shape (queries, cells).
         """
 
     def matrix(self) -> Integers:
@@ -166,10 +169,10 @@ def check_cells(cells: int) -> int:
 def rounded_sums(cells: Floats, bits: int) -> Integers:
     """Return running sums of ``cells`` along every axis, with zeros in front, in units of 2^-bits.
 
-    They are rounded to integers. ``cells`` is overwritten.
+    The sums are rounded to integers. An axis of n cells has n + 1 sums. ``cells`` is overwritten.
 
     Raises:
-        SumOverflow: sums of 2^53 units or more.
+        SumOverflow: a sum is 2^53 units or more.
 
     >>> rounded_sums(np.array([0.3, 0.3]), bits=2).tolist()
     [0, 1, 2]
@@ -189,8 +192,8 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
 
 
 def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
-    """Return weights as integers, scaled so that the largest is 2^bits; positive ones stay at least
-    1.
+    """Return weights as integers, scaled so that the largest is 2^bits; positive weights become at
+    least 1.
     """
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
@@ -214,7 +217,7 @@ KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     """Rebuild a strategy for lines from a description that its ``to_dict`` made.
 
-    Only the class of that strategy is loaded.
+    Only the module of this strategy's class is imported.
 
     Raises:
         InvalidInput: an unknown class, or missing or wrong parameters.

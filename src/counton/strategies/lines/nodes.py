@@ -1,12 +1,13 @@
-"""Noisy sums of the nodes of a tree, made consistent by least squares.
+"""Noisy sums of the nodes of a tree over a line of cells, made consistent by least squares.
 
 With binary branching and equal weights this is the hierarchical method of Hay, Rastogi, Miklau and
-Suciu (2010). With all weight on the leaves it is independent noise in every cell. With Laplace
-noise wide branching and unequal weights are far better: `Nodes.best` finds them.
+Suciu (2010). If only leaves are measured, every cell has independent noise. With Laplace noise,
+many children per node and unequal weights of levels are far better; `Nodes.best` finds them.
 
-Least squares on a tree needs two passes. Upwards, a node's own measurement and the sum of its
-children's estimates are averaged by precision. Downwards, the difference between a node's final
-estimate and the sum of its children is shared out by their variances.
+Least squares on a tree needs two passes. The first goes from leaves to root: a node's own
+measurement and the sum of its children's estimates are averaged, weighted by 1 / variance. The
+second goes from root to leaves: the difference between a node's final estimate and the sum of its
+children's is distributed among the children in proportion to their variances.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ from counton.strategies.strategy import Norm
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)
 _LARGEST_FAMILY = 2**16
-#: The two lowest radices of `good_trees`.
+#: Numbers of children that `good_trees` tries on the two lowest levels.
 _WIDE = (10, 12, 14, 16)
 
 
 class Nodes(WeightedTree):
-    """A strategy that measures the sums of tree nodes, with one weight for each level, and least
-    squares.
+    """A strategy that measures the sums of all nodes of a tree, with one weight for each level.
+    Cells are estimated by least squares.
 
     Args:
         cells: the number of cells.
-        radices: children of a complete node, lowest level first; their product reaches ``cells``.
+        radices: number of children of a complete node, lowest level first; their product is
+            at least ``cells``.
         weights: integer weight of the nodes of each level, leaves first, root last; 0 leaves a
             level unmeasured (not allowed for the leaves).
         name: the name under which the user chose the strategy; it changes no number.
@@ -106,8 +108,8 @@ class Nodes(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy with the branching and weights of least total error found on
-        ``workload``.
+        """Return the strategy with the branching and weights of least total error that a search
+        finds for ``workload``.
         """
         return cls.of(workload, *best_branching(workload, norm), bits)
 
@@ -121,6 +123,9 @@ class Nodes(WeightedTree):
     ) -> Self:
         """Return the strategy with these real weights, rounded to multiples of 2^-bits of the
         largest.
+
+        ``radices`` has the number of children of a node for each level, lowest level first;
+        ``weights`` has a weight for each level, leaves first.
         """
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
@@ -164,10 +169,11 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances, by level: of nodes' estimates, and of the sums of their
-        children's.
+        """Return two lists of variances by level, leaves first: of nodes' estimates, and of sums of
+        their children's.
 
-        These estimates use only a node's own measurement and those below it.
+        These estimates use only measurements of the node and of nodes below it. Arrays have shape
+        (nodes,).
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
@@ -180,8 +186,8 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells from noisy measurements, by two passes over
-        the tree.
+        """Return least-squares estimates of the cells: shape (measurements, ...) to (cells,
+        ...).
         """
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()
@@ -206,25 +212,26 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm by which a unit that moves to another cell changes the
-        measurements.
+        """Return a bound on the change of the measurements by a unit that moves to another cell.
 
-        The root's sum does not change.
+        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2). The root's sum does not
+        change.
         """
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property
     @override
     def least_inner(self) -> int:
-        """Least product of two columns of the measurement matrix: of leaves that share only the
-        root.
+        """Least inner product of two columns of the measurement matrix: of leaves whose only common
+        ancestor is the root.
         """
         return self.weights[-1] ** 2
 
     @cached_property
     @override
     def joint_law(self) -> TreeLaw:
-        # The variance of a node's estimate from its subtree, by level: complete, last.
+        # Variances of nodes' estimates from their own subtrees, by level: of complete nodes, and of
+        # the last one.
         whole = end = 1 / self.weights[0] ** 2
         complete, last, count = [whole], [end], self.cells
         for radix, weight in zip(self.radices, self.weights[1:], strict=True):
@@ -238,7 +245,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """True if each cell is measured by itself and nothing else is: then errors need no tree."""
+        """True if each cell has a measurement of its own and nothing else is measured."""
         return not any(self.weights[1:])
 
     @override
@@ -255,10 +262,11 @@ class Nodes(WeightedTree):
 
 
 def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Floats]:
-    """Return the best branching that a search finds for a tree, and real weights of its levels,
-    leaves first.
+    """Return the best tree that a search finds for a workload: branching, and real weights of its
+    levels.
 
-    The branching is the number of children at each level, lowest first.
+    The branching is the number of children of a node at each level, lowest first; weights begin
+    with the leaves. ``norm`` is 1 for Laplace noise, 2 for Gaussian noise.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> best_branching(AllRanges(1024), norm=1)[0]
@@ -284,8 +292,9 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """Return some good trees for a workload: the one of `best_branching`, and others with wider
-    lowest levels.
+    """Return some good trees for a workload: that of `best_branching`, and others whose lowest
+    nodes have more children. Each is a pair (radices, weights): the number of children of a node at
+    each level, lowest first, and real weights of the levels, leaves first.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -302,9 +311,10 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Return radices (numbers of children, lowest level first) with which the tree holds all cells.
+    """Return the numbers of children, lowest level first, of a tree over all cells that begins with
+    ``radices``.
 
-    Levels that are not needed are left out; the top one is as wide as needed.
+    Levels that are not needed are left out; the root has as many children as needed.
     """
     kept: list[int] = []
     left = cells
@@ -316,9 +326,9 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return trees (radices, lowest first), each with the same branching at all levels.
+    """Return trees as numbers of children, lowest level first; nodes of one tree have equally many.
 
-    A short line also gets the tree whose root has all cells as children.
+    For a short line, the tree whose root has all cells as children is added.
     """
     found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
@@ -328,9 +338,10 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return each level's part in a workload's error on a complete tree, leaves first.
+    """Return each level's factor in a workload's error on a tree, leaves first: shape (levels,).
 
-    It is to be multiplied by the variance of a node's estimate at that level.
+    The error is the sum over levels of this factor times the variance of a node's estimate at the
+    level.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
@@ -338,9 +349,10 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Return the least error of a workload on a tree, and the weights of its levels that attain it.
+    """Return the logarithm of a workload's least error on a tree, and the weights of its levels for
+    it.
 
-    The error is the variance times the squared sensitivity.
+    The error is the summed variance times the squared sensitivity. Weights begin with the leaves.
     """
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)

@@ -1,7 +1,6 @@
-"""Linear algebra on one thread, because the number of threads decides a sum's last digits.
+"""Linear algebra on one thread, because the number of threads changes the last digits of sums.
 
-So values computed from a release, and again from its file, are equal to the bit, whatever else the
-process does.
+On one thread, values computed from a release are bit for bit equal whenever they are computed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function whose linear algebra takes one thread."""
+    """Return a function that does the same as ``function``, with linear algebra on one thread."""
 
     @wraps(function)
     def alone(*args: P.args, **more: P.kwargs) -> R:

@@ -1,11 +1,11 @@
-"""Strategies of least known total squared error, computed for either noise.
+"""Strategies of least known total squared error for a workload, for Gaussian and for Laplace noise.
 
-**Gaussian noise.** Minimise trace(G X^-1) subject to X_ii = 1 over X = C^T C, where G = W^T W. At
-the optimum X = M^-1/2 S M^-1/2 with S = (M^1/2 G M^1/2)^1/2 for multipliers M = diag(mu). The
-fixed-point iteration mu <- mu * diag(X)^2 finds them: diag(X) falls about like mu^-1/2, so the
-square halves the exponent of the gap, whereas the first power would halve the gap. Every iterate
-also proves a bound: for every mu, no strategy of unit sensitivity has an error below trace(S)^2 /
-sum(mu).
+**Gaussian noise.** With the measurement matrix C and the queries as rows of W, minimise trace(G
+X^-1) subject to X_ii = 1 over X = C^T C, where G = W^T W. At the optimum X = M^-1/2 S M^-1/2 with S
+= (M^1/2 G M^1/2)^1/2 for multipliers M = diag(mu). The fixed-point iteration mu <- mu * diag(X)^2
+finds them: diag(X) falls about like mu^-1/2, so the square halves the exponent of the gap, whereas
+the first power would halve the gap. Every iterate also proves a lower bound: for every mu, no
+strategy of unit sensitivity has an error below trace(S)^2 / sum(mu).
 
 **Laplace noise.** The columns of C must have 1-norm 1, and the problem is not convex. As in
 McKenna, Miklau, Hay and Machanavajjhala, "Optimizing error of high-dimensional statistical queries
@@ -37,28 +37,31 @@ from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.workloads import NamedWorkload, Workload
 from counton.strategies.strategy import LARGEST_DENSE
 
-#: Weight of cells that no query reads, so that C keeps full rank.
+#: Weight added to every cell in the queries, so that C has full rank even if no query contains a
+#: cell.
 _RIDGE = 1e-6
 _COARSE = 256
-#: Finest lattice for C. A finer lattice would lower the error by less than 0.01% and need more
+#: Largest number of fraction bits of C. More would lower the error by less than 0.01% and need more
 #: storage.
 _FINEST_BITS = 16
 _EDGE = 32
 #: Longest line for which the search for Laplace noise takes only seconds.
 LARGEST_LAPLACE = 1024
-#: Steps of the descent from every tree, and further steps from the best result.
+#: Steps of the L-BFGS search from every tree, and further steps from the best result.
 _TRIAL_STEPS, _STEPS = 30, 200
-#: Added to every entry of the hierarchy at the start, and the least entry before the further steps,
-#: in units of a cell's weight: the square of 0 would stay 0.
+#: Number added to every entry of the tree's rows at the start, and least entry before the further
+#: steps, relative to a cell's weight. Entries are squares of the search variables, so an entry of 0
+#: would have slope 0 and stay 0.
 _FIRST_SPRINKLE = 0.01
 _SPRINKLE = 2.0**-9
 
 
 def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
-    """Return the strategy of least total squared error with Gaussian noise.
+    """Return the strategy of least total squared error over a workload with Gaussian noise.
 
-    It is within 0.02% of the proven bound up to 512 cells, 0.1% up to 1024 and 0.5% beyond, where
-    only a few iterations are made. C is on a lattice of 2^-16 or coarser.
+    Its error is within 0.02% of the proven lower bound up to 512 cells, 0.1% up to 1024, and 0.5%
+    beyond, where fewer iterations are made. Entries of C are rounded to 2^-bits of the largest
+    column's norm, with at most 16 bits.
 
     Raises:
         InvalidInput: more than 4096 cells.
@@ -71,7 +74,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     _refuse_long(workload, LARGEST_DENSE, "Gaussian")
     with one_thread():
         inner, _ = _fixed_point(workload)
-        # the root of M^1/2 X M^1/2 that leaves X with ones on the diagonal
+        # measured is X, with ones on the diagonal
         root = np.sqrt(inner.diagonal())
         measured = inner / root[:, None] / root
         factor = np.asarray(np.linalg.cholesky(measured).T, dtype=np.float64)
@@ -79,7 +82,8 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
-    """Return a strategy of very small total squared error with Laplace noise.
+    """Return a strategy of very small total squared error over a workload with Laplace noise.
+    Entries of C are rounded to 2^-bits of the largest column's norm.
 
     Raises:
         InvalidInput: more than 1024 cells.
@@ -103,7 +107,8 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def gaussian_bound(workload: Workload) -> float:
-    """Return a proven lower bound on every strategy's squared_sensitivity() * total variance.
+    """Return a lower bound on squared_sensitivity() * total variance of any strategy, proved for
+    all. Raises: InvalidInput: more than 4096 cells.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
@@ -117,7 +122,9 @@ def gaussian_bound(workload: Workload) -> float:
 
 
 def _refuse_long(workload: Workload, most: int, noise: str) -> None:
-    """Refuse a workload on more than ``most`` cells, for which a search takes too long."""
+    """Raise `InvalidInput` for a workload on more than ``most`` cells, for which a search takes too
+    long.
+    """
     if workload.cells > most:
         raise InvalidInput(
             f"the optimal strategy with {noise} noise is too slow for {workload.cells} cells; at "
@@ -127,9 +134,10 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
-    """Return the matrix S and the multipliers mu of the module's fixed-point iteration.
+    """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), of least
+    error. The module's docstring defines both and the iteration that finds them.
 
-    It starts from a solution on fewer cells if there is one.
+    For a named workload on many cells, the iteration starts from the solution on 256 cells.
     """
     cells = workload.cells
     gram = workload.gram()
@@ -156,7 +164,7 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return a start of the multipliers mu for ``cells`` cells, from those for fewer cells."""
+    """Return first multipliers mu for ``cells`` cells, interpolated from those for fewer cells."""
     # Inside the line they depend on the relative position of a cell, near the ends on the number of
     # cells to the end.
     places = (np.arange(cells) + 0.5) / cells * len(multipliers) - 0.5
@@ -167,7 +175,7 @@ def _finer(multipliers: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """Return the relative distance from the proven bound at which the iteration stops."""
+    """Return the relative distance from the proven lower bound at which the iteration stops."""
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 
@@ -205,7 +213,7 @@ def _eigen_root(matrix: Floats) -> Floats:
 
 
 def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
-    """Return a matrix scaled so that its largest column has norm 2^bits, and rounded to integers.
+    """Return a matrix, scaled so that its largest column has norm 2^bits and rounded to integers.
 
     >>> _rounded_columns(np.array([[0.5, 0.0], [0.5, 0.5]]), norm=1, bits=2).tolist()
     [[2, 0], [2, 2]]
@@ -215,8 +223,10 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
 
 
 def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
-    """Return the rows of a tree's nodes above its leaves, in units of the leaves' weight; at least
-    one.
+    """Return the measurement rows of a tree's nodes above its leaves: shape (rows, cells), at least
+    one row.
+
+    ``radices`` and ``weights`` are as in `Nodes.of`; entries are relative to the leaves' weight.
     """
     tree = Nodes.of(workload, radices, weights)
     above = tree.matrix()[tree.cells :] / float(tree.weights[0])
@@ -226,6 +236,8 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
     """Return the least logarithm of the error that L-BFGS finds in ``steps`` steps, and the rows
     with that error.
+
+    The strategy measures each cell and ``rows``, shape (rows, cells), from which the search begins.
     """
     squares = workload.gram_diagonal()
 
@@ -239,12 +251,14 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:
-    """Return the total error of a strategy, and its gradient by the entries of ``rows``.
+    """Return the total error of a strategy, and its gradient with respect to ``rows``, in the same
+    shape.
 
     The strategy measures each cell and these rows, scaled so that all columns have 1-norm 1.
+    ``squares`` is the diagonal of the workload's Gram matrix.
     """
-    # C = [I; rows] / (1 + column sums). With X = C^T C and K = (I + R R^T)^-1, X^-1 is I - R^T K R
-    # between the column sums.
+    # C = [I; R] D^-1, with R the rows and D the diagonal matrix of 1 + column sums of R. With K =
+    # (I + R R^T)^-1, (C^T C)^-1 is D (I - R^T K R) D.
     sizes = 1 + rows.sum(axis=0)
     queried = workload.gram_times(rows * sizes) * sizes
     inverse = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T)

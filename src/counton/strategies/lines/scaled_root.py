@@ -1,8 +1,8 @@
-"""A matrix for Gaussian noise within half a percent of the least error, by a formula.
+"""A measurement matrix for Gaussian noise within half a percent of the least error, by a formula.
 
-Its entries are IEEE sums, products and roots in a definite order. So they are the same on every
-machine, and a description stores two words for it instead of a matrix. The formulas are part of the
-format of descriptions: never change them, add another formula.
+Its entries are IEEE sums, products and square roots in a fixed order, so they are the same on every
+machine. Saved strategies therefore store the name of the formula instead of the matrix. So formulas
+must never be changed; add another one instead.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from counton.base.errors import InvalidInput
 
 #: Entries are multiples of 2^-16.
 BITS = 16
-#: The error that is minimised: the mean, or the largest.
+#: Names of the formulas: the error that is minimised is the mean or the largest over all steps.
 FORMULAS = ("mean", "max")
 
 
 def scaled_root(steps: int, formula: str) -> Integers:
-    """Return the matrix C of the square root with scaled rows and columns, in units of 2^-16.
+    """Return a measurement matrix C for running totals: int64, shape (steps, steps), in units of
+    2^-16. It is the matrix square root of the matrix of totals, with scaled rows and columns.
 
-    All columns have norm 1. Rows in the middle are scaled up, so that the many releases around them
-    have less noise.
+    All columns have norm 1. Rows in the middle are scaled up, because many releases depend on them.
 
     Args:
         steps: the number of steps.
@@ -59,7 +59,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
 
 
 def _power(base: Floats, *roots: int) -> Floats:
-    """Return the product of the 2^k-th roots of ``base``, for each k in ``roots``."""
+    """Return the product of the 2^k-th roots of ``base`` over all k in ``roots``."""
     product = np.ones_like(base)
     for root in roots:
         factor = base

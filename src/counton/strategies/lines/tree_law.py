@@ -1,18 +1,21 @@
-"""The joint distribution of estimates on a tree over a line of cells: variances in closed form.
+"""The joint distribution of noise in estimates on a tree over a line of cells: variances in closed
+form.
 
-Given its parent's noise X, the noises of a node's children are
+Every node of the tree has an estimate of the sum of its cells. Given the noise X of a node's
+estimate, the noises of its children's estimates are
 
     X_i = (b_i / b) X + G_i,    Cov(G_i, G_j) = b_i [i = j] - b_i b_j / b,    b = sum of the b_i,
 
-independently for each node. Every estimator of this package that works on a tree has this law:
-cascade sampling ("Ranges", Alg. 1), Haar contrasts with equal b_i, and least squares on noisy
-nodes, where b_i is the variance of a child's estimate from its own subtree.
+where G is independent for each node. All estimators of this package on trees have such a
+distribution: cascade sampling ("Ranges", Alg. 1) and Haar contrasts, with equal b_i, and least
+squares on noisy nodes, where b_i is the variance of a child's estimate from its own subtree alone.
 
-A query that gives child i the mean weight c_i therefore has the variance
+Let a query give the cells of child i the mean weight c_i. The variance of its answer is
 
     sum over nodes of [ sum b_i c_i^2 - (sum b_i c_i)^2 / b ]  +  (root variance) c_root^2,
 
-Here a node's own mean weight is (sum b_i c_i) / b.
+where the mean weight of a node, which is used one level up, is (sum b_i c_i) / b. The mean weight
+of a cell is its weight in the query.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ def level_sizes(radices: Sequence[int]) -> list[int]:
 
 
 def binary_radices(cells: int) -> tuple[int, ...]:
-    """Return as many twos as a binary tree over ``cells`` leaves has levels below its root.
+    """Return the numbers of children (all 2), lowest level first, of a binary tree over ``cells``
+    leaves.
 
     >>> binary_radices(5)
     (2, 2, 2)
@@ -49,14 +53,14 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """The joint distribution of estimates on a tree that is filled from the left.
+    """The joint distribution of estimates on a tree over a line, filled with cells from the left.
 
-    The last node of each level may be incomplete. A node's b is the variance of an estimate of the
-    node from its own subtree alone.
+    The last node of each level may be incomplete. The number b of a node is the b_i of the module's
+    formula: for least squares, the variance of its estimate from its own subtree alone.
 
     Attributes:
         cells: number of leaves.
-        radices: children of a complete node at each level, lowest level first.
+        radices: number of children of a complete node at each level, lowest level first.
         complete: b of a complete node at each level below the root, leaves first.
         last: b of the last node at each of these levels, complete or not.
         root: variance of the root's estimate.
@@ -77,9 +81,10 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield each level's part in the variances of intervals [low, high), lowest level first.
+        """Yield each level's part in the variances of sums over cells low .. high - 1, lowest level
+        first.
 
-        The arrays have the shape of ``low``.
+        The variance is the sum of all parts. The arrays have the shape of ``low``.
         """
         counts = self.counts()
         first, second = low, high
@@ -107,10 +112,10 @@ class TreeLaw:
     ) -> _PrefixStep:
         """Move prefix sums of the leaves from one level of the tree to the next level above.
 
-        For each prefix, return its node on the higher level and the part of that node's leaves
-        which lie in the prefix. ``counts`` are numbers of nodes by level, and ``radix`` is the
-        number of children of a node above ``level``. ``node`` is the node of ``level`` in which
-        each prefix ends, and ``share`` the part of that node which lies in the prefix.
+        ``node`` is the index of the node of ``level`` in which each prefix ends, and ``share`` the
+        mean weight of that node in the prefix. The result has both for the higher level. ``counts``
+        are numbers of nodes by level, and ``radix`` is the number of children of a node above
+        ``level``.
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -129,16 +134,19 @@ class TreeLaw:
         return _PrefixStep(parent, before, weight, total, covered, square, covered / total)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of the sums over [low, high)."""
+        """Return the variances of estimated sums over cells low .. high - 1, in the shape of
+        ``low``.
+        """
         total = np.zeros(low.shape)
         for part in self.interval_levels(low, high):
             total += part
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield each level's part in the total variance of some queries, root last.
+        """Yield each level's part in the summed variance of the answers to queries, leaves first,
+        root last.
 
-        ``weights`` has the queries as rows: shape (queries, cells).
+        ``weights`` has the weight of each cell in each query: shape (queries, cells).
         """
         counts = self.counts()
         shares = weights.T
@@ -154,9 +162,11 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Yield each level's part in the total variance of all cells, root last; exact."""
-        # Time is proportional to the number of levels: with c a cell's share of a node, sum c^2
-        # suffices.
+        """Yield each level's part in the summed variance of all cells, leaves first, root last;
+        exact.
+        """
+        # The time is proportional to the number of levels, since the sum over cells of their
+        # squared mean weights in a node is enough.
         counts = self.counts()
         whole = end = 1.0
         for level, radix in enumerate(self.radices):
@@ -177,9 +187,10 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Yield each level's part in the total variance of all prefixes, root last; exact.
+        """Yield each level's part in the summed variance of all prefix sums, leaves first, root
+        last; exact.
 
-        With ``ranges`` the total is that of all ranges.
+        With ``ranges``, it is the part in the summed variance of all intervals.
         """
         # Time is proportional to the sum of the radices: complete nodes of one level are alike. A
         # range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
@@ -207,10 +218,11 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """How prefixes read the nodes of one level of a tree: one state of a pass up the tree.
+    """The mean weights of nodes in prefixes, at one level of a pass from leaves to root.
 
-    ``covered`` is the sum over the children of a node of each child's variance b_i times its mean
-    weight c_i.
+    Arrays have one entry for each prefix. With the b_i and mean weights c_i of the children of the
+    node in which a prefix ends, ``covered`` is the sum of b_i c_i, ``square`` the node's part in
+    the variance, and ``share`` the node's own mean weight.
     """
 
     parent: Integers
@@ -224,10 +236,11 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Two sums over the prefixes that end in a node: of the mean weights of the node in them, and
-    of the squares.
+    """Two sums over the prefixes that end in a node: of the node's mean weights, and of their
+    squares.
 
-    The mean weight is that of the module's formula.
+    The mean weight of a node is defined in the module's docstring. ``length`` is the number of
+    these prefixes.
     """
 
     length: int
@@ -236,7 +249,9 @@ class _Profile:
 
 
 class _Family:
-    """The variance that one node's children add to all prefixes that end among them."""
+    """The children of one node, and the variance that they add to all prefixes that end among
+    them.
+    """
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:
         weight = np.array(own)

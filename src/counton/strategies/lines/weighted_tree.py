@@ -1,4 +1,4 @@
-"""The base of strategies on a tree over a line: a weight for each level, and a `TreeLaw`."""
+"""The base class of strategies on a tree over a line that have a weight for each level."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from counton.strategies.strategy import Norm
 
 
 class WeightedTree(LineStrategy):
-    """A tree over a line with one weight per level, whose estimates have a `TreeLaw`.
+    """A strategy on a tree over a line, with one weight for each level of the tree. `TreeLaw` is
+    the joint distribution of the noise in its estimates.
 
     Attributes:
-        weights: integer weights of the levels; a cell's column has one of each.
+        weights: integer weights of the levels; a column of C has each of them once, with
+            sign + or -.
     """
 
     weights: tuple[int, ...]
@@ -35,8 +37,8 @@ class WeightedTree(LineStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: the parameters, and the name under which the user chose the
-        strategy.
+        """Return the description as JSON values: the parameters, and the name by which the user
+        chose the strategy.
         """
         return {**super().to_dict(), "name": self.name}
 
@@ -55,7 +57,7 @@ class WeightedTree(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the total variance of all intervals, in time logarithmic in the number of
+        """Return the summed variance of all intervals, in time logarithmic in the number of
         cells.
         """
         return math.fsum(self.joint_law.prefix_levels(ranges=True))

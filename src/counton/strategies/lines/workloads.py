@@ -1,4 +1,6 @@
-"""Workloads: the queries on a line of cells whose total squared error is to be small."""
+"""Workloads: sets of queries on a line of cells, for which a strategy's total squared error is
+small.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from counton.base.exact import without_mask
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 from counton.strategies.strategy import LARGEST_DENSE
 
-#: Up to this many children of a node, a sum by levels is faster than query by query.
+#: If nodes have at most this many children, summing variances by levels is faster than query by
+#: query.
 _NARROW = 64
 
 
@@ -26,23 +29,25 @@ class Estimator(Protocol):
     """The methods of a strategy from which a workload computes its error."""
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of sums over cells [low, high), in variances of one measurement's
-        noise.
+        """Return the variances of estimated sums over cells low .. high - 1, in variances of one
+        measurement's noise.
         """
         ...
 
     def ranges_variance(self) -> float:
-        """Return the total variance of all intervals of cells."""
+        """Return the summed variance of all intervals of cells."""
         ...
 
     def functional_variance(self, weights: Floats) -> float:
-        """Return the total variance of the queries ``weights``, shape (queries, cells)."""
+        """Return the summed variance of queries with these ``weights`` of cells: shape (queries,
+        cells).
+        """
         ...
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Return the joint distribution of an estimator's estimates on a narrow tree; None without
-    one.
+    """Return the joint distribution of estimates, if the estimator has one on a tree with few
+    children per node; else None.
     """
     law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
@@ -54,8 +59,9 @@ class Workload(ABC):
 
     Attributes:
         cells: number of cells.
-        queries: number of queries (1 for random subsets: the expectation over one).
-        costly: True if `levels` goes through all queries, which is slow on long lines.
+        queries: number of queries; 1 for random subsets, whose error is the expectation
+            over one random query.
+        costly: True if `levels` computes each query by itself, which is slow on long lines.
     """
 
     name: ClassVar[str]
@@ -65,19 +71,20 @@ class Workload(ABC):
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
-        """Return the total variance of all queries, in variances of one measurement's noise."""
+        """Return the summed variance of all queries, in variances of one measurement's noise."""
 
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """Return each tree level's part in the total variance of all queries, lowest first, root
-        last.
+        """Return each tree level's part in the summed variance of all queries: shape (levels,),
+        leaves first, root last.
         """
 
     @abstractmethod
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest magnitude of an answer to a query, given running sums of errors.
+        """Return the largest error of an answer to a query, given the errors of the cells.
 
-        The sums have a zero in front.
+        ``sums`` are the running sums of the cells' errors, with a zero in front: shape (cells +
+        1,).
 
         Raises:
             InvalidInput: a workload of one random query, which has no largest error.
@@ -85,17 +92,19 @@ class Workload(ABC):
 
     @abstractmethod
     def gram(self) -> Floats:
-        """Return W^T W, where W has a row for each query: shape (cells, cells); up to 4096
+        """Return W^T W, where W has a row for each query: shape (cells, cells); for up to 4096
         cells.
         """
 
     def gram_times(self, rows: Floats) -> Floats:
-        """Return ``rows @ gram()``, shape (rows, cells); fast if the Gram matrix has a pattern."""
+        """Return ``rows @ gram()``, shape (rows, cells); some workloads compute it without the Gram
+        matrix.
+        """
         return np.asarray(rows @ self._gram)
 
     def gram_diagonal(self) -> Floats:
-        """Return, for each cell, the sum of its squared weights over all queries: the diagonal of
-        `gram`.
+        """Return the diagonal of `gram`: for each cell, the sum of its squared weights over all
+        queries.
         """
         return self._gram.diagonal()
 
@@ -105,7 +114,7 @@ class Workload(ABC):
 
 
 class NamedWorkload(Workload):
-    """A workload that its name and the number of cells determine."""
+    """A workload that is determined by its name and the number of cells."""
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
@@ -124,7 +133,9 @@ class NamedWorkload(Workload):
     def _queries(self) -> int: ...
 
     def check_dense(self) -> None:
-        """Refuse a line with too many cells to write out a matrix over them."""
+        """Raise `InvalidInput` if the line has more than 4096 cells, too many for a matrix over
+        them.
+        """
         if self.cells > LARGEST_DENSE:
             raise InvalidInput(
                 f"a dense matrix over {self.cells} cells is too large; at most {LARGEST_DENSE} "
@@ -132,13 +143,12 @@ class NamedWorkload(Workload):
             )
 
 
-#: Intervals processed together, so that they stay in the cache.
+#: Number of intervals that are processed together, so that they stay in the cache.
 _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield pieces of several arrays of one length, cut at the same places so that no piece is
-    large.
+    """Yield parts of several arrays of one length: the same range of each, at most 2^14 entries.
 
     Arrays given as None are left out.
     """
@@ -148,7 +158,7 @@ def _stretches(*arrays: Any) -> Iterator[list[Any]]:
 
 
 class AllRanges(NamedWorkload):
-    """The workload of all intervals [low, high) of cells with low < high.
+    """The workload of all intervals of cells low .. high - 1 with low < high.
 
     >>> AllRanges(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 4, 2], [1, 2, 3]]
@@ -169,11 +179,15 @@ class AllRanges(NamedWorkload):
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error of an interval: the largest running sum less the least one."""
+        """Return the largest error of an interval: the largest running sum of errors less the least
+        one.
+        """
         return float(sums.max() - sums.min())
 
     def gram(self) -> Floats:
-        """Return W^T W of the queries; entry (i, j), from 1, is min(i, j) (n + 1 - max(i, j))."""
+        """Return W^T W for the queries W; entry (i, j), counted from 1, is min(i, j) (n + 1 -
+        max(i, j)).
+        """
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
@@ -184,7 +198,7 @@ class AllRanges(NamedWorkload):
 
 
 class Prefixes(NamedWorkload):
-    """The workload of all prefixes [0, high): running totals.
+    """The workload of all prefixes of the line, cells 0 .. high - 1: running totals.
 
     >>> Prefixes(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 2, 1], [1, 1, 1]]
@@ -211,7 +225,7 @@ class Prefixes(NamedWorkload):
         return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
-        """Return W^T W of the queries; entry (i, j), from 1, is n + 1 - max(i, j)."""
+        """Return W^T W for the queries W; entry (i, j), counted from 1, is n + 1 - max(i, j)."""
         self.check_dense()
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
@@ -222,8 +236,8 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return ``rows`` times the matrix whose entry (i, j) is ``first[min(i, j)] (n - max(i,
-    j))``.
+    """Return ``rows`` times the matrix with entries ``first[min(i, j)] * (n - max(i, j))``, without
+    building it.
     """
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
@@ -263,15 +277,17 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind of equal variance, and how many there are of each kind.
+        """Return one interval of each kind of equal variance, and the number of intervals of each
+        kind.
 
-        The arrays are starts, ends and numbers. None if the kinds are not known.
+        The arrays are starts, ends and numbers, each of shape (kinds,). None if the kinds are not
+        known.
         """
         return None
 
     def gram(self) -> Floats:
-        """Return W^T W of the queries; entry (i, j) is the number of intervals that hold both
-        cells.
+        """Return W^T W for the queries W; entry (i, j) is the number of intervals that contain
+        cells i and j.
         """
         self.check_dense()
         low, high = self.intervals()
@@ -284,7 +300,8 @@ class _Intervals(NamedWorkload):
 
 
 class TreeNodes(_Intervals):
-    """The workload of all nodes of the binary tree over the cells: aligned intervals of 2^k cells.
+    """The workload of all nodes of the binary tree over the cells: intervals j 2^k .. (j + 1) 2^k -
+    1. The last node of a level may have fewer cells.
 
     >>> low, high = TreeNodes(3).intervals()
     >>> list(zip(low.tolist(), high.tolist()))
@@ -298,9 +315,11 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind of equal variance, and how many there are of each kind.
+        """Return one interval of each kind of equal variance, and the number of intervals of each
+        kind.
 
-        The arrays are starts, ends and numbers. None unless all radices are powers of two.
+        The arrays are starts, ends and numbers, each of shape (kinds,). None unless all numbers of
+        children in the tree of ``joint_law`` are powers of two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of
@@ -325,16 +344,18 @@ class TreeNodes(_Intervals):
         return np.array(lows), np.array(highs), np.array(times)
 
     def _proper(self, size: int) -> int:
-        """Return the number of nodes with so many cells, without a last one that is its parent's
-        only child.
+        """Return the number of nodes of ``size`` cells, without a last node that has the same cells
+        as its only child.
         """
         nodes = -(-self.cells // size)
         left = self.cells - (nodes - 1) * size
         return nodes if size == 1 or left > size // 2 else nodes - 1
 
     def intervals(self) -> tuple[Integers, Integers]:
-        """Return the ends [low, high) of all nodes; a node with one child is the same query as that
-        child.
+        """Return the intervals of all nodes, as arrays of starts and of ends: cells low .. high -
+        1.
+
+        A node with an only child is left out, since it is the same query as the child.
         """
         lows, highs, size = [], [], 1
         while True:
@@ -349,10 +370,10 @@ class TreeNodes(_Intervals):
 
 
 class RandomSubsets(NamedWorkload):
-    """The workload of one random set of cells: the error is the expectation for one such query.
+    """The workload of one random set of cells, whose sum is the query; errors are expectations.
 
-    The size of the set is uniform on ceil(n/4)..n; then every set of that size is equally likely.
-    ("Ranges", appendix E.3.)
+    The size of the set is uniform on ceil(n/4)..n, and all sets of that size are equally likely
+    ("Ranges", appendix E.3).
 
     >>> RandomSubsets(4).gram().round(3)[0].tolist()
     [0.625, 0.417, 0.417, 0.417]
@@ -412,8 +433,8 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return the two weights of which `gram` consists: of the identity matrix, and of the
-        matrix of ones.
+        """Return a and b such that `gram` is a times the identity plus b times the matrix of
+        ones.
         """
         # They follow from the probabilities that one, and two, given cells are in the set.
         n = self.cells
@@ -427,11 +448,11 @@ class Queries(Workload):
     """A workload of the caller's own queries, given as a matrix.
 
     Args:
-        matrix: one query a row, shape (queries, cells).
+        matrix: the weight of each cell in each query, shape (queries, cells).
 
     Raises:
-        InvalidInput: not a finite matrix with at least one row, one column and one non-zero, or
-            one with masked entries.
+        InvalidInput: not a finite matrix with at least one row, one column and one entry
+            other than 0; or masked entries.
 
     >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
     [[1, 1, 0], [1, 2, 1], [0, 1, 1]]
@@ -485,8 +506,8 @@ NAMED: dict[str, type[NamedWorkload]] = {
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
-    """Return the workload of a name over ``cells`` cells, or that of a matrix with one query per
-    row.
+    """Return the workload with this name over ``cells`` cells, or that of a matrix with a row for
+    each query.
 
     Raises:
         InvalidInput: an unknown name, or a matrix over another number of cells.

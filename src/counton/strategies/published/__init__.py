@@ -1,3 +1,3 @@
-"""Strategies from papers, to compare with; plans also choose some of them for units that change few
+"""Strategies from papers, for comparison; plans also choose some of them for units that change few
 steps.
 """

@@ -1,7 +1,7 @@
 """The binary mechanism: a binary tree over the steps, of which only left children are measured.
 
-Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. The release at t adds up one node for
-every set bit of t.
+Node j of level l covers the items 2j 2^l + 1 .. (2j+1) 2^l. A node is a measurement with its draw
+of noise. The release at step t has the noise of one node for every set bit of t.
 """
 
 from __future__ import annotations
@@ -39,21 +39,24 @@ class Binary(DigitTree):
 
     @override
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: the left children above its leaf."""
+        """Return the nodes (noisy measurements) that the count of ``step`` enters: the left
+        children that cover the step.
+        """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().column(step))
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``: one for each set bit of ``step``, highest
-        bit first.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``. There is
+        one for each set bit of ``step``, highest bit first.
         """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a table of the noise of nodes in which a node's index is the last step it covers.
+        """Return a source of noise that numbers the nodes of a level by their last step.
 
-        Even indices, which belong to no node, have 0.
+        On level l, index j stands for the node that ends at step j 2^l; even indices have no node,
+        and noise 0.
         """
 
         def run(level: int, nodes: range) -> Integers:

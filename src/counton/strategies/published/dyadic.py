@@ -1,10 +1,10 @@
-"""The binary tree without least squares: an interval is the sum of its dyadic pieces.
+"""The binary tree without least squares: an interval is the sum of the largest nodes in it.
 
 Chan, Shi and Song, "Private and continual release of statistics" (2011); Dwork, Naor, Pitassi and
 Rothblum (2010). "Ranges" compares with it as "Binary Tree". Every node is measured as in
-`Nodes.binary`. A query reads only the largest nodes that compose it. So every node's answer has the
-same variance, but answers do not add up: a node and the sum of its children are two answers to one
-question. Least squares on the same measurements, `Nodes.binary`, is never worse.
+`Nodes.binary`. A query is answered by the sum of the largest nodes that compose it. So every node's
+answer has the same variance, but answers do not add up: the answer for a node differs from the sum
+of those for its children. Least squares on the same measurements, `Nodes.binary`, is never worse.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from counton.strategies.strategy import NodeNoise, Norm
 class Dyadic(LineStrategy):
     """A strategy for lines that adds up noisy nodes of a binary tree.
 
-    The sum over an interval is that of the fewest nodes that compose it; no other node is used.
+    The sum over an interval is the sum of the fewest nodes that compose it; other nodes are not
+    used.
 
     Args:
         cells: the number of cells.
@@ -67,7 +68,9 @@ class Dyadic(LineStrategy):
 
     @cached_property
     def _rows(self) -> list[range]:
-        """Indices of the measurements of each level's nodes, leaves first."""
+        """For each level of the tree, leaves first: the indices of the measurements of its
+        nodes.
+        """
         return self._nodes.rows()
 
     @override
@@ -95,26 +98,28 @@ class Dyadic(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private sums of the first 0, 1, ..., n cells, and the bits of their grid (0:
-        integers).
+        """Return private sums of the first 0, 1, ..., n cells, and the number of their fraction
+        bits, 0.
 
-        Each is added up from the largest nodes that compose it.
+        Each sum is that of the largest nodes that compose it.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
 
     def _prefixes(self, measured: Integers) -> Integers:
-        """Return the sums of the first 0, 1, ..., n cells from measurements of the nodes."""
+        """Return the sums of the first 0, 1, ..., n cells from ``measured``, the measurements of
+        the nodes.
+        """
         ends = np.arange(self.cells + 1)
         return self.answer(measured, np.zeros_like(ends), ends)
 
     @override
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in the answer to each query: shape (queries,
-        measurements).
+        """Return the weight of each measurement in each query: shape (queries, measurements).
 
-        A query reads the largest nodes that compose it.
+        A query is answered by the largest nodes that compose it. ``weights`` has the weight of each
+        cell in each query: shape (queries, cells).
         """
         # It reads a node if it weighs all cells of the node alike, but not those of its parent.
         values, alike, read = weights, np.ones(weights.shape, bool), []
@@ -132,12 +137,12 @@ class Dyadic(LineStrategy):
         return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
     def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
-        """Return sums over intervals [low, high), each added up from the largest nodes that compose
-        it.
+        """Return sums over the cells low .. high - 1, each added up from the largest nodes that
+        compose it.
 
         Args:
-            measured: y = C x + z, shape (measurements, ...).
-            low, high: ends of intervals, of one shape.
+            measured: measurements of the nodes, exact or noisy, shape (measurements, ...).
+            low, high: ends of the intervals, of one shape.
 
         >>> strategy = Dyadic(5)
         >>> nodes = strategy.measure(np.array([1, 2, 3, 4, 5]))
@@ -153,11 +158,12 @@ class Dyadic(LineStrategy):
     def _ends(
         self, low: Integers, high: Integers
     ) -> Iterator[list[tuple[NDArray[np.bool_], Integers]]]:
-        """Yield, for each level from the leaves, the nodes with which intervals begin and end
-        there.
+        """Yield, for each level from the leaves up, the nodes on this level that compose the
+        intervals.
 
-        A pair stands for each end: a mask of the intervals that use a node there, and the index of
-        the node for each interval.
+        At most one such node is at the begin of an interval, and one at its end. For each of the
+        two there is a pair: a mask of the intervals that have such a node, and the index of the
+        node for each interval.
         """
         first, stop = low, high
         for rows in self._rows[:-1]:
@@ -169,8 +175,8 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of the sum over each interval [low, high), in variances of one draw
-        of noise.
+        """Return the variance of sums over cells low .. high - 1, in variances of one draw of
+        noise.
         """
         # The number of nodes that compose the interval.
         pieces = np.zeros(low.shape)
@@ -189,7 +195,9 @@ class Dyadic(LineStrategy):
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
         """Return the expected variance of the sum over one random set of cells, in variances of one
-        draw.
+        draw of noise.
+
+        ``workload`` states the distribution of the set.
         """
         # The number of nodes that compose the set.
 
@@ -200,9 +208,10 @@ class Dyadic(LineStrategy):
         return self._pieces(covering)
 
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
-        """Return how many nodes all queries read together.
+        """Return the number of nodes in the answers to all queries together.
 
-        ``covering`` returns, for each of some nodes, how many queries hold all of its cells.
+        ``covering`` is a function of the intervals of some nodes, low and high; it returns for each
+        the number of queries that contain all of its cells.
         """
         # A query reads a node if it holds the node but not its parent.
         total, above = 0.0, 0.0
@@ -231,9 +240,9 @@ class Dyadic(LineStrategy):
         return workload.largest_error(self._prefixes(drawn))
 
     def _largest_range(self, drawn: Integers) -> int:
-        """Return the largest sum of the noise in any interval, computed from the leaves up.
+        """Return the largest error of the sum over any interval of cells.
 
-        ``drawn`` is the noise of the nodes.
+        ``drawn`` is the noise of the nodes, shape (measurements,).
         """
         own = drawn[: self.cells]
         # Within a node, for proper parts of it: prefixes, suffixes, and all intervals.
@@ -255,8 +264,8 @@ class Dyadic(LineStrategy):
 
 @lru_cache(maxsize=1)
 def _read(strategy: Dyadic, workload: Queries) -> Floats:
-    """Return the weight of each measurement in each query: shape (queries, measurements);
-    cached.
+    """Return the weight of each measurement in each query, shape (queries, measurements); the last
+    result is cached.
     """
     return strategy.reads(workload.matrix)
 

@@ -1,25 +1,28 @@
-"""The growing cascade: it doubles as data arrives, a number of times fixed in advance.
+"""The growing cascade: a tree over the steps that doubles as data arrives, a fixed number of times.
 
-"Ranges", appendix D.1: when the first 2^k cells are full, their root becomes the left child of a
-new root. The noise of its sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y, and cascades down. Every
-complete node of the binary tree over time has the same variance, from the time it is complete.
-(Erratum: loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k leaves.)
+"Ranges", appendix D.1: cells are the steps. When the first 2^k cells are full, their root becomes
+the left child of a new root. With X_0 the noise of this child and Y a new draw, the noise of its
+sibling is X_1 = -X_0 / 2 + (sqrt 3 / 2) Y; from there noise cascades down to the leaves (`Haar`).
+Every complete node of the binary tree over time has the same variance, from the time it is
+complete. (Erratum: loop indices of the paper's Algorithm 2 are one short; the new subtree has 2^k
+leaves.)
 
-After j doublings the squared sensitivity over root variance is 1 + j/3. It grows for ever, so no
-fixed noise is private for an unbounded stream. The number of doublings is fixed in advance and
-noise is calibrated to it; beyond it the stream refuses.
+After j doublings the squared sensitivity is 1 + j/3, relative to the inverse variance of a node. It
+grows without bound, so no fixed noise is private for an unbounded stream. So the number of
+doublings is fixed in advance, noise is calibrated to it, and later steps are refused.
 
-**Releases are functions of the measurements.** In units of 2^-F, with weights w_0 of the first cell
-and w of all other measurements, noise is built by division, rounded to the nearest:
+**Releases are functions of the measurements.** Noise is computed in units of 2^-F by division,
+rounded to the nearest. With measurement noise z, the weight w_0 of the first cell and the weight w
+of all other measurements, the noise N of a node's sum S is
 
     first cell:   N = round(z 2^F / w_0)
     doubling:     N_1 = round((z 2^F - w N_0) / 2w),   measured is w (2 S_1 + S_0) + z
     in a subtree: N_0 = round((z 2^F + w N) / 2w),  N_1 = N - N_0,   measured is w (S_0 - S_1) + z
 
-If a cell changes by d, the change of z that compensates the change of the measurements moves the
-noise of the nodes that hold the cell by exactly -d 2^F, and no other. Rounding commutes with it,
-since each numerator changes by a multiple of its denominator or not at all. No node is rounded by
-more than one unit.
+Let a cell change by d, and z so that the measurements stay equal. Then the noise of the nodes that
+contain the cell changes by exactly -d 2^F, and no other noise changes, because each numerator
+changes by a multiple of its denominator or not at all. Rounding moves no node by more than one
+unit.
 """
 
 from __future__ import annotations
@@ -52,23 +55,26 @@ from counton.strategies.strategy import (
 )
 from counton.strategies.streams.look_ahead import LookAhead
 
-#: Levels of the noise table: below this heights of differences, from it on doublings.
+#: Noise levels below this number are heights of differences in subtrees; from this number on they
+#: are doublings.
 _DOUBLINGS = 128
 MOST_DOUBLINGS = 32
 MOST_FRACTION_BITS = 16
 #: The solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3.
 _FIRST, _WEIGHT = 978122, 564719
-#: Noise of a standard deviation up to this, in units of 2^-F, stays below 2^61, except for one draw
-#: in 2^250. Wider noise is refused beforehand: a stop that depends on the drawn noise would not be
-#: a function of the measurements.
+#: Noise with a standard deviation up to this, in units of 2^-F, stays below 2^61, except for one
+#: draw in 2^250. Wider noise is refused beforehand, because stopping at a large draw would reveal
+#: it.
 LARGEST_STD = 2**54
 
 
 class GrowingCascade(StreamStrategy):
-    """A strategy that releases each step's count, with blocks of steps as accurate as single steps.
+    """A strategy that releases each step's count, such that sums over blocks are as accurate as
+    counts.
 
-    Every complete aligned block of 2^k steps has the variance of a single step. The squared 2-norm
-    sensitivity is 1 + doublings / 3, relative to the squared weight of a cell.
+    The sum over every complete aligned block of 2^k steps has the variance of a single step. The
+    squared 2-norm sensitivity is 1 + doublings / 3 times the squared weight of the first step's
+    count.
 
     Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
     Input Perturbation", appendix D.1.
@@ -101,8 +107,8 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return instances for tests: the smallest for ``horizon``, and one with another doubling
-        and grid.
+        """Return strategies for tests: the smallest for ``horizon``, and one with one more doubling
+        and another grid.
         """
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
@@ -110,8 +116,8 @@ class GrowingCascade(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) that the count of ``step`` enters.
 
-        Each doubling of the steps adds a subtree. The count enters differences in the subtree of
-        its own doubling, and one node of each later doubling.
+        Each doubling adds a subtree over as many new steps as there were. The count enters
+        differences in the subtree of its own doubling, and one node for each doubling from then on.
         """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
@@ -127,8 +133,8 @@ class GrowingCascade(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
 
-        They are those of all doublings up to that of the step, and differences in its doubling's
-        subtree.
+        They are the nodes of all doublings up to the one that added the step, and differences in
+        the subtree of this doubling.
         """
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
@@ -164,13 +170,14 @@ class GrowingCascade(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure for units that act several times; it only states the bound `_largest_sum`."""
+        """Facts for units that count in several steps: only the bound `_largest_sum`."""
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """Return a bound on how far a unit that counts several times moves the measurements.
+        """Return a bound on how far a unit that counts in several steps moves the measurements.
 
-        It is a 1-norm in units of 2^-lattice_bits, or a squared 2-norm in squared units.
+        It is a 1-norm (``norm`` 1) in units of 2^-lattice_bits, or a squared 2-norm (``norm`` 2) in
+        squared units.
         """
         # In the binary tree over the steps, let two steps have c nodes in common (heights 0 to
         # doublings). Then the product of their columns is (1 + c) w^2. The product of a step with
@@ -188,9 +195,10 @@ class GrowingCascade(StreamStrategy):
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of the releases of each window of steps.
+        """Return the variance of the sum of the releases of the steps since + 1 .. step.
 
-        The unit is the variance of one node's noise.
+        Without ``since`` it is the variance of single releases. The unit is the variance of one
+        node's noise.
         """
         # Nearly that of a tree: G = C^T C is H + e e^T. Here e is the first step's unit vector, and
         # H^-1 is the covariance of a tree whose complete nodes have variance v = 1 / (3 w^2): a
@@ -211,7 +219,7 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return the most by which rounding moves the sum of a window of steps, in units of
+        """Return the most by which rounding moves the sum over a window of steps, in units of
         2^-fraction_bits.
         """
         # One unit for each node that composes the window, at most two per height.
@@ -219,7 +227,9 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance of single steps: 1 / (3 w^2), or slightly less."""
+        """Return the mean or largest variance of single steps, in variances of one node's noise. It
+        is 1 / (3 w^2) or slightly less, where w is the weight of measurements.
+        """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.
         v = Fraction(1, 3 * self.weight**2)
@@ -249,8 +259,8 @@ class GrowingCascade(StreamStrategy):
         return out
 
     def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
-        """Return the noise of the block of steps that a doubling added (doubling 0: the first
-        step).
+        """Return the noise of the sum of all steps that a doubling added (doubling 0: the first
+        step), in units of 2^-fraction_bits.
         """
 
         def draw(number: int) -> NDArray[np.int64]:
@@ -264,7 +274,9 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(block, dtype=np.int64)
 
     def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """Return the noise of some steps of the block that a doubling added, from its root down."""
+        """Return the noise of some steps (``cells``, from 0) that a doubling added: shape (steps,
+        *shape of noise).
+        """
         start, last = cells.start, cells.stop - 1
         nodes = self._block(field, doubling)[None]
         for height in range(doubling - 1, 0, -1):
@@ -280,9 +292,10 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of the sum of the first ``ends`` steps with the first step.
+    """Return the covariance of the sum of the first ``ends`` steps and the first step, relative to
+    a node's variance.
 
-    It is relative to the variance of a node.
+    Both are taken in a tree whose complete nodes all have equal variance.
     """
     # In the tree it is halved from each node to the next, and shared evenly by the steps of a
     # sibling.

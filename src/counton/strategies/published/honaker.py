@@ -1,17 +1,20 @@
-"""Honaker's online estimator: the binary tree with noise on every node, all of them used.
+"""Honaker's online estimator: a binary tree over the steps in which every node is measured and
+used.
 
-A completed node has two measurements of its items: its own, and the sum of its children. Its
-estimate is the best linear combination of its own measurement and its children's estimates. Node j
-of level l covers the items j 2^l + 1 .. (j+1) 2^l.
+A completed node has two measurements of the sum of its items: its own, and the sum of its
+children's. Its estimate is the best linear combination of its own measurement and its children's
+estimates. Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
 
 The weights are rounded to multiples of 2^-40, and estimates to the nearest multiple of 2^-16,
-halves up. In units of 2^-16, with z the node's own noise:
+halves up. In units of 2^-16, with z the noise of the node's own measurement, left and right the
+noise of its children's estimates, and v the weight of its own measurement, the noise of the
+estimate is
 
     estimate = z + round((1 - v) * (left + right - z))
 
-An item in the node moves its measurement and exactly one child by one whole unit, and does not move
-the bracket. So rounding the bracket commutes with a change of the data: the release is a function
-of the private measurements C x + z alone.
+An item in the node changes its measurement and exactly one child's estimate by 1, so it does not
+change the children's estimates minus the measurement. So rounding the product commutes with a
+change of the data, and the release is a function of the private measurements C x + z alone.
 """
 
 from __future__ import annotations
@@ -48,17 +51,17 @@ from counton.strategies.streams.expiring import below_split
 LARGEST_HORIZON = 2**40
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16
-#: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
-#: together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
+#: Largest noise of a node. A release adds up to 41 estimates, each at most (1.3 + level / 2) times
+#: the largest noise of a node, together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
 LARGEST_NOISE = 2**37
-#: Noise of a standard deviation up to this stays below that, except for one node in 2^130. Wider
-#: noise is refused beforehand: a stop that depends on the drawn noise would not be a function of
-#: the measurements.
+#: Noise with a standard deviation up to this stays below LARGEST_NOISE, except for one node in
+#: 2^130. Wider noise is refused beforehand, because stopping at a large draw would reveal it.
 LARGEST_STD = 2**31
 
 
 class HonakerOnline(StreamStrategy):
-    """The binary tree with noise on every node, each estimated from the nodes below it.
+    """A binary tree over the steps in which every node is measured, and estimated from the nodes
+    below it too.
 
     Both sensitivities (1-norm, and squared 2-norm) are bit_length(horizon). The estimate of a node
     of level l has variance v_l = 2^l / (2^(l+1) - 1). The variance at step t is the sum of v_l over
@@ -89,8 +92,9 @@ class HonakerOnline(StreamStrategy):
         self.height = self.horizon.bit_length()
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: those above its leaf that the horizon
-        completes.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters.
+
+        They are the nodes that cover the step and are complete by the horizon.
         """
         leaf = check_step(self, step) - 1
         return tuple(
@@ -100,10 +104,11 @@ class HonakerOnline(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``, with fractions as weights.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, with
+        weights.
 
-        They are the nodes that compose the steps 1 .. step, one for each set bit, and all nodes
-        below them.
+        They are the nodes that compose the steps 1 .. step, one for each set bit of ``step``, and
+        all nodes below them. Weights are fractions.
         """
         check_step(self, step)
         nodes: list[Node] = []
@@ -119,24 +124,25 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column: the number of levels, as item 1 enters a node of
-        each.
+        """Return the largest 1-norm of a column of C: the number of levels, because item 1 enters a
+        node of each.
         """
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a binary tree, from which sensitivities to units that count several times
-        follow.
+        """Facts about a binary tree, from which sensitivities to units that count in several steps
+        are computed.
 
-        A node is measured if the horizon completes it.
+        A node is measured if it is complete by the horizon.
         """
         widths = [1 << level for level in range(self.height)]
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of releases, or of differences from the releases at ``since``.
+        """Return the variance of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
         The unit is the variance of one node's noise.
         """
@@ -156,13 +162,15 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Largest rounding error of a release, in units of 2^-16."""
+        """Largest change of a release by rounding, in units of 2^-16."""
         # Half a unit for each level of each estimate in a release.
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest variance over the horizon, in variances of one node's
         noise.
+
+        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
         # In closed form: the variance v_l of an estimate of level l counts once for each step that
         # has bit l set.
@@ -188,6 +196,7 @@ class HonakerOnline(StreamStrategy):
         return float(max(heaviest, kept))
 
     def _overall_of_steps(self, metric: Metric) -> float:
+        """Return the mean or the largest variance of the counts of single steps."""
         zeros = np.arange(self.height)
         last = np.int64(1) << zeros
         variances = self.variance(last, last - 1)
@@ -203,7 +212,7 @@ class HonakerOnline(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps, in units of 2^-16.
 
-        All nodes from step 1 on are drawn.
+        The noise of all nodes from step 1 on is drawn.
 
         Raises:
             SumOverflow: a node's noise is 2^37 or more.
@@ -227,7 +236,8 @@ class HonakerOnline(StreamStrategy):
 
 
 def _variance(level: int) -> Fraction:
-    """Return v_l, the variance of a node's estimate, relative to that of one draw of noise.
+    """Return v_l, the variance of the estimate of a node of this level, in variances of one draw of
+    noise.
 
     It is also the weight of the node's own measurement in the estimate.
     """
@@ -235,7 +245,7 @@ def _variance(level: int) -> Fraction:
 
 
 def _of_children(level: int) -> int:
-    """Return the weight of the children in a node's estimate, in units of 2^-40."""
+    """Return the weight of the sum of the children in a node's estimate, in units of 2^-40."""
     return part_of(1 - _variance(level))
 
 

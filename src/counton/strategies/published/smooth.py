@@ -1,9 +1,10 @@
 """The smooth binary mechanism: every release has noise of the same distribution.
 
-Only leaves whose index has a fixed number of zeros are used, in increasing order. Item t belongs to
-the t-th of them and enters one node for every zero of its index. The release at t reads one node
-for every one of the index of leaf t+1. A node is identified by its level (the bit) and by its place
-among the nodes that releases read on that level, so new nodes of a window are consecutive.
+The steps are leaves of a binary tree. Only leaves whose index, in binary, has a fixed number of
+zeros are used, in increasing order. Item t belongs to the t-th of them, and enters one node for
+every 0 bit of the index. The release at t has the noise of one node for every 1 bit in the index of
+leaf t + 1. A node is identified by its level (the number of the bit) and by its index among the
+nodes of this level that releases use, so the new nodes of a window are consecutive.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from counton.strategies.strategy import (
 
 #: A noise table stores the number of a level in one byte.
 LARGEST_HEIGHT = 256
-#: Number of candidates among the trees with one number of zeros.
+#: Number of candidates with the same number of zeros.
 _OF_EACH_ZEROS = 8
 
 
 class SmoothBinary(StreamStrategy):
     """The smooth binary mechanism: every release has noise of the same variance.
 
-    Each step belongs to a leaf of a binary tree, whose index has ``height`` bits, ``zeros`` of them
-    zero. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the variance of each
-    release is height - zeros. It can serve C(height, zeros) - 1 steps.
+    Each step belongs to a leaf of a binary tree, whose index has ``height`` bits, of which
+    ``zeros`` are 0. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the variance of
+    each release is height - zeros. It can serve C(height, zeros) - 1 steps.
 
     Source: Andersson and Pagh, "A Smooth Binary Mechanism for Efficient Private Continual
     Observation", sec. 3, with any number of zeros (the paper takes half of an even height).
@@ -60,8 +61,8 @@ class SmoothBinary(StreamStrategy):
 
     Args:
         horizon: number of steps.
-        height: bits of a leaf index, at most 256.
-        zeros: the number of zeros among them.
+        height: number of bits of a leaf's index, at most 256.
+        zeros: number of these bits that are 0.
 
     Raises:
         InvalidInput: too few leaves for the horizon, or an argument out of range.
@@ -87,12 +88,12 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1) -> SmoothBinary:
-        """Return the strategy with the height and zeros of least error for a horizon, by exact
-        computation.
+        """Return the strategy with the height and number of zeros of least error for a horizon,
+        exactly.
 
         The error is the variance times D^2. Here D is the 1-norm sensitivity for Laplace noise
-        (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``). Among equals it takes
-        the smallest height.
+        (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``). Among equally good
+        ones it has the smallest height.
 
         >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
         (SmoothBinary(horizon=1048576, height=33, zeros=6),
@@ -110,15 +111,15 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return strategies to choose from if a unit counts in many steps.
+        """Return the candidates for a plan in which a unit counts in many steps.
 
-        For each number ``zeros`` of zero bits in a leaf's index they are the trees of least
-        ``height`` that serve the horizon. A tree that could do with one zero less is left out.
+        For each number of zeros, they are the trees of least ``height`` that serve the horizon. A
+        tree is left out if it would serve the horizon with one zero less and as many ones.
 
         Args:
             horizon: number of steps to serve.
-            of_each: most trees with the same number of zeros. In all cases examined, the best tree
-                was among the default's.
+            of_each: largest number of trees with the same number of zeros. In all cases
+                examined, the best tree was among those that the default returns.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -146,7 +147,8 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def even(cls, horizon: int) -> SmoothBinary:
-        """Return the paper's choice: the smallest sufficient even height, half of its bits zero.
+        """Return the paper's choice: the smallest even height that serves the horizon, with half as
+        many zeros.
 
         >>> SmoothBinary.even(2**20).height
         24
@@ -162,7 +164,7 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[SmoothBinary, ...]:
-        """Return instances for tests: the best for either norm, the paper's, and one with spare
+        """Return strategies for tests: the best for either norm, the paper's, and one with unused
         leaves.
         """
         even = cls.even(horizon)
@@ -170,9 +172,10 @@ class SmoothBinary(StreamStrategy):
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, highest level first.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters, highest level
+        first.
 
-        The step's leaf has one node for each zero bit above its lowest one bit.
+        There is one for each 0 bit above the lowest 1 bit of the leaf's index.
         """
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release reads a node only if a one can follow its prefix; for trailing zeros it cannot.
@@ -180,9 +183,10 @@ class SmoothBinary(StreamStrategy):
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``, highest level first.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, highest
+        level first.
 
-        There is one for each one bit of the leaf of ``step + 1``.
+        There is one for each 1 bit in the index of the leaf of ``step + 1``.
         """
         leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
@@ -191,14 +195,18 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return how many nodes of a level are read only by leaves before ``leaf``: the index of
-        the next one.
+        """Return the index on its level of the next node that the release of ``leaf``, or a later
+        one, uses.
+
+        It is the number of nodes of the level that only earlier leaves use.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
     def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
-        """Yield, for each bit from the highest, which leaves have a one there; leaves are given by
-        rank.
+        """Yield, for each bit from the highest down, a mask of the leaves whose index has a 1
+        there.
+
+        A leaf is given by its rank: the number of smaller leaves.
         """
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
@@ -209,25 +217,26 @@ class SmoothBinary(StreamStrategy):
             yield ones
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column: the number of zeros of a leaf, which item 1
-        attains.
+        """Return the largest 1-norm of a column of C: the number of zeros of a leaf's index; item 1
+        attains it.
         """
         return Fraction(self.zeros)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of the tree of leaves, for units that act several times.
+        """Facts about the tree of leaves, for units that count in several steps.
 
-        Nodes are numbered if leaves have at most 62 bits.
+        Nodes have indices if leaves have at most 62 bits.
         """
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the two parts of a stretch of leaves, and how often each occurs.
+        """Return the two parts into which a stretch of leaves is divided by their next bit, and how
+        often each occurs.
 
-        Leaves whose next bit is zero form a node; the others, whose next bit is one, do not.
-        ``part.kind`` is the number of zeros left for the ``level`` bits below.
+        Leaves whose next bit is 0 form a node; those whose next bit is 1 do not. ``part.kind`` is
+        the number of zeros among the lowest ``part.level`` bits.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
@@ -241,10 +250,10 @@ class SmoothBinary(StreamStrategy):
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
-        """Return, for each level of the tree, an array over the steps: the index of the node on
-        that level which the step's leaf enters, or -1 if it enters none there.
+        """Return, for each level, the index of the node that each step enters, or -1 if it enters
+        none: (horizon,).
 
-        The whole result is None if indices do not fit into 63 bits.
+        The result is None if leaves have more than 62 bits.
         """
         # In binary, a leaf enters a node on a level where it has a 0 with a 1 somewhere below. The
         # index is the number that its higher bits form.
@@ -260,8 +269,10 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the product of the columns of two steps, for each distance in a
-        schedule.
+        """Return upper bounds on the inner product of the columns of two steps, for each distance
+        in a schedule.
+
+        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """
         # Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
         # more of them if the prefix also has ones, so the largest lag is that number of steps minus
@@ -277,7 +288,8 @@ class SmoothBinary(StreamStrategy):
         return found
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of releases, or of differences from the releases at ``since``.
+        """Return the variance of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
         The unit is the variance of one node's noise.
         """
@@ -294,6 +306,8 @@ class SmoothBinary(StreamStrategy):
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or largest variance of totals or of single steps, in variances of one
         node's noise.
+
+        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
         # For totals: height - zeros. For single steps: twice the number of nodes that a release
         # reads and the release before it did not. The first release reads all its nodes. Each later
@@ -317,7 +331,7 @@ class SmoothBinary(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps.
 
-        Leaves with equal highest bits share their partial sums.
+        Partial sums are shared by all leaves whose highest bits are equal.
         """
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
@@ -340,8 +354,8 @@ class SmoothBinary(StreamStrategy):
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Return the fewest one bits that leaves need, besides ``zeros`` zero bits, to be more than
-    ``horizon``.
+    """Return the least number of 1 bits with which there are more than ``horizon`` leaves with
+    ``zeros`` 0 bits.
     """
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
@@ -372,10 +386,10 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """Return how many nodes of a level have a smaller ``prefix``: the index of the node in its
-    level.
+    """Return how many nodes of a level have a smaller prefix: the index of the node with
+    ``prefix``.
 
-    A node's prefix is the number that the higher bits of its leaves form.
+    A node's prefix is the number formed by the bits of its leaves above ``level``.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
@@ -393,9 +407,10 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for 0, 1, .. zeros still to come, how many leaves have a zero as next bit.
+    """Return, for n = 0, 1, .. zeros, how many leaves have a 0 as next bit if n zeros are still to
+    come.
 
-    ``bits`` is the number of bits below that bit.
+    ``bits`` is the number of bits below that bit. Numbers are cut at 2^62.
     """
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 

@@ -1,5 +1,5 @@
-"""Strategies for training: noise for the gradients of single steps that makes their sums
-accurate.
+"""Strategies for training: noise for the gradient of each step, correlated so that sums of
+gradients are accurate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
 
 
 def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrategy:
-    """Rebuild a strategy for training from a description by its ``to_dict``, without a new search.
+    """Rebuild a strategy for training from the description that its ``to_dict`` made, without a
+    search.
 
     Raises:
         InvalidInput: an unknown strategy for training, or wrong parameters.

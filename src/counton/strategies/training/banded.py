@@ -1,8 +1,10 @@
-"""Banded inverse square root: a step's noise combines the last few normals, and nothing is kept.
+"""Banded inverse square root: the noise of a step is a weighted sum of the last few normals.
 
-Kalinin, McKenna, Upadhyay and Lampert, "Back to Square Roots" (2025): C^-1 is the inverse square
-root of A, that is (1 - x)^(1/2), cut off after ``band`` coefficients. Here A sums up gradients, and
-C^-1 makes the noise of steps from independent normals.
+Kalinin, McKenna, Upadhyay and Lampert, "Back to Square Roots" (2025): A is the matrix that sums up
+gradients, C the measurement matrix, and C^-1 makes the noise of steps from independent standard
+normals. C^-1 is the inverse square root of A, the Toeplitz matrix of the power series (1 -
+x)^(1/2), cut off after ``band`` coefficients. Old normals are drawn again from their addresses, so
+nothing is stored between steps.
 """
 
 from __future__ import annotations
@@ -26,14 +28,15 @@ from counton.strategies.training.training_strategy import (
 
 
 class BandedInverseSquareRoot(ToeplitzTraining):
-    """Training noise whose steps are weighted sums of the last ``band`` normals, each redrawn when
-    needed.
+    """Training noise in which each step has a weighted sum of the last ``band`` standard normals.
+    Old normals are drawn again when needed, so nothing is stored between steps.
 
     Args:
         steps: number of steps of the run.
-        band: number of normals per step.
-        schedule: the steps in which one example counts; see `training_schedule`.
-        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
+        band: number of normals in the noise of a step.
+        schedule: the steps in which one training example counts; see `training_schedule`.
+        shares: one positive number for each step, which states its step scaling (see
+            ``scaling.py``); None: no scaling.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -63,12 +66,12 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         most: int = 64,
         scaling: Scaling = "none",
     ) -> Self:
-        """Return the strategy with the band of least root mean squared error, among all up to
+        """Return the strategy with the band of least root mean squared error, among bands up to
         ``most``.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            most: most normals per step.
+            most: largest number of normals per step.
             scaling: step scaling of the result.
 
         Raises:
@@ -117,8 +120,9 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
 @lru_cache(maxsize=256)
 def _inverse_root(band: int) -> Floats:
-    """Return the first ``band`` coefficients of (1 - x)^(1/2): g_0 = 1, g_k = g_(k-1) (2k - 3) /
-    (2k).
+    """Return the first ``band`` coefficients of (1 - x)^(1/2): shape (band,).
+
+    They are g_0 = 1 and g_k = g_(k-1) (2k - 3) / (2k).
     """
     k = np.arange(1, band)
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
@@ -127,7 +131,7 @@ def _inverse_root(band: int) -> Floats:
 
 
 def is_independent(strategy: TrainingStrategy) -> bool:
-    """Return whether the noise of each step is one normal of its own, as in DP-SGD.
+    """Return True if the noise of steps is independent, one normal for each step, as in DP-SGD.
 
     >>> is_independent(BandedInverseSquareRoot(8, band=1))
     True

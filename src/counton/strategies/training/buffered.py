@@ -1,16 +1,18 @@
-"""BLT, buffered linear Toeplitz noise: it keeps a few numbers per coordinate from step to step.
+"""BLT, buffered linear Toeplitz noise: a few numbers per coordinate are kept from step to step.
 
 Dvijotham, McMahan, Pillutla, Steinke and Thakurta, "Efficient and Near-Optimal Noise Generation for
-Streaming Differential Privacy" (2024); with several epochs McMahan, Xu and Zhang (2024). With poles
-theta_i and zeros thetahat_i that interlace, 1 > theta_1 > thetahat_1 > theta_2 > ... > 0,
+Streaming Differential Privacy" (2024); with several epochs McMahan, Xu and Zhang (2024). C is the
+measurement matrix, Toeplitz with the power series C(x). With poles theta_i and zeros thetahat_i
+that interlace, 1 > theta_1 > thetahat_1 > theta_2 > ... > 0,
 
     C(x) = prod (1 - thetahat_i x) / (1 - theta_i x) = 1 + sum w_i x / (1 - theta_i x), w_i > 0,
     C^-1(x) = 1 + sum v_i x / (1 - thetahat_i x), v_i < 0.
 
-Coefficients of C are positive and fall, so the sensitivity of any schedule is exact. The noise of a
-step is z_t + sum v_i S_i, then S_i <- thetahat_i S_i + z_t.
+The coefficients of C are positive and decrease, so the sensitivity of any schedule is known
+exactly. With a fresh normal z_t and the buffers S_i (the kept numbers), the noise of step t is z_t
++ sum v_i S_i. Then S_i becomes thetahat_i S_i + z_t.
 
-All differences are differences of 1 - theta and 1 - thetahat, so that nothing cancels.
+Computations use 1 - theta and 1 - thetahat, whose differences lose no digits.
 """
 
 from __future__ import annotations
@@ -38,26 +40,26 @@ from counton.strategies.training.toeplitz import (
 )
 from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, training_schedule
 
-#: More buffers bring no gain that float64 could resolve.
+#: Largest number of buffers; more lower the error by less than float64 can resolve.
 MOST_BUFFERS = 8
-#: Parameters are improved again under step scaling up to this many steps.
+#: Up to this many steps, a second search improves the parameters under step scaling.
 LARGEST_REFIT = 4096
-#: A buffer that lowers the error by less than this part is left out.
+#: A buffer that lowers the error by less than this fraction is left out.
 _WORTH = 1e-5
-#: Zeros are at least this, and at least this far from 1; float32 holds its multiples up to 1.
+#: Zeros are multiples of this number, at least as far from 0 and 1; float32 holds all of them.
 _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """Training noise (BLT) that keeps a few numbers per coordinate and draws one fresh normal per
-    step.
+    """Training noise (BLT) that keeps a few numbers per coordinate, and draws one normal per step.
 
     Args:
         steps: number of steps of the run.
-        theta: poles of C, falling, in (0, 1).
-        thetahat: zeros of C; theta_1 > thetahat_1 > theta_2 > ... > 0.
-        schedule: the steps in which one example counts; see `training_schedule`.
-        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
+        theta: poles of the power series of C, in (0, 1), decreasing.
+        thetahat: zeros of this series; theta_1 > thetahat_1 > theta_2 > ... > 0.
+        schedule: the steps in which one training example counts; see `training_schedule`.
+        shares: one positive number for each step, which states its step scaling (see
+            ``scaling.py``); None: no scaling.
 
     Raises:
         InvalidInput: parameters that do not interlace within (0, 1).
@@ -101,15 +103,17 @@ class BufferedToeplitz(ToeplitzTraining):
         buffers: int = 3,
         scaling: Scaling = "none",
     ) -> Self:
-        """Return the strategy with the parameters of least root mean squared error.
+        """Return the strategy whose theta and thetahat have the least root mean squared error
+        found.
 
         The time of the search does not depend on the number of steps.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            buffers: most numbers kept per coordinate; fewer are taken if one more lowers the error
-                by less than a hundred-thousandth.
-            scaling: step scaling, for which the parameters are improved again.
+            buffers: largest number of values kept per coordinate; fewer are used if one more
+                would lower the error by less than 1/100,000.
+            scaling: the kind of step scaling; up to 4096 steps, a second search improves the
+                parameters for it.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -121,7 +125,8 @@ class BufferedToeplitz(ToeplitzTraining):
         # starts; the objective is in closed form.
         schedule = training_schedule(steps, epochs, order, separation)
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
-        # c_1 to c_2d are 2d moments of a measure on theta, and d points have the same (Gauss).
+        # The coefficients c_1 to c_2d are 2d moments of a measure on theta, and some d points have
+        # the same moments (Gauss).
         buffers = min(buffers, max(1, steps // 2))
         check_scaling(scaling)
         theta, thetahat = fit_buffers(steps, schedule, buffers)
@@ -146,8 +151,8 @@ class BufferedToeplitz(ToeplitzTraining):
         return best
 
     def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
-        """Return a strategy with the same theta and thetahat for another run and schedule, without
-        step scaling.
+        """Return a strategy with this theta and thetahat for another run and schedule, without step
+        scaling.
 
         >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
         <BLT-2: 64 steps, 4 for each example, fixed order>
@@ -184,10 +189,10 @@ class BufferedToeplitz(ToeplitzTraining):
 
     @override
     def mean_variance(self) -> float:
-        """Return the mean over all steps of the variance of the running sums of noise; in time
-        O(steps).
+        """Return the mean over all steps of the variance of the running sums of noise, with or
+        without step scaling.
 
-        It holds under step scaling too.
+        The unit is the variance of one normal; the time is O(steps).
         """
         if self.divisors is None:
             return super().mean_variance()
@@ -195,9 +200,9 @@ class BufferedToeplitz(ToeplitzTraining):
 
 
 def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
-    """Return whether theta and thetahat interlace: 1 > theta_1 > thetahat_1 > theta_2 > ... > 0.
+    """Return True if theta and thetahat interlace: 1 > theta_1 > thetahat_1 > theta_2 > ... > 0.
 
-    Also return False if there are too many.
+    Return False if they do not, or if there are more than eight of each.
 
     >>> interlaces((0.9, 0.5), (0.7, 0.2)), interlaces((0.9, 0.7), (0.7, 0.2))
     (True, False)
@@ -209,10 +214,11 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights of a ratio of products as partial fractions: one weight for each pole.
+    """Return the weights w_i of prod (1 - zero x) / (1 - pole x) as partial fractions: shape of
+    ``poles``.
 
-    The ratio is that of prod (1 - zero x) and prod (1 - pole x); arguments are 1 - pole and 1 -
-    zero.
+    The ratio is 1 + sum w_i x / (1 - pole_i x). The arguments are 1 - pole and 1 - zero, along the
+    last axis.
     """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
@@ -221,7 +227,8 @@ def _residues(poles: Floats, zeros: Floats) -> Floats:
 
 
 def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
-    """Return the first ``steps`` coefficients of the series prod (1 - zero_i x) / (1 - pole_i x).
+    """Return the first ``steps`` coefficients of the power series prod (1 - zero_i x) / (1 - pole_i
+    x).
 
     >>> blt_coefficients(3, (0.5,), (0.25,)).tolist()
     [1.0, 0.25, 0.125]
@@ -238,14 +245,14 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 def from_search(x: Floats) -> Floats:
     """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for unbounded search variables ``x``.
 
-    Variables and results lie along the last axis.
+    Variables and results lie along the last axis; all results interlace.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Return the search variables of 1 - theta_1, 1 - thetahat_1, ...: the inverse of
+    """Return the search variables for ``v`` = 1 - theta_1, 1 - thetahat_1, ...: the inverse of
     `from_search`.
     """
     logits = np.log(v) - np.log1p(-v)
@@ -253,28 +260,29 @@ def to_search(v: Floats) -> Floats:
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Return the search variables from which the search for theta and thetahat starts."""
+    """Return search variables of shape (2 * buffers,) from which the search for theta and thetahat
+    starts.
+    """
     # 1 - theta_1 is near 1/steps.
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
 
 
 def search_bounds(buffers: int) -> list[tuple[float, float]]:
-    """Return the range of each search variable (see `from_search`)."""
+    """Return (lowest, highest) for each of the 2 * buffers search variables of `from_search`."""
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the poles theta and the zeros thetahat, rounded to a grid, from ``v``.
+    """Return theta and thetahat, rounded to a grid, from ``v`` = 1 - theta_1, 1 - thetahat_1, ....
 
-    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... If rounded numbers do not interlace,
-    some pairs are left out.
+    The rounded numbers may coincide; then `interlaces` returns False for them.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
     """
-    # Every thetahat is a multiple of 2^-24 too, which float32 holds: buffers decay in float32.
-    # Where rounding breaks the order, fewer buffers are as good.
+    # Buffers are multiplied by thetahat in float32, so every thetahat is rounded to a multiple of
+    # 2^-24. If rounded numbers no longer interlace, fewer buffers are as good.
     v = np.minimum(on_grid(v), 1 - _LEAST)
     v[1::2] = np.maximum(np.rint(v[1::2] / _LEAST) * _LEAST, _LEAST)
     return tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -284,10 +292,9 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat of least error without step scaling, for at most ``buffers`` of
-    each.
+    """Return theta and thetahat of least error without step scaling, at most ``buffers`` of each.
 
-    A buffer that gains almost nothing is left out.
+    A buffer is left out if it lowers the error by less than 1/100,000.
     """
     if buffers == 1:
         found = _search(steps, schedule, 1)
@@ -330,7 +337,7 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared error, squared sensitivity times mean variance, of each row of ``v``.
+    """Return, for each row of ``v``, the squared error: squared sensitivity times mean variance.
 
     A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ...
     """
@@ -341,11 +348,14 @@ def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared norm by which an example that counts once in each epoch moves the
-    measurements.
+    """Return the squared sensitivity to an example in each epoch, for each row of ``poles`` and
+    ``weights``.
+
+    A row has 1 - theta_i and the weights w_i of the series C(x). The worst example counts in the
+    first step of each epoch.
     """
-    # That of c + (c shifted by an epoch) + ..., computed by geometric sums per epoch, with c the
-    # coefficients of C.
+    # It is the squared norm of c + (c shifted by an epoch) + ..., with c the coefficients of C,
+    # computed by geometric sums for each epoch.
     apart = schedule.apart if schedule.steps > 1 else steps
     epochs = np.arange(-(-steps // apart))
     logs = np.log1p(-poles)[:, None, :]  # (rows, 1, buffers)
@@ -353,7 +363,7 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
     kept = np.minimum(epochs + 1, schedule.steps)[None, :, None]
     oldest = (epochs[None, :, None] + 1 - kept) * apart
     factor = np.exp(oldest * logs) * -np.expm1(kept * apart * logs) / once
-    # the first step of an epoch: its own c_0 = 1 (within the steps), and c of whole epochs
+    # the first step of an epoch: its own coefficient c_0 = 1, and the coefficients at whole epochs
     own = oldest == 0
     whole = factor - np.where(own, 1.0, 0.0)
     first = own[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))
@@ -366,7 +376,12 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
 
 
 def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> Floats:
-    """Return the mean over all steps of the variance of the running sums of noise."""
+    """Return the mean over all steps of the variance of running sums of noise, for each row of the
+    arguments.
+
+    A row has 1 - thetahat_i and the weights v_i of the series C^-1(x); ``constant`` is prod (1 -
+    theta_i) / (1 - thetahat_i).
+    """
     # The mean over t of the sum over s <= t of b_s^2, with b_s = constant + sum gamma_i
     # thetahat_i^s.
     gains = -outputs / zeros
@@ -386,10 +401,10 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean variance of running sums of noise whose step t is multiplied by
-    ``inverse[t]``.
+    """Return the mean variance of running sums of noise if step t is multiplied by ``inverse[t]``.
 
-    ``decays`` and ``outputs`` are those of the buffers.
+    ``decays`` are the thetahat_i and ``outputs`` the v_i of the buffers. ``inverse`` has the shape
+    (steps,).
     """
     # From the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum
     # so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
@@ -410,9 +425,10 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return 1 - theta and 1 - thetahat in turn, improved for step scaling by these shares.
+    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., improved for step scaling by these
+    shares.
 
-    The search begins at ``start``.
+    The search begins at ``start``, which has the same form.
     """
 
     def logs(x: Floats) -> float:

@@ -1,38 +1,41 @@
 """Training strategies of least error, found by optimisation over dense matrices, for short runs.
 
-*For a schedule in enforced order* minimise trace(A^T A X^-1) over X = C^T C subject to the sum of
-|X_st| over every S_i x S_i being at most 1. (Choquette-Choo, McMahan, Rush and Thakurta,
-"Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning", 2023, with equal
-diagonals.) Here X_st = 0 for different steps of one S_i, and the diagonal p_s is free. So X L X =
-A^T A with a multiplier L that is block diagonal over the S_i. With X = D Y D, D = diag(p)^1/2, M =
-D L D and W = D^-1 A^T A D^-1,
+A is the matrix that sums up gradients, C the measurement matrix, and S_i are the steps of a
+training example at place i of each epoch. *For a schedule in enforced order* minimise trace(A^T A
+X^-1) over X = C^T C, subject to the sum of |X_st| over every S_i x S_i being at most 1.
+(Choquette-Choo, McMahan, Rush and Thakurta, "Multi-Epoch Matrix Factorization Mechanisms for
+Private Machine Learning", 2023, with equal diagonals.) Here X_st = 0 for different steps of one
+S_i, and the diagonal p_s is free. So X L X = A^T A, with a matrix of multipliers L that is block
+diagonal: a block L_i for each S_i. With X = D Y D, D = diag(p)^1/2, M = D L D and W = D^-1 A^T A
+D^-1,
 
     Y = M^-1/2 (M^1/2 W M^1/2)^1/2 M^-1/2,   M_i <- Y_i M_i Y_i,   p_s <- (p_s M_ss / sum M)^1/2,
 
-until Y_i = 1 and L_ss are equal within S_i. The problem is convex. Entries of L_i off its diagonal
-that are no larger than those on it prove the optimum: at 512 steps in 8 epochs they are at most
-0.87 of them. The result is scaled to satisfy the bound, at every stage of the iteration.
+until the blocks Y_i are the identity and the L_ss are equal within S_i. The problem is convex. If
+the entries of L_i off the diagonal are no larger than those on it, this proves the optimum: at 512
+steps in 8 epochs they are at most 0.87 times as large. Every iterate is scaled to satisfy the
+constraint.
 
-*If only a separation is promised*, minimise over all C with as many bands as steps apart: columns
-of C that are at least b steps apart share no row if C has b bands, entries at lags 0 to b - 1. An
-example that counts in steps at least b apart then costs the sum of the squared norms of its
+*If only a separation of b steps is promised*, minimise over all C with b bands (entries at lags 0
+to b - 1): columns of C that are at least b steps apart then share no row. The squared sensitivity
+to an example that counts in steps at least b apart is then the sum of the squared norms of its
 columns, in any order and for any directions of its gradients (Choquette-Choo et al., "(Amplified)
-Banded Matrix Factorization", 2023). In a run of exactly epochs times b steps it has at most one
-step in each stretch of b. The columns of the j-th stretch may have the squared norm q_j, with q_1 +
-q_2 + ... = 1; later ones, which few sums read, receive less.
+Banded Matrix Factorization", 2023). In a run of exactly epochs times b steps, it has at most one
+step in each stretch of b consecutive steps. The columns of the j-th stretch may have the squared
+norm q_j, with q_1 + q_2 + ... = 1; later stretches, which fewer sums contain, get less.
 
 The mean variance is minimised over all entries of the bands and over q, by L-BFGS with the exact
 gradient: with B = A C^-1, the mean variance has the derivative -2 (C^-1 B^T B)^T / steps by C. The
 problem is convex in C^T C.
 
-*With few normals per step* the inverse K of C has few diagonals: a step takes the last normals and
-those an epoch before. The reason: for a C whose bands end after an epoch, K is large there, to
-cancel what ends. C then has no end, so steps apart cost together, and the objective is the mean
-variance times a bound on the sensitivity: with P = |C^T C| and F(s) = P_ss + 2 (the largest P_st
-with t >= s + b, and with t >= s + 2b, ...), an example in one step of each stretch costs at most
-the sum of the largest F of the stretches. The search uses powers for these maxima and does not rely
-on their result: the sensitivity of the final K is computed as for all strategies
-(``separated_squared``), and is at most that bound.
+*With few normals per step* the inverse K of C has few diagonals: the noise of a step uses the last
+normals and those an epoch before. (For a C whose bands end after an epoch, K has large entries
+there.) C then has entries at all lags, so an example's steps in different epochs are not
+orthogonal. The objective is the mean variance times a bound on the squared sensitivity: with P =
+|C^T C| and F(s) = P_ss + 2 (the largest P_st with t >= s + b, and with t >= s + 2b, ...), for an
+example in one step of each stretch it is at most the sum over stretches of the largest F. The
+search replaces maxima by smooth sums of powers. The sensitivity of the final K is computed as for
+all strategies (``separated_squared``), so the guarantee does not depend on this approximation.
 """
 
 from __future__ import annotations
@@ -71,14 +74,14 @@ _ENOUGH = 1e-6
 
 
 class DenseOptimum(TrainingStrategy):
-    """Training noise from an optimised dense matrix C, of least known error.
+    """Training noise of least known error, from an optimised dense measurement matrix C.
 
-    Each step takes the normals of all steps so far, so it serves short runs.
+    The noise of a step uses the normals of all steps so far, so the strategy is for short runs.
 
     Args:
-        matrix: C, lower-triangular with an inverse; at most 4096 steps. Entries are rounded to a
-            grid of 20 digits below the largest one.
-        schedule: the steps in which one example counts.
+        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most
+            4096 steps. Entries are rounded to multiples of 2^-20 of the largest one.
+        schedule: the steps in which one training example counts; see `training_schedule`.
 
     >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
     3.671
@@ -93,16 +96,16 @@ class DenseOptimum(TrainingStrategy):
         self._matrix = self._on_grid(matrix)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """Return a matrix rounded to a grid, and store it as integers, which a description holds
-        exactly.
+        """Return the matrix rounded to a grid; store its integer multiples of 2^-bits, which
+        `to_dict` saves exactly.
         """
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
     @classmethod
     def fit(cls, steps: int, epochs: int = 1) -> Self:
-        """Return the strategy of least root mean squared error if examples keep their place in each
-        epoch.
+        """Return the strategy of least root mean squared error if each example has one place in all
+        epochs.
 
         Args:
             steps: number of steps, at most 4096; beyond 1024 it takes minutes.
@@ -126,7 +129,9 @@ class DenseOptimum(TrainingStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: binary places of the matrix, and its digest."""
+        """JSON values that identify the strategy: fraction bits of the matrix, and a digest of its
+        entries.
+        """
         return {"bits": self._bits, "matrix_sha256": self._digest}
 
     @cached_property
@@ -135,7 +140,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, with the exact matrix."""
+        """Return the description as JSON values, with the exact matrix."""
         return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
@@ -156,9 +161,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise takes a normal: the step equal to the normal's
-        index.
-        """
+        """Return the first step whose noise uses a normal: the step equal to the normal's index."""
         return self.check_step(index)
 
     @property
@@ -188,6 +191,7 @@ class DenseOptimum(TrainingStrategy):
 
 @lru_cache(maxsize=2)
 def _optimal(steps: int, schedule: Schedule) -> Floats:
+    """Return the optimal matrix C for a fixed schedule: shape (steps, steps)."""
     members, apart = schedule.steps, schedule.apart
     order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
     back = np.argsort(order)
@@ -228,7 +232,7 @@ def _optimal(steps: int, schedule: Schedule) -> Floats:
 
 
 def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
-    """Return D M D, where M is ``matrix`` and D is a block-diagonal matrix, given by its
+    """Return D M D, where M is ``matrix`` and D is the block-diagonal matrix with these
     ``blocks``.
     """
     apart, members, _ = blocks.shape
@@ -238,28 +242,34 @@ def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
     return turned.T
 
 
-#: Iterations of the search for bands, and of each round of the search for few normals.
+#: Iterations of the search for a matrix with bands, and of each round of the search for few normals
+#: per step.
 _ITERATIONS = 60
-#: In each round, the power that replaces a maximum of products, and of columns.
+#: For each round: the powers whose sums replace the maximum over products of columns, and over
+#: columns.
 _POWERS = ((24, 60), (60, 200))
-#: Logarithm of an error that every search leaves.
+#: Value that stands for an infinite logarithm of the error, so that a search moves away.
 _FAR = 1e3
-#: Entries of an inverse up to this part of the largest one are rounding errors.
+#: Entries of an inverse up to this fraction of the largest one are taken as rounding errors.
 _ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """Training noise from an optimised matrix: C or its inverse has few diagonals.
+    """Training noise from an optimised measurement matrix C that has, or whose inverse has, few
+    diagonals.
 
-    Examples may come in any order.
+    Examples may come in any order that keeps a least distance between their steps.
 
     Args:
-        matrix: C, lower-triangular with an inverse; at most 4096 steps.
-        schedule: the steps in which one example counts.
-        lags: lags of the normals of a step, including 0; by default all of the run.
+        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most
+            4096 steps.
+        schedule: the steps in which one training example counts; see `training_schedule`.
+        lags: the noise of a step uses the normals this many steps back, including 0; None:
+            any number of steps back.
 
     Raises:
-        InvalidInput: more than 4096 steps, or an inverse that takes normals at other lags.
+        InvalidInput: more than 4096 steps, or a matrix whose inverse has entries at other
+            lags.
 
     >>> round(BandedOptimum.fit(16, epochs=4).rmse, 3)
     3.704
@@ -287,9 +297,9 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Store K, the inverse of C, rounded, and compute C from it.
+        """Store the inverse K of C, rounded to a grid, and compute C from it.
 
-        ``increments`` is K before rounding; few of its entries are not 0.
+        ``increments`` is K before rounding; only a few diagonals have entries other than 0.
         """
         self._increments = self._on_grid(increments)
         self._matrix = _inverse_of(self._increments)
@@ -302,15 +312,16 @@ class BandedOptimum(DenseOptimum):
         separation: int | None = None,
         draws: Number | None = None,
     ) -> Self:
-        """Return the strategy of least root mean squared error if two steps of an example keep a
+        """Return the strategy of least root mean squared error if an example's steps have a least
         distance.
 
         Args:
             steps: number of steps, at most 4096; 512 take seconds, beyond 1024 it takes minutes.
-            epochs: most steps in which one example counts.
-            separation: the least distance, in steps; by default the steps of an epoch.
-            draws: most normals per coordinate and step, on average; by default all of the run so
-                far.
+            epochs: largest number of steps in which one training example counts.
+            separation: the least distance of these steps; by default the number of steps in an
+                epoch.
+            draws: largest number of normals per coordinate and step, on average; by default all
+                normals of the run so far.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -360,8 +371,8 @@ class BandedOptimum(DenseOptimum):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """Rebuild the strategy from a description; ``matrix`` is the text of C, or of K if ``lags``
-        are given.
+        """Rebuild the strategy; ``matrix`` is the text of C or, if ``lags`` are given, of its
+        inverse K.
         """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
@@ -387,14 +398,16 @@ class BandedOptimum(DenseOptimum):
 
 
 def _matrix_of(steps: int, bits: int, text: str) -> Floats:
-    """Return the square matrix that ``text`` encodes: float64, shape (steps, steps)."""
+    """Return the square matrix that a text encodes as integers in units of 2^-bits: float64, shape
+    (steps, steps).
+    """
     steps = check_integer("steps", steps, 1, LARGEST_DENSE)
     bits = check_integer("bits", bits, -1000, 1000)
     return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a mask of the matrix entries whose distance below the diagonal is one of ``lags``."""
+    """Return a mask of shape (steps, steps): True where row - column is one of ``lags``."""
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
@@ -405,10 +418,10 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return, for each step, the number of the stretch in which it lies.
+    """Return, for each step, the number of its stretch of ``schedule.apart`` consecutive steps.
 
-    A stretch has as many steps as the schedule's distance, so an example counts at most once in it.
-    All numbers are 0 if stretches do not fill the run.
+    An example counts at most once in a stretch. All numbers are 0 if the run is not exactly
+    ``schedule.steps`` stretches long.
     """
     if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
         return np.arange(steps) // schedule.apart
@@ -435,6 +448,9 @@ def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
+    """Return the optimal matrix C with as many bands as the schedule's least distance: shape
+    (steps, steps).
+    """
     apart = schedule.apart if schedule.steps > 1 else steps
     stretch = _stretches(steps, schedule)
     number = int(stretch[-1]) + 1
@@ -444,8 +460,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return C, the norms of its columns before and after scaling, and the shares of stretches.
 
-        A share is the squared norm of the columns of a stretch. The search variables ``x`` are
-        logarithms of shares, then the entries of C inside its band.
+        A share is the squared norm of every column in a stretch. The search variables ``x`` are the
+        logarithms of shares, then the entries of C within its bands.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -471,8 +487,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the matrix C of least error found, if its inverse has entries only at ``lags`` below
-    the diagonal.
+    """Return the matrix C of least error found whose inverse has entries only at ``lags`` below the
+    diagonal.
     """
     from scipy.signal import lfilter
 
@@ -485,9 +501,11 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     at = np.arange(steps)
 
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient.
+        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient by
+        ``products``.
 
-        The gradient is by the entries of ``products``, the magnitudes of C^T C.
+        ``products`` has the magnitudes of C^T C. Sums of powers ``power`` and ``sharp`` replace
+        maxima.
         """
         # Sums of powers replace maxima, to make it smooth.
         products = products / (unit := float(np.diagonal(products).max()))
@@ -514,10 +532,11 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return the scale of each step, and K, the inverse of C, whose rows are multiplied by the
+        """Return the scale of each step, and K, the inverse of C, with rows multiplied by the
         scales.
 
-        The search variables ``x`` are logarithms of the scales, then the entries of K.
+        The search variables ``x`` are the logarithms of the scales, then the entries of K at its
+        lags.
         """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]

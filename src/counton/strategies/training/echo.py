@@ -1,17 +1,19 @@
-"""Echo: BLT noise (see `BufferedToeplitz`) that reuses noise of the same step in earlier epochs.
+"""Echo: BLT noise (see `BufferedToeplitz`) that reuses normals of the same place in earlier epochs.
 
 With y = x^b, where b is the number of steps of an epoch,
 
     C^-1(x) = BLT^-1(x) (1 + a y / (1 - r y)),      C(x) = BLT(x) (1 - a y / (1 - (r - a) y)).
 
-The term subtracted at distance b makes the columns of one S_i nearly orthogonal, while each keeps
-its long memory. Past noise is drawn again from its address, so nothing more is stored: it takes
-(epochs - 1) / 2 further normals per step on average.
+C is the measurement matrix and BLT(x) the series of a BLT. Let S_i be the steps of a training
+example at place i of each epoch. The term subtracted at distance b makes the columns of C for one
+S_i nearly orthogonal, while each column stays long. Past normals are drawn again from their
+addresses, (epochs - 1) / 2 for each step on average, so no more numbers are stored than for the
+BLT.
 
-The sensitivity is exact only if every example keeps its place in each epoch: with a broken order it
-is about a tenth more. C is lower-triangular with an inverse, so the releases are a function of C x
-+ z, and an example changes x in one S_i only. By the usual theorem for Gaussian noise this also
-holds for gradients chosen from earlier releases.
+The sensitivity holds only if every example keeps its place in each epoch; in another order it is
+about a tenth larger. C is lower-triangular and invertible, so the releases are a function of C x +
+z, with gradients x and normals z, and an example changes x in one S_i only. By the usual theorem
+for Gaussian noise, this also holds if gradients depend on earlier releases.
 """
 
 from __future__ import annotations
@@ -55,24 +57,25 @@ from counton.strategies.training.training_strategy import (
     training_schedule,
 )
 
-#: Parameters are improved again under step scaling up to this many steps.
+#: Up to this many steps, a second search improves the parameters under step scaling.
 LARGEST_REFIT = 512
-#: Largest ratio in the search, and largest difference of ratio and gain.
+#: Largest magnitude of ``ratio``, and of ``ratio - gain``.
 _MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
-    """Training noise (BLT) that reuses noise of the same step in earlier epochs.
+    """Training noise (BLT) that reuses normals of the same place in earlier epochs.
 
-    Every example must keep its place in each epoch.
+    Every training example must have the same place in each epoch.
 
     Args:
-        steps: number of steps of the run, a multiple of the epochs.
-        theta, thetahat: parameters of the BLT, see `BufferedToeplitz`.
-        gain: a, the weight of the noise one epoch ago.
-        ratio: r, the factor of that weight from epoch to epoch.
+        steps: number of steps of the run, a multiple of the number of epochs.
+        theta, thetahat: poles and zeros of the BLT, as in `BufferedToeplitz`.
+        gain: the weight of the normal one epoch ago.
+        ratio: the factor by which this weight changes from each epoch to the one before it.
         schedule: a fixed schedule of two epochs or more.
-        shares: shares of step scaling; see `ToeplitzTraining.with_scaling`.
+        shares: one positive number for each step, which states its step scaling (see
+            ``scaling.py``); None: no scaling.
 
     Raises:
         InvalidInput: a schedule without an enforced order, or parameters out of range.
@@ -117,14 +120,15 @@ class Echo(ToeplitzTraining):
 
     @classmethod
     def fit(cls, steps: int, epochs: int, buffers: int = 2, scaling: Scaling = "none") -> Self:
-        """Return the strategy with the parameters of least root mean squared error that a search
-        finds.
+        """Return the strategy with the least root mean squared error that a search finds.
 
         Args:
             steps: number of steps of the run, a multiple of ``epochs``.
             epochs: number of epochs, two or more.
-            buffers: most numbers kept per coordinate; fewer are taken if more bring no gain.
-            scaling: step scaling; up to 512 steps the parameters are improved again under it.
+            buffers: largest number of values kept per coordinate; fewer are used if more do not
+                lower the error.
+            scaling: the kind of step scaling; up to 512 steps, a second search improves the
+                parameters for it.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -222,8 +226,9 @@ class Echo(ToeplitzTraining):
 
 
 def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
-    """Return the coefficients of the series plain(x) (1 + gain y / (1 - ratio y)) with y =
-    x^apart.
+    """Return the coefficients of the series plain(x) (1 + gain y / (1 - ratio y)) with y = x^apart.
+
+    ``plain`` has the coefficients of plain(x); the result has the same shape.
     """
     found = plain.copy()
     weight = gain
@@ -234,11 +239,17 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
 
 def _start(buffers: int, steps: int) -> list[Floats]:
+    """Return the variables from which each search starts: those of `from_search`, then gain and
+    ratio.
+    """
     pairs = ((0.3, 0.9), (0.5, 0.5))
     return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
+    """Return the coefficients of C and of its inverse for the search variables ``x``: both of shape
+    (steps,).
+    """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
     gain, ratio = float(x[-2]), float(x[-1])
@@ -251,7 +262,9 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return the least value of ``logs`` that a search finds, and its parameters."""
+    """Return the least value of ``logs`` that a search from ``start`` finds, and the variables with
+    this value.
+    """
     # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize
 

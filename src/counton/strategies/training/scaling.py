@@ -1,17 +1,20 @@
-"""Step scaling: the noise of step t is divided by d_t, so that all examples cost equally.
+"""Step scaling: the noise of step t is divided by d_t, so that the sensitivity to all examples is
+equal.
 
-S_i are the steps of an example at place i of the epoch, and G = C^T C for the unscaled matrix C.
+S_i are the steps of a training example at place i of each epoch, and G = C^T C for the unscaled
+measurement matrix C. The scaled matrix is C D with D = diag(d).
 
-C' = C D with D = diag(d). With d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the
-steps s of S_i, every S_i costs exactly 1, for any shares u > 0. Shares of 1 give one scale for
-every place in the epoch, and stay good if only a separation is promised. Free shares gain more and
-require an enforced order (under mere separation they cost more than no scaling).
+Let d_s = u_s / sqrt(sum over s, t of S_i of u_s u_t |G_st|) for the steps s of S_i, with any
+positive numbers u, called shares. Then the squared sensitivity to every S_i is exactly 1. Shares of
+1 give one scale for every place in the epoch, and are also good if only a least distance of an
+example's steps is promised. Free shares lower the error more, but require that examples keep their
+places in all epochs; otherwise the error is larger than without scaling.
 
-*One share for each epoch.* Let a run have exactly epochs times separation steps. Then an example
-that counts in every epoch has one step in each: the j-th is not before step (j-1) b, and before
-step j b, because epochs - j follow it. So only the share of an epoch as a whole decides what an
-example pays there, in any order. The share may fall with time: late additions are read rarely.
-Sensitivities are computed for the actual divisors in any case.
+*One share for each epoch.* Let any two steps of an example be at least b apart, and the run have
+exactly epochs times b steps. An example that counts ``epochs`` times then has one step in each
+stretch of b steps, in any order. So what an example adds to its squared sensitivity in a stretch
+depends on the stretch's share, in any order of examples. Shares may decrease with time, because
+fewer running sums contain late steps. Sensitivities are always computed for the actual divisors.
 """
 
 from __future__ import annotations
@@ -30,11 +33,13 @@ _ITERATIONS = 200
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
-    """Return the divisors of the steps' noise under which all examples have squared sensitivity 1.
+    """Return the divisors of the steps' noise with which the squared sensitivity to each example is
+    1.
 
     Args:
         gram: magnitudes of C^T C between the steps of each example, from `gram_of_schedules`.
-        shares: one positive number for each step: its part in what an example pays.
+        shares: one positive number for each step: the divisors of an example's steps are
+            proportional to their shares.
 
     >>> balance(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
     [0.5, 0.3333333333333333]
@@ -45,10 +50,11 @@ def balance(gram: Floats, shares: Floats) -> Floats:
 
 
 def toeplitz_weights(inverse: Floats) -> Floats:
-    """Return a matrix F that gives the mean variance of running sums under any step scaling.
+    """Return a matrix F, shape (steps, steps), that gives the mean variance of running sums of
+    noise.
 
-    With e_t = 1 / the divisor of step t, the mean variance is e^T F e. ``inverse`` has the
-    coefficients of the inverse Toeplitz matrix.
+    Under step scaling with the divisors d_t, the mean variance is e^T F e with e_t = 1 / d_t.
+    ``inverse`` has the coefficients of the inverse of the Toeplitz matrix C: shape (steps,).
     """
     # F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based, K = Toeplitz(inverse); (K K^T)_st = (K
     # K^T)_(s-1)(t-1) + g_s g_t.
@@ -71,7 +77,7 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
     """Return the mean over all steps of the variance of running sums of noise.
 
     The noise of the steps is K z, where K = diag(inverse) Toeplitz(coefficients) and z has
-    independent entries of variance 1.
+    independent entries of variance 1. Both arguments have the shape (steps,).
 
     >>> scaled_variance(np.array([1.0, -0.5]), np.array([1.0, 2.0]))
     2.5
@@ -84,10 +90,9 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """Return the matrix F of `toeplitz_weights`, given the products K K^T for K =
-    Toeplitz(inverse).
+    """Return the matrix F of `toeplitz_weights`, given the matrix K K^T of the noise K z of steps.
 
-    ``products`` is overwritten.
+    ``products`` is K K^T, shape (steps, steps), and is overwritten.
     """
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
@@ -95,11 +100,12 @@ def weighted_gram(products: Floats) -> Floats:
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Return the shares of step scaling of least mean variance, if examples keep their places in
-    each epoch.
+    """Return the shares of step scaling with the least mean variance, if examples keep their
+    places. Every example has the same place in each epoch. ``gram`` is that of `balance`, and
+    ``weights`` the matrix F of `toeplitz_weights`.
 
-    A step's share is its part in what an example pays (`balance`). Steps with the same number in
-    ``of`` get the same share; by default each step has its own. Shares are rounded to a grid.
+    Steps with the same number in ``of``, shape (steps,), get the same share; by default each step
+    has its own. Shares are rounded to a grid.
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.

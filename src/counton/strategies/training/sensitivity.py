@@ -1,8 +1,9 @@
-"""The sensitivity to one example that counts in several steps of a training run.
+"""The sensitivity to one training example that counts in several steps of a run.
 
-With G = C^T C, an example that counts by vectors of norm at most 1 in the steps S moves C x by at
-most the root of the sum over S x S of |G_st|: gradients of two epochs may have any direction, so
-the sign of G_st is the worst one. A sampler enforces which sets S are possible:
+C is the measurement matrix, x has the sum of gradients of each step, and G = C^T C. An example adds
+a gradient, a vector of norm at most 1, in each step of a set S. It moves C x by at most the root of
+the sum over S x S of |G_st|, because its gradients may have any directions. The sampler of training
+batches decides which sets S are possible:
 
 - *fixed*: every example has one place i in the epoch, S_i = {i, i + b, i + 2b, ...};
 - *separated*: at most k steps, any two at least b apart.
@@ -21,8 +22,9 @@ from counton.strategies.strategy import LARGEST_DENSE
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
     """Return the magnitudes of C^T C between the steps of each example, for a Toeplitz matrix C.
 
-    An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
-    members, members)``: by place, then by two of its steps; beyond the last step it is 0.
+    An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
+    ``(apart, members, members)``: the first axis is the place, the others are two of the example's
+    steps. Entries beyond the last step are 0.
 
     >>> gram_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2)[0].round(4).tolist()
     [[1.3281, 0.3125], [0.3125, 1.25]]
@@ -40,18 +42,19 @@ def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def _products(coefficients: Floats, lag: int) -> Floats:
-    """Return the magnitudes of the products of columns s and s + lag of a Toeplitz matrix, for each
-    s.
+    """Return the magnitudes of the inner products of columns s and s + lag of a Toeplitz matrix,
+    for each s.
     """
     sums = np.cumsum(coefficients[: len(coefficients) - lag] * coefficients[lag:])
     return np.abs(sums[::-1])
 
 
 def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return the squared sensitivity to an example at each place of the epoch, for a Toeplitz
-    matrix C.
+    """Return the squared sensitivity to an example at each place of an epoch, for a Toeplitz matrix
+    C.
 
-    The shape is ``(apart,)``.
+    An epoch has ``apart`` steps, and the result the shape ``(apart,)``. ``coefficients`` are the
+    first column of C.
 
     >>> costs_of_schedules(np.array([1.0, 0.5, 0.25, 0.125]), 2).round(4).tolist()
     [3.2031, 2.8125]
@@ -65,10 +68,12 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return the magnitudes of C^T C between the steps of each example, given ``gram`` = C^T C.
+    """Return the magnitudes of C^T C between the steps of each example, selected from ``gram`` =
+    C^T C.
 
-    An example at place i counts in the steps i, i + apart, ... The result has the shape ``(apart,
-    members, members)``: by place, then by two of its steps; beyond the last step it is 0.
+    An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
+    ``(apart, members, members)``: the first axis is the place, the others are two of the example's
+    steps. Entries beyond the last step are 0.
     """
     steps = len(gram)
     members = -(-steps // apart)
@@ -80,7 +85,11 @@ def gram_of_matrix(gram: Floats, apart: int) -> Floats:
 
 
 def full_gram(coefficients: Floats) -> Floats:
-    """Return all products of two columns, C^T C, of a Toeplitz matrix C: O(steps^2)."""
+    """Return the inner products of every two columns, C^T C, of a Toeplitz matrix C: shape (steps,
+    steps).
+
+    ``coefficients`` are the first column of C.
+    """
     steps = len(coefficients)
     gram = np.empty((steps, steps))
     for lag in range(steps):
@@ -92,10 +101,9 @@ def full_gram(coefficients: Floats) -> Floats:
 
 
 def by_schedule(values: Floats, apart: int) -> Floats:
-    """Arrange one value per step in rows, one for each place in the epoch: shape ``(apart,
-    members)``.
+    """Arrange one value for each step in rows: row i has the steps i, i + apart, ....
 
-    Rows are padded with zeros.
+    The shape is ``(apart, members)``; rows are padded with zeros.
     """
     members = -(-len(values) // apart)
     padded = np.zeros(apart * members)
@@ -104,15 +112,15 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return one value per step, in order of steps: the inverse of `by_schedule`."""
+    """Return one value for each step, in order of steps, from the rows of `by_schedule`."""
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 
 def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
-    """Return the largest squared sensitivity to an example that keeps its place in each epoch.
+    """Return the largest squared sensitivity to an example that has the same place in each epoch.
 
-    ``gram`` is a result of `gram_of_schedules`; ``divisors`` are those of step scaling, if there
-    are any.
+    ``gram`` is a result of `gram_of_schedules`; ``divisors`` has the divisor of each step under
+    step scaling, None without scaling.
     """
     if divisors is None:
         return float(gram.sum((1, 2)).max())
@@ -121,13 +129,13 @@ def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
 
 
 def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
-    """Return the exact squared sensitivity for a Toeplitz matrix with falling, non-negative
-    coefficients.
+    """Return the exact squared sensitivity for a Toeplitz matrix whose coefficients decrease from
+    step to step and are not negative.
 
-    An example counts by ``schedule``, fixed or with a least distance.
+    An example counts in the steps of a schedule, which is fixed or has a least distance.
     """
-    # The steps {1, 1 + b, 1 + 2b, ...} are the worst of all: moving steps to the left, and
-    # together, loses no product.
+    # The steps {1, 1 + b, 1 + 2b, ...} are the worst case: moving steps to earlier places, and
+    # closer together, makes no product of columns smaller.
     total = coefficients.copy()
     for member in range(1, schedule.steps):
         if member * schedule.apart >= len(coefficients):
@@ -137,11 +145,11 @@ def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
 
 
 def separated_squared(products: Floats, schedule: Schedule) -> float:
-    """Return an upper bound on the squared sensitivity to an example whose steps only keep a
+    """Return an upper bound on the squared sensitivity to an example whose steps have a least
     distance.
 
-    ``products`` has the magnitudes of the products of every two columns of C. Time is quadratic in
-    the number of steps.
+    ``products`` has the magnitudes of the inner products of every two columns of C: shape (steps,
+    steps). The time is quadratic in the number of steps.
 
     >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
     2.8125

@@ -1,5 +1,6 @@
-"""Training strategies whose matrix C is lower-triangular Toeplitz, with each column scaled by a
-step's divisor.
+"""Training strategies whose measurement matrix C is lower-triangular Toeplitz, with scaled columns.
+
+Column t is multiplied by the number by which step scaling divides the noise of step t.
 """
 
 from __future__ import annotations
@@ -29,34 +30,33 @@ from counton.strategies.training.training_strategy import (
     TrainingStrategy,
 )
 
-#: "none": no step scaling; "equal": one scale for each place in the epoch; "epochs": also one for
-#: each epoch; "free": one for each step, only with an enforced order.
+#: Kinds of step scaling (see ``scaling.py``). "none": no scaling; "equal": one scale for each place
+#: in the epoch; "epochs": also a factor for each epoch; "free": one scale for each step, which
+#: requires that examples keep their places in all epochs.
 Scaling = Literal["none", "equal", "epochs", "free"]
 
 
 class ToeplitzTraining(TrainingStrategy):
-    """Base of training strategies with a Toeplitz matrix: C = Toeplitz(c) D.
+    """Base class of training strategies with a Toeplitz matrix: C = Toeplitz(c) D.
 
-    D has the divisors of step scaling on its diagonal. Subclasses define the coefficients c and
-    those of the inverse series 1 / c.
+    D is the diagonal matrix of the divisors of step scaling. Subclasses define the coefficients c,
+    and those of the inverse power series 1 / c.
 
     Attributes:
-        shares: shares of step scaling (see ``scaling.py``), one for each step; None without
-            scaling.
+        shares: one positive number for each step, which states its step scaling (see
+            ``scaling.py``); None: no scaling.
     """
 
     shares: Floats | None = None
 
     @abstractmethod
     def coefficients(self) -> Floats:
-        """Return the coefficients c_0 .. c_(steps-1) of the Toeplitz matrix, before step
-        scaling.
-        """
+        """Return the first column of the Toeplitz matrix before step scaling: shape (steps,)."""
 
     @abstractmethod
     def inverse(self) -> Floats:
-        """Return the coefficients g_0 .. g_(steps-1) of the inverse Toeplitz matrix, before step
-        scaling.
+        """Return the first column of the inverse of the Toeplitz matrix before step scaling: shape
+        (steps,).
         """
 
     @cached_property
@@ -65,14 +65,14 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """Divisors of the noise of each step under step scaling; None without scaling."""
+        """The number by which the noise of each step is divided under step scaling: (steps,); None:
+        no scaling.
+        """
         return None if self.shares is None else balance(self._gram, self.shares)
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise takes a normal: the step equal to the normal's
-        index.
-        """
+        """Return the first step whose noise uses a normal: the step equal to the normal's index."""
         return self.check_step(index)
 
     @override
@@ -98,9 +98,9 @@ class ToeplitzTraining(TrainingStrategy):
         """Return a copy of the strategy with step scaling.
 
         Args:
-            scaling: "none"; "equal", which serves every schedule; "epochs", which does too, and
-                gains more if the separation is a whole epoch; "free", which gains most and needs a
-                fixed order.
+            scaling: "none"; "equal", for every schedule; "epochs", also for every schedule,
+                with a smaller error if the separation is a whole epoch; "free", with the
+                smallest error, which needs a fixed order.
 
         Raises:
             InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than
@@ -202,13 +202,15 @@ class ToeplitzTraining(TrainingStrategy):
 
 
 def check_scaling(scaling: str) -> None:
-    """Refuse a kind of step scaling other than "none", "equal", "epochs" and "free"."""
+    """Raise `InvalidInput` for a kind of step scaling other than "none", "equal", "epochs" and
+    "free".
+    """
     if scaling not in get_args(Scaling):
         raise InvalidInput(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:
-    """Return the shares of step scaling as floats.
+    """Return the shares of step scaling as floats, shape (steps,); None stays None.
 
     Raises:
         InvalidInput: the shares are not one finite number above 0 for each step.

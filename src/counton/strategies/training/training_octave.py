@@ -1,16 +1,20 @@
-"""Octave for training: noise on every octave of time, interpolated; nothing is kept between steps.
+"""Octave for training: noise on every octave of time, interpolated between its points.
 
-The noise of the running sums is N(t) = N_0(t), built from above as for exact counts:
+Level l has nodes 1, 2, ..., one for each 2^l steps, with standard normals z_l and a weight w_l.
+Nothing is stored between steps, because normals are drawn again from their addresses. The noise of
+the running sum at step t is N(t) = N_0(t), computed from the highest level L down:
 
     N_L = w_L z_L,    N_l = w_l z_l + U N_(l+1),
     (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16,    (U g)(2q+1) = (g(q) + g(q+1)) / 2,
 
-with nodes 1, 2, ... on every level and N(0) = 0. The noise of step t is (N(t) - N(t-1)) / d_t. With
-B = d N / d z, C = B^T (B B^T)^-1 A D is the encoder of least norm, G = A^T (B B^T)^-1 A.
+where U interpolates from a level to the one below, and N(0) = 0. The noise of step t is (N(t) -
+N(t-1)) / d_t, with a divisor d_t of step scaling. Let B be the matrix of the weights of all normals
+in N, A the matrix that sums up gradients, and D = diag(d). Then C = B^T (B B^T)^-1 A D is the
+measurement matrix of least norm; without D, C^T C is G = A^T (B B^T)^-1 A.
 
-A step takes some normals that earlier steps also take, ahead of their time. The law of the noise is
-that of its lower-triangular factor. So for Gaussian noise gradients may be chosen from earlier
-releases (a property of the law, not of single draws).
+The noise of a step uses some normals of later nodes. But its distribution is that of noise with a
+lower-triangular matrix, the Cholesky factor of the covariance. So the guarantee for Gaussian noise
+holds if gradients depend on earlier releases.
 """
 
 from __future__ import annotations
@@ -47,21 +51,24 @@ from counton.strategies.training.training_strategy import (
     training_schedule,
 )
 
-#: Interpolation weights from one level to the level below it.
+#: Weights of the interpolation U from one level to the level below it.
 MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
-#: The search for weights handles up to this many steps; longer runs take those of a shorter one.
+#: Largest number of steps for which weights are searched; longer runs use the weights of a shorter
+#: run.
 LARGEST_SEARCH = 512
 
 
 class OctaveTraining(TrainingStrategy):
-    """Training noise that keeps nothing from step to step: every step draws about thirty normals
-    again.
+    """Training noise that stores nothing from step to step: each step draws about thirty normals.
+    The noise of running sums is interpolated from normals at points of time 1, 2, 4, ... steps
+    apart.
 
     Args:
         steps: number of steps of the run, at most 4096.
-        weights: standard deviations of the levels, first that of single steps.
-        schedule: the steps in which one example counts; see `training_schedule`.
-        shares: shares of step scaling, one for each step; default: 1.
+        weights: standard deviation of the noise on each level, beginning with single steps.
+        schedule: the steps in which one training example counts; see `training_schedule`.
+        shares: one positive number for each step, which states its step scaling (see
+            ``scaling.py``); default: 1.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -103,14 +110,16 @@ class OctaveTraining(TrainingStrategy):
         separation: int | None = None,
         scaling: str = "equal",
     ) -> Self:
-        """Return the strategy with the levels' weights of least root mean squared error.
+        """Return the strategy with the levels' weights of least root mean squared error that a
+        search finds.
 
-        A run of more than 512 steps takes the weights of a shorter one, with further levels in the
-        middle.
+        A run of more than 512 steps gets the weights of a shorter run; the weight of its middle
+        level is repeated for the additional levels.
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            scaling: "equal", or "free" with an enforced order.
+            scaling: the kind of step scaling: "equal", or "free" if examples keep their places
+                in all epochs.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -137,10 +146,11 @@ class OctaveTraining(TrainingStrategy):
         return {"weights": list(self.weights), **shares}
 
     def with_scaling(self, scaling: str = "equal") -> Self:
-        """Return a copy with other step scaling: "equal", or "free" with an enforced order.
+        """Return a copy with step scaling "equal", or "free" if examples keep their places in all
+        epochs.
 
         Raises:
-            InvalidInput: free scaling without an enforced order.
+            InvalidInput: another kind of scaling, or "free" without a fixed order.
 
         >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
         >>> strategy.rmse > strategy.with_scaling("free").rmse
@@ -191,7 +201,9 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Return the matrix F of `scaling.toeplitz_weights` for the noise of this run."""
+        """Return the matrix F, shape (steps, steps), of which `scaling.toeplitz_weights` states the
+        use.
+        """
         return weighted_gram(_differences(self._covariance))
 
     @override
@@ -216,9 +228,9 @@ class OctaveTraining(TrainingStrategy):
 
 
 def _ranges(steps: int, levels: int) -> list[range]:
-    """Return the nodes of each level, numbered from 1.
+    """Return the range of node numbers of each level, from 1, lowest level first.
 
-    A level has all nodes from which those of the level below are interpolated.
+    A level has all nodes from which the nodes of the level below are interpolated.
     """
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
@@ -227,6 +239,10 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
+    """Return the weights of the nodes of the next level, ``nodes``, in an interpolation to ``row``.
+
+    ``row`` has the weights of nodes of one level, by node number.
+    """
     found: dict[int, float] = {}
     for index, value in row.items():
         for offset, weight in enumerate(MASK):
@@ -238,10 +254,10 @@ def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the weights of its nodes in the noise N of running sums, before
-    scaling.
+    """Return, for each level, the weights of its nodes in the noise of running sums: shape (steps,
+    nodes).
 
-    Shape (steps, nodes).
+    These are the weights of interpolation alone, without the weights of levels.
     """
     found = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
@@ -251,14 +267,18 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the covariance that its nodes add to the noise of running sums.
+    """Return, for each level, the covariance of its part of the noise of running sums: (steps,
+    steps).
 
-    The level's weight is 1; each matrix has the shape (steps, steps).
+    The level's weight is taken as 1.
     """
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
 
 def _covariance(steps: int, weights: Sequence[float]) -> Floats:
+    """Return the covariance of the noise of running sums for these weights of levels: shape (steps,
+    steps).
+    """
     total = np.zeros((steps, steps))
     for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):
         total += weight**2 * each
@@ -266,7 +286,9 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Return the covariance of the noise of single steps, from that of running sums."""
+    """Return the covariance of the noise of single steps, given that of running sums: same
+    shape.
+    """
     # The noise of a step is N(t) - N(t-1), with N(0) = 0.
     once = np.diff(covariance, axis=0, prepend=0)
     return np.diff(once, axis=1, prepend=0)
@@ -297,10 +319,9 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Return the levels' weights of least error for given shares of step scaling, from ``start``
-    on.
+    """Return the levels' weights of least error for given shares of step scaling.
 
-    The first weight is 1.
+    The search begins at ``start``. The first weight is 1.
     """
     # With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e
     # changes by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i

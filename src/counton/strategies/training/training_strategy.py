@@ -1,18 +1,20 @@
-"""Strategies for training: noise of single steps that makes sums of gradients accurate.
+"""Strategies for training: noise of single steps that is correlated, so that sums of it are small.
 
-A training run adds up gradients. A = B C as for counts, but a run uses the noise of each step, the
-increments of B z: row t of K = A^-1 B, and K C = I. So a strategy defines how the noise of a step
-is made from independent standard normals, each with its own address:
+A training run adds up gradients. As for counts, the matrix A of running sums is factored into A = B
+C, with normals z as the noise of measurements. The noise of running sums is B z. A run uses the
+noise of each step, K z with K = A^-1 B, so K C = I. A strategy defines how the noise of step t is
+made from independent standard normals z(level, index):
 
     w_t = sum of weight * z(level, index) over the taps of step t
     noise_t = (w_t + sum_i outputs_i S_i) / divisor_t,      then S_i <- decays_i S_i + w_t.
 
-Without buffers S the noise of a step is a function of key and step only. All of this is pure
+The taps of a step are the normals that it uses, with weights. The buffers S are numbers kept from
+step to step; without them, the noise of a step depends only on key and step. All of this is pure
 mathematics: no randomness, no data, no privacy. Normals are real numbers here, unlike the exact
 integers of counting streams.
 
-The error of a strategy is sensitivity * sqrt(mean variance of the running sums), in units in which
-noise of variance 1 gives rho = 1/2 at sensitivity 1.
+The error of a strategy is sensitivity * sqrt(mean variance of the running sums): the root mean
+squared error for the guarantee rho = 1/2.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, Strategy
 
-#: Most steps of a training run.
+#: Largest number of steps of a training run.
 LARGEST_STEPS = 2**24
 #: Relative margin for float64 rounding in every stated sensitivity.
 SLACK = 1e-9
 
 
 class Tap(NamedTuple):
-    """A standard normal that the noise of a step takes, with its weight there.
+    """A standard normal in the noise of a step, and its weight there.
+
+    ``level`` and ``index`` are the address of the normal.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
@@ -53,14 +57,15 @@ class Tap(NamedTuple):
 def training_schedule(
     steps: int, epochs: int = 1, order: str = "fixed", separation: int | None = None
 ) -> Schedule:
-    """Return the checked schedule: in which steps of a run one example counts.
+    """Return the checked schedule: the steps of a run in which one training example counts.
 
     Args:
         steps: number of steps of the whole run.
-        epochs: most steps in which one example counts.
+        epochs: largest number of steps in which one example counts.
         order: "fixed" if every example has the same place in each epoch, which a sampler must
             enforce; "separated" if only a least distance is promised.
-        separation: that distance, in steps; by default the steps of an epoch.
+        separation: the least distance of two steps of an example; by default the number of
+            steps in an epoch.
 
     Raises:
         InvalidInput: not integers, out of range, or steps that do not divide into whole epochs in
@@ -98,12 +103,11 @@ def training_schedule(
 
 
 class TrainingStrategy(Strategy):
-    """Base of all strategies for training: how the noise of each step is made from standard
-    normals.
+    """Base class of all strategies for training: how the noise of each step is made from normals.
 
     Attributes:
         steps: number of steps of the run.
-        schedule: the steps in which one example counts.
+        schedule: the steps in which one training example counts.
     """
 
     steps: int
@@ -111,10 +115,10 @@ class TrainingStrategy(Strategy):
 
     @property
     def address(self) -> dict[str, Any]:
-        """JSON values that identify the noise of this strategy: part of the address of every
-        normal.
+        """JSON values that identify the noise of this strategy; every normal is derived from them
+        and the key.
 
-        It has digests of large arrays; `to_dict` has the exact arrays.
+        Large arrays are represented by digests; `to_dict` has the exact arrays.
         """
         return {
             "strategy": self.saved_name,
@@ -137,9 +141,7 @@ class TrainingStrategy(Strategy):
         return self.saved_name
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """Return a copy with changed attributes, and without the cached attributes
-        ``forgotten``.
-        """
+        """Return a copy with changed attributes and without the cached values of ``forgotten``."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
@@ -164,22 +166,22 @@ class TrainingStrategy(Strategy):
 
     @property
     def buffers(self) -> int:
-        """Number of values that the noise keeps from step to step, for every coordinate."""
+        """Number of values that are kept from step to step for each coordinate."""
         return len(self.decays)
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """Return the standard normals that the noise of a step takes, with their weights.
+        """Return the standard normals in the noise of a step, with their weights.
 
         Raises:
             HorizonExceeded: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise takes a normal, given by its level and index.
+        """Return the first step whose noise uses the normal with this level and index.
 
         Raises:
-            InvalidInput: no step takes it.
+            InvalidInput: no step uses it.
 
         >>> from counton.strategies.training import OctaveTraining
         >>> strategy = OctaveTraining.fit(8)
@@ -209,11 +211,11 @@ class TrainingStrategy(Strategy):
 
     @property
     def draws(self) -> float:
-        """Number of normals drawn per step and coordinate, on average."""
+        """Number of normals that are drawn for each step and coordinate, on average."""
         return sum(len(self.taps(step)) for step in range(1, self.steps + 1)) / self.steps
 
     def check_step(self, step: int) -> int:
-        """Return ``step`` itself, if the run has it.
+        """Return ``step`` as an integer, if it is a step of the run.
 
         Raises:
             HorizonExceeded: the run has no such step.
@@ -230,8 +232,9 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def squared_sensitivity(self) -> float:
-        """Return an upper bound of the squared norm by which one example, of norm 1, moves the
-        measurements.
+        """Return an upper bound of the squared norm by which one example moves the measurements.
+
+        The gradients of an example have norm at most 1.
         """
 
     @abstractmethod
@@ -253,7 +256,7 @@ class TrainingStrategy(Strategy):
         """Return the strategy for another schedule, with the same noise and another sensitivity.
 
         Raises:
-            InvalidInput: the sensitivity of this strategy does not hold under that schedule.
+            InvalidInput: the strategy cannot state a sensitivity for the schedule.
         """
         raise InvalidInput(
             f"strategy {self.name} has the schedule {self.schedule} and cannot be used with "
@@ -263,10 +266,9 @@ class TrainingStrategy(Strategy):
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """Return the matrix K that makes the noise of steps from normals, and the normal of each
-        column.
+        """Return the matrix K of the noise K z of steps, and the normal z of each column.
 
-        K has the shape (steps, normals); a normal is given by (level, index).
+        K has the shape (steps, normals); each normal is given as (level, index).
 
         Raises:
             InvalidInput: more than 4096 steps.
@@ -297,7 +299,7 @@ class TrainingStrategy(Strategy):
         """
 
     def check_small(self) -> None:
-        """Refuse a run that is too long to write its matrices out."""
+        """Raise `InvalidInput` if the run has more than 4096 steps, too many for dense matrices."""
         if self.steps > LARGEST_DENSE:
             raise InvalidInput(
                 f"{self.steps:,} steps are too many for whole matrices; at most {LARGEST_DENSE:,} "

@@ -1,4 +1,6 @@
-"""Strategies for a public tree: noisy sums of nodes, measured so that every level is accurate."""
+"""Strategies for a public tree, such as states and counties: measurements of nodes by which the
+sums on every level have a wanted accuracy.
+"""
 
 from counton.strategies.trees.tree import Tree
 from counton.strategies.trees.tree_strategy import HierarchyLaw, TreeStrategy

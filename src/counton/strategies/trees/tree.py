@@ -1,4 +1,4 @@
-"""The public tree of a hierarchy, such as states and counties: its nodes are known before any
+"""The public tree of a hierarchy, such as states and counties, whose nodes are known before any
 data.
 """
 
@@ -22,17 +22,17 @@ from counton.base.columns import (
 from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]
-#: Names of the levels below the total, and for each level every node's parent, own label and place
-#: in the order of the table.
+#: Names of the levels below the total; and for each level the index of every node's parent, the
+#: label of every node, and the order of nodes in the table.
 _Ordered = tuple[list[str], list[Integers], list[NDArray[Any]], list[Integers]]
 
-#: Name of the top level: one node, which holds everything.
+#: Name of the top level, whose only node is the root.
 TOTAL = "total"
 
 
 class Tree:
-    """A rooted tree of named nodes, stored level by level, with the children of a parent side by
-    side.
+    """A rooted tree of named nodes, stored level by level; the children of a node have consecutive
+    indices.
 
     It is built by `Tree.from_leaves` (a table with one column per level) or `Tree.from_parents` (a
     mapping from each node to its parent). A node is identified by its path from the root, the root
@@ -40,9 +40,10 @@ class Tree:
 
     Attributes:
         levels: names of the levels, "total" first.
-        parents: for each level below "total", the position of every node's parent one level up;
-            ascending.
-        labels: for each level below "total", the last part of every node's path.
+        parents: for each level below "total", the index of every node's parent one level
+            up, in ascending order: int64, shape (nodes,).
+        labels: for each level below "total", every node's own label, the last part of its
+            path: shape (nodes,).
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class Tree:
         self.levels = (TOTAL, *levels)
         self.parents = tuple(parents)
         self.labels = tuple(labels)
-        #: For each level, its nodes in the order of first declaration, in which tables list them.
+        #: For each level, the indices of its nodes in the order in which they were first declared;
+        #: tables list them in this order.
         self.order = (
             np.zeros(1, np.int64),
             *([np.arange(len(part)) for part in labels] if order is None else order),
@@ -66,9 +68,10 @@ class Tree:
         """Return the tree whose leaves are the rows of a table.
 
         Args:
-            domain: a data frame, or a mapping from level names to arrays of one length. Deeper
-                levels of a row may be missing (None or NaN): then the row is a leaf higher up.
-            levels: names of the columns, coarsest first.
+            domain: a data frame, or a mapping from level names to arrays of one length. The
+                deepest levels of a row may be missing (None or NaN): then the leaf is on a
+                higher level.
+            levels: names of the columns, coarsest level first.
 
         Raises:
             InvalidInput: no levels, no rows, missing columns, a gap within a path, or a leaf that
@@ -85,8 +88,8 @@ class Tree:
     def from_parents(
         cls, parents: Mapping[Hashable, Hashable] | Sequence[tuple[Hashable, Hashable]]
     ) -> Tree:
-        """Return the tree in which each node has the given parent; levels are "level 1", "level 2",
-        ...
+        """Return the tree in which each node has the given parent; its levels are "level 1", "level
+        2", ....
 
         Args:
             parents: a mapping from nodes to parents, or pairs (node, parent); None stands for no
@@ -133,7 +136,7 @@ class Tree:
 
     @cached_property
     def children(self) -> tuple[Integers, ...]:
-        """For each level, the number of children of each node."""
+        """For each level, the number of children of each node: shape (nodes,)."""
         sizes = self.sizes
         counted = [
             np.bincount(parent, minlength=size)
@@ -143,11 +146,11 @@ class Tree:
 
     @cached_property
     def starts(self) -> tuple[Integers, ...]:
-        """For each level, the index of each node's first child, one level down."""
+        """For each level, the index of each node's first child, one level down: shape (nodes,)."""
         return tuple(np.concatenate([[0], np.cumsum(count)[:-1]]) for count in self.children)
 
     def level(self, name: str) -> int:
-        """Return the number of a level, given its name; the total has number 0.
+        """Return the number of the level with this name; the total has number 0.
 
         Raises:
             InvalidInput: an unknown level.
@@ -159,7 +162,7 @@ class Tree:
         return self.levels.index(name)
 
     def path(self, level: int, node: int) -> Path:
-        """Return the labels from the node below the total down to a node."""
+        """Return the labels on the way from the root to a node; the root has the path ()."""
         parts: list[Hashable] = []
         for depth in range(level, 0, -1):
             parts.extend(self.labels[depth - 1][node : node + 1].tolist())
@@ -179,8 +182,8 @@ class Tree:
         return places
 
     def find(self, path: Any) -> tuple[int, int]:
-        """Return the level of the node at ``path``, and its index there; a bare label is a path of
-        length 1.
+        """Return the level of the node at ``path``, and its index on that level. A label that is
+        not in a tuple or list is a path of length 1.
 
         Raises:
             InvalidInput: an unknown node.
@@ -196,9 +199,9 @@ class Tree:
 
     @cached_property
     def leaves(self) -> tuple[Integers, ...]:
-        """For each level, the indices of the nodes without children.
+        """For each level, the indices of the nodes without children, shape (leaves,).
 
-        Counts given as one array are in this order: leaves of coarser levels first.
+        An array of the counts of all leaves is in this order: leaves of coarser levels first.
         """
         return tuple(np.flatnonzero(count == 0) for count in self.children)
 
@@ -253,7 +256,7 @@ class Tree:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the tree's shape and names; part of the address of the noise."""
+        """SHA-256 of the tree's shape and names; noise is derived from it and the key."""
         digest = hashlib.sha256()
         for name, parent, label in zip(self.levels[1:], self.parents, self.labels, strict=True):
             for part in (name.encode(), parent.astype("<i8").tobytes(), labels_bytes(label)):
@@ -261,8 +264,8 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Return columns that name the nodes of a level: for each coarser level the label of every
-        node.
+        """Return a table of the nodes of a level: for each level down to it, the labels on every
+        node's path.
 
         Nodes are in the order in which they were declared.
         """
@@ -275,9 +278,11 @@ class Tree:
 
 
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """Return level names, parents, labels and order of the nodes of `Tree.from_leaves`.
+    """Return the level names, parents, labels and order of nodes for the arguments of
+    `Tree.from_leaves`.
 
-    A row that ends in a node with children adds nothing; a leaf must be listed once.
+    A row may name a node that has children elsewhere; it then adds nothing. A leaf must be listed
+    once.
     """
     columns = columns_of(domain, levels, "domain", called="levels")
     if TOTAL in levels:
@@ -339,9 +344,11 @@ def _refuse_double_leaves(
     *,
     first: bool,
 ) -> None:
-    """Refuse several rows that end in one leaf, and rows that name no level at all.
+    """Raise `InvalidInput` if several rows name the same leaf, or if a row names no level at all.
 
-    ``ending`` marks rows that name no node at ``level`` or deeper, ``going_on`` rows that name one.
+    ``node_of`` has the deepest node that each row has named so far. ``ending`` is True for rows
+    that name no node at ``level`` or deeper, ``going_on`` for rows that name one at ``level``.
+    ``first`` is True at the first level.
     """
     if not ending.any():
         return
@@ -362,7 +369,7 @@ def _refuse_double_leaves(
 
 
 def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
-    """Return pairs (node, parent) from a mapping or from pairs; refuse labels that are not plain
+    """Return pairs (node, parent) from a mapping or from pairs; refuse labels that are no plain
     values.
     """
     given = parents.items() if isinstance(parents, Mapping) else parents

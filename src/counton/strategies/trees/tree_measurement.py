@@ -1,8 +1,9 @@
-"""The measurements of a tree as cells that one step of a stream releases, and estimates from them.
+"""The measurements of a tree as cells of a stream, and estimates of the tree's nodes from them.
 
-The cells are the total and then, level by level and parent by parent, the measurements of children:
-of all children if there are three or more, of the first of two, of none if there is one. Everything
-is linear, so cells of several steps add up, and so do estimates.
+The cells are the measurement of the total and then, level by level and parent by parent, the
+measurements of children. A node with three or more children has a measurement for each, one with
+two has a measurement for the first, and one with a single child has none. Measurements and
+estimates are linear, so cells of several steps can be added up, and so can estimates.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from counton.strategies.trees.tree_strategy import TreeStrategy
 
 
 class Measuring:
-    """The measurements of a tree as a row of cells, in a fixed order.
+    """The measurements of a tree as a vector of cells, in a fixed order.
 
     Args:
-        strategy: the strategy, with its tree.
+        strategy: the strategy for the tree, which states the weights of measurements.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -46,7 +47,7 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """Number of cells, which are the measurements."""
+        """Number of cells: one for each measurement."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
@@ -61,7 +62,7 @@ class Measuring:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
 
         Returns:
-            For each level shape ``(steps, nodes)``.
+            For each level, int64 of shape ``(steps, nodes)``.
         """
         tree, steps = self.tree, len(leaves)
         ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
@@ -79,13 +80,13 @@ class Measuring:
         return found
 
     def cells(self, leaves: Integers) -> Integers:
-        """Return the exact measurements of counts; int64 must hold all products.
+        """Return the exact measurements of counts; all products must fit int64.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
 
         Returns:
-            Shape ``(steps, size)``.
+            int64 of shape ``(steps, size)``.
         """
         strategy, sums = self.strategy, self.node_sums(leaves)
         parts = [strategy.total * sums[0]]
@@ -101,8 +102,8 @@ class Measuring:
         Args:
             cells: shape ``(steps, size)``.
 
-        Returns:
-            For each level shape ``(steps, nodes)``; children add up to parents but for rounding.
+        Returns: For each level, float64 of shape ``(steps, nodes)``; children add up to their
+        parents, apart from rounding.
         """
         given = np.asarray(cells, np.float64)
         found = [given[:, :1] / self.strategy.total]
@@ -113,9 +114,10 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """Return the weights of cells in the estimate of one node, by cell.
+        """Return the weights of cells in the estimate of one node, by the index of the cell.
 
-        Time is proportional to the number of siblings on the node's path.
+        ``node`` is the index of the node on ``level``. The time is proportional to the number of
+        siblings of all nodes on its path.
 
         >>> from counton.strategies.trees import Tree
         >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -143,19 +145,18 @@ class Measuring:
         return found
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
-        """Return estimates of all nodes for one step as integers that add up exactly, from released
-        cells.
+        """Return estimates of all nodes as integers that add up exactly, from the released cells of
+        one step.
 
         Args:
-            cells: shape ``(size,)``.
-            bits: estimates are multiples of 2^-bits.
+            cells: noisy measurements, shape ``(size,)``.
+            bits: estimates are rounded to multiples of 2^-bits.
 
-        Returns:
-            For each level the estimate of every node in units of 2^-bits, within 2 units of
-            `estimates`; the children of a node add up to it.
+        Returns: For each level, the estimates of nodes in units of 2^-bits, within 2 units of
+        `estimates`: int64, shape ``(nodes,)``. The children of a node add up to it.
 
         Raises:
-            SumOverflow: beyond 2^53 units, which float64 does not hold exactly.
+            SumOverflow: an estimate is 2^53 units or more, which float64 does not hold exactly.
         """
         given = np.asarray(cells, np.float64)[None]
         total = round(float(given[0, 0]) * 2.0**bits / self.strategy.total)
@@ -172,10 +173,11 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return by how much each node's estimate exceeds the mean of its siblings, level by level.
+        """Return by how much each node's estimate exceeds the mean estimate of its parent's
+        children, by level.
 
-        ``cells`` are the released ones, shape (steps, size). For each level the result has the
-        shape (steps, nodes).
+        ``cells`` are released cells, shape (steps, size). For each level the result has shape
+        (steps, nodes).
         """
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
@@ -195,7 +197,7 @@ class Measuring:
 
 
 def refuse_beyond_exact(largest: float, bits: int) -> None:
-    """Refuse numbers that float64 does not hold exactly as multiples of 2^-bits.
+    """Raise an error for numbers that float64 does not hold exactly as multiples of 2^-bits.
 
     Raises:
         SumOverflow: ``largest``, in units of 2^-bits, is 2^53 or more.
@@ -208,15 +210,18 @@ def refuse_beyond_exact(largest: float, bits: int) -> None:
 
 
 def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
-    """Divide each parent's total among its children in integers that add up to it.
+    """Divide each parent's total among its children, as integers that add up to it.
 
-    The sum of the shares of any first few siblings is within half a unit of its exact value.
+    The result has one integer for each child: its parent's total divided by the number of children,
+    plus ``away``, rounded. For every j, the sum over the first j siblings is within half a unit of
+    its exact value.
 
     Args:
-        totals: the parents' totals.
-        away: by how much each child exceeds the mean of its siblings; overwritten.
-        first, size: for each parent, the index of its first child and the number of its children;
-            siblings lie side by side.
+        totals: the parents' totals, shape (parents,).
+        away: by how much each child exceeds the mean of all children of its parent, shape
+            (children,); overwritten.
+        first, size: for each parent, the index of its first child, and the number of its
+            children, whose indices are consecutive.
     """
     # A child's share is a difference of rounded running sums. The noise is 2^15 units wide and
     # more, so rounding favours no sibling. Integer parts are added up as integers, so running sums

@@ -1,22 +1,24 @@
-"""Measurements on a tree that give every level a wanted accuracy, and their sensitivity.
+"""Measurements of a tree's nodes by which every level has a wanted accuracy, and their sensitivity.
 
-The measurements are integers: the total, w X, and for every child i of a node with m children and
-sum S
+The measurements are integers: w X for the total X, and for every child i, with sum X_i, of a node
+with m children and sum S
 
     y_i = p X_i - q S + z_i,    p = r, q = r / m to the nearest integer  (m >= 3)
     y = r (X_1 - X_2) + z                                               (m = 2, once)
 
-with independent noise z of one law. Estimates are built downwards, as post-processing: X_i = S / m
-+ (y_i - mean y) / p. Noises of siblings are exchangeable: a child's noise is its parent's over m
-plus sqrt(alpha) (g_i - mean g), where alpha = (variance of z) / p^2, and twice that for m = 2.
-Hence
+with integer weights w, p, q, r and independent noise z of one distribution. Estimates are computed
+from the root down, as post-processing: X_i = S / m + (y_i - mean y) / p. The noises of siblings are
+exchangeable: a child's noise is its parent's noise divided by m, plus sqrt(alpha) (g_i - mean g).
+Here the g_i are independent with variance 1, and alpha = (variance of z) / p^2, or twice that for m
+= 2. Hence the variances v of estimates satisfy
 
     v_child = v_parent / m^2 + alpha (1 - 1/m),
 
 and every v_parent < m^2 v_child is possible. For m = 2 and equal variances this is cascade sampling
-of "Ranges". For equal variances an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
-sensitivity over root variance, for every fan-out. Since q is a rounded r / m, the mean of the y_i
-contains a little about S; this is paid for and not used.
+of "Ranges". For equal variances, an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
+sensitivity, in units of noise variance / variance of the total. Since q is r / m rounded, the mean
+of the y_i contains a little information on S; the sensitivity includes it, and estimates do not use
+it.
 
 With Laplace noise q = 0: subtracting S would double the 1-norm without any gain.
 """
@@ -40,28 +42,28 @@ from counton.strategies.trees.tree import TOTAL, Tree
 
 Place = tuple[int, int]
 
-#: The smallest weight: rounding weights to integers then costs below 2^-20 of a deviation.
+#: Smallest weight p: rounding weights to integers then raises standard deviations by less than a
+#: factor of 1 + 2^-20.
 _LEAST_WEIGHT = 2**20
-#: The largest standard deviation of the noise in units of the weights' lattice.
+#: Largest standard deviation of the noise of measurements, which are integers.
 _LARGEST_STD = 2**39
-#: The largest weight, so that counts have room in int64.
+#: Largest weight, so that counts times weights fit int64.
 _LARGEST_WEIGHT = 2**28
 
 
 @dataclass(frozen=True)
 class HierarchyLaw:
-    """The joint distribution of the noise of all nodes' estimates, in which siblings are
-    exchangeable.
+    """The joint distribution of the noise in the estimates of all nodes of a tree.
 
-    A child's noise is its parent's divided by m, plus sqrt(alpha) (g_i - mean g). Here m is the
-    number of the parent's children, alpha depends on the parent, and the g_i are independent with
-    variance 1.
+    Siblings are exchangeable: a child's noise is its parent's divided by m, plus sqrt(alpha) (g_i -
+    mean g). Here m is the number of the parent's children, alpha depends on the parent, and the g_i
+    are independent with variance 1.
 
     Attributes:
         tree: the public tree.
         root: variance of the total's noise.
-        spread: for each level, the alpha of every node as a parent; 0 with fewer than two
-            children.
+        spread: for each level, alpha for every node as a parent, shape (nodes,); 0 for
+            nodes with fewer than two children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
     >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
@@ -75,7 +77,7 @@ class HierarchyLaw:
 
     @cached_property
     def variances(self) -> tuple[Floats, ...]:
-        """For each level, the variance of every node's estimate."""
+        """For each level, the variance of every node's estimate: shape (nodes,)."""
         found = [np.array([self.root])]
         for level, parents in enumerate(self.tree.parents):
             m = np.maximum(self.tree.children[level], 1).astype(np.float64)
@@ -84,14 +86,15 @@ class HierarchyLaw:
         return tuple(found)
 
     def covariance(self, first: Place, second: Place) -> float:
-        """Return the covariance of the noise of two nodes, given as (level, position)."""
+        """Return the covariance of the noise of two nodes, each given as (level, index)."""
         level, node = second
         return float(self.covariances(first)[level][node])
 
     def covariances(self, place: Place) -> list[Floats]:
-        """Return the covariances of one node's noise with that of every node, by level.
+        """Return the covariances of the noise of the node (level, index) with that of every node,
+        by level.
 
-        Time is proportional to the number of nodes.
+        Arrays have the shape (nodes,). The time is proportional to the number of nodes.
 
         >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
         >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
@@ -120,11 +123,12 @@ class HierarchyLaw:
     def functional(self, weights: Sequence[Floats]) -> float:
         """Return the variance of a weighted sum of all nodes' estimates.
 
-        ``weights`` has the weights of the nodes of each level, root first.
+        ``weights`` has, for each level from the root down, the weights of its nodes: shape
+        (nodes,).
         """
-        # In a pass upwards, the children of a node are replaced by their mean weight times the
-        # node, plus deviations, which only the spread among the children carries. Time is
-        # proportional to the number of nodes.
+        # In a pass from leaves to root, the weighted sum of a node's children is written as their
+        # mean weight times the node, plus deviations, whose variance is alpha times the squared
+        # deviations of the weights. The time is proportional to the number of nodes.
         carried = np.asarray(weights[-1], dtype=np.float64)
         total = 0.0
         for level in range(len(self.tree.levels) - 2, -1, -1):
@@ -141,20 +145,20 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """A strategy that measures the total of a tree, and children against their parents.
+    """A strategy that measures the total of a tree, and differences of children and their parents.
 
-    See the module for the measurements.
+    The module's docstring defines the measurements and the weights p and q.
 
     Args:
         tree: the public tree.
         total: weight of the total.
-        own: for each level and node, the weight p of each child in the child's measurement; 0 with
-            fewer than two children.
-        shared: for each level and node, the weight q that is subtracted for the sum of the
-            children; p / 2 with two children.
+        own: for each level, the weight p of a child in its own measurement, for every node
+            as a parent: shape (nodes,); 0 with fewer than two children.
+        shared: for each level, the weight q of the children's sum, which is subtracted, for
+            every node as a parent: shape (nodes,); p / 2 with two children.
 
     Raises:
-        InvalidInput: weights that do not fit the tree, or do not satisfy these formulas.
+        InvalidInput: weights that do not fit the tree, or are not as stated above.
 
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
@@ -175,7 +179,9 @@ class TreeStrategy(TableStrategy):
         self._check()
 
     def _check(self) -> None:
-        """Refuse weights to which the formulas for norms and variances do not apply."""
+        """Raise `InvalidInput` for weights to which the formulas for norms and variances do not
+        apply.
+        """
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
             raise InvalidInput(
@@ -205,7 +211,9 @@ class TreeStrategy(TableStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all weights, but not the tree."""
+        """Return the description as JSON values: the name, digests and all weights, but not the
+        tree.
+        """
         return {
             **super().to_dict(),
             "total": self.total,
@@ -254,18 +262,18 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all weights; part of the address of the noise."""
+        """SHA-256 of all weights; noise is derived from it and the key."""
         digest = hashlib.sha256(str(self.total).encode())
         for part in (*self.own, *self.shared):
             digest.update(np.ascontiguousarray(part, "<i8").data)
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return how much the measurements of each node's children add to the norms of a unit's
-        change.
+        """Return what the measurements of each node's children add to the norm of a unit's change:
+        (nodes,).
 
-        The first array is for a unit that is added below the node, the second for one that moves
-        between two children. The norm is the 1-norm (``power`` 1) or the squared 2-norm (2).
+        The first array is for a unit that is added below the node, the second for a unit that moves
+        between two of its children. The norm is the 1-norm (``power`` 1) or the squared 2-norm (2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
@@ -279,23 +287,23 @@ class TreeStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest norm, exactly, by which a unit that moves to another leaf changes
-        measurements.
+        """Return the largest change, exactly, of the measurements by a unit that moves to another
+        leaf. It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
         return max(self._norms[norm][1], 1)
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """For each norm, how far a unit moves the measurements at most: if it is added, and if it
-        moves.
+        """For each norm, the largest change of the measurements by an added unit, and by a unit
+        that moves.
         """
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return two largest norms: of a leaf's column, and of the difference of two leaves'
+        """Return two largest norms: of the column of a leaf, and of the difference of two leaves'
         columns.
 
-        They are 1-norms (``power`` 1) or squared 2-norms (2).
+        They are 1-norms (``power`` 1) or squared 2-norms (``power`` 2).
         """
         # Computed from the leaves up.
         below = np.zeros(self.tree.sizes[-1], np.int64)
@@ -322,7 +330,7 @@ class TreeStrategy(TableStrategy):
         return int(below[0]) + self.total**power, most_moved
 
     def joint_law(self, noise_variance: float) -> HierarchyLaw:
-        """Return the joint distribution of all estimates, if every measurement has noise of this
+        """Return the joint distribution of all estimates, if the noise of each measurement has this
         variance.
         """
         spread = []
@@ -343,18 +351,19 @@ def tree_strategy_for(
     unit: float = 1.0,
     least_weight: int = _LEAST_WEIGHT,
 ) -> tuple[TreeStrategy, int]:
-    """Return a strategy whose levels have the wanted variances, and the standard deviation of its
+    """Return a strategy whose levels have wanted variances, and the standard deviation of its
     noise.
 
-    With noise of this standard deviation every variance is at most its target.
+    If measurements have noise with this standard deviation, every variance is at most its target.
 
     Args:
         tree: the public tree.
-        wanted: target variance of each level, the total first.
-        norm: norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian.
-        unit: the user's units for a standard deviation of 1; messages use them.
-        least_weight: the smallest weight: larger weights lose less to rounding, and leave sums less
-            room.
+        wanted: target variance of the estimates of each level, beginning with the total.
+        norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
+        unit: the size, in the user's units, of a standard deviation of 1; only messages use
+            it.
+        least_weight: the smallest weight; with larger weights rounding changes variances
+            less, but only smaller counts fit int64.
 
     Raises:
         InvalidInput: no estimates have these variances, or no integer weights attain them.
