@@ -32,22 +32,23 @@ if TYPE_CHECKING:
 
     from counton.numbers.contrasts import Answer
 
-#: Most answers in one chart, and inches of a letter of a name.
+#: Largest number of answers in one chart, and width of a letter of a name in inches.
 _MOST, _LETTER = 40, 0.078
 
 
 @drawing
 def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
-    """Draw answers in rows: a name, a point, its interval, its number, and a line at 0.
+    """Draw each answer as a row: its name, a point with its interval, and its number; and a line at
+    0.
 
-    An unbounded interval extends from one end of the chart to the other.
+    An interval without a finite end extends to the end of the chart.
 
     Args:
-        answers: 1 to 40 answers, with numbers in one unit.
-        words: the words around the chart; the axis has name and unit of the numbers.
+        answers: 1 to 40 answers, whose numbers have the same unit.
+        words: the words around the chart; its ``axis`` has the name and unit of the numbers.
 
     Raises:
-        InvalidInput: no answers, or too many for one chart.
+        InvalidInput: there are no answers, or too many for one chart.
         MissingExtra: matplotlib is not installed.
 
     >>> from counton.numbers import Answer
@@ -110,7 +111,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
 
 
 def _number(one: Answer) -> str:
-    """Format an estimate with its interval, as far as both are known.
+    """Format a number with its interval, as far as both are known.
 
     >>> from counton.numbers import Answer
     >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]
@@ -128,7 +129,7 @@ def _number(one: Answer) -> str:
 
 
 def shorten(name: str, letters: int) -> str:
-    """Return a name of at most this many letters.
+    """Shorten a name to at most this many letters.
 
     >>> shorten("north", 9), shorten("north and south", 9)
     ('north', 'north an…')
@@ -136,15 +137,15 @@ def shorten(name: str, letters: int) -> str:
     return name if len(name) <= letters else f"{name[: letters - 1]}…"
 
 
-#: Most groups whose patterns one chart shows.
+#: Largest number of groups whose patterns one chart shows.
 _PATTERNS = len(PALETTE)
 
 
 @drawing
 def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
-    """Draw averages by hour of the day, or by day of the week, with intervals, for each group.
+    """Draw each group's mean by hour of the day, or by day of the week, with intervals.
 
-    Of more than 8 groups the chart shows those with the largest averages, and states it.
+    If there are more than 8 groups, the chart shows those with the largest means, and says so.
 
     Args:
         table: a table of `Release.pattern`.
@@ -196,8 +197,12 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
 
 
 def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return how many names fit side by side above a chart, and the largest number of letters of
-    a name.
+    """Return how many names fit side by side above a chart, and the largest number of letters of a
+    name.
+
+    Args:
+        names: the names.
+        width: width of the chart in inches.
 
     >>> _legend_columns(["north", "south"], 7.5), _legend_columns(["n" * 200], 7.5)
     ((2, 76), (1, 76))
@@ -208,22 +213,22 @@ def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
     return max(min(fit, len(names), 4), 1), most
 
 
-#: Inches of a line of names, and of a day in a chart of the hours of the week.
+#: Height in inches of a line of names, and of a day in a chart of the hours of the week.
 _LEGEND, _OF_A_DAY = 0.2, 0.24
-#: Most groups whose weeks one chart shows.
+#: Largest number of groups whose weeks one chart shows.
 _WEEKS = 6
 
 
 @drawing
 def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
-    """Draw averages in each hour of the week as a coloured table for each group, on one colour
-    scale.
+    """Draw a coloured table for each group with its mean in each hour of the week.
 
-    Of more than 6 groups the chart shows those with the largest averages, and states it.
+    All tables have the same colour scale. If there are more than 6 groups, the chart shows those
+    with the largest means, and says so.
 
     Args:
         table: a table of `Release.pattern` by weekday and hour.
-        words: the words around the chart; the axis has the meaning of the colours.
+        words: the words around the chart; its ``axis`` says what colours mean.
 
     Raises:
         MissingExtra: matplotlib is not installed.

@@ -1,5 +1,5 @@
-"""Charts of plans: errors of releases, privacy loss by age, and the cost of a bound for each
-user.
+"""Charts of plans: errors of releases, privacy loss by age, and the cost of a bound on each user's
+events.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Most parts of the time, spread by logarithms, and most computed steps in each.
+#: Largest number of parts of the time axis, which has a logarithmic scale, and of steps computed in
+#: each part.
 _PARTS, _OF_EACH = 100, 16
-#: Letters of a name beside a curve, per line.
+#: Largest number of letters in a line of a name beside a curve.
 _LETTERS = 17
 
 
@@ -53,7 +54,9 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class _Curve(NamedTuple):
-    """Standard deviations of a strategy by step, as a curve with a name beside it."""
+    """Standard deviations of a strategy's releases by step, drawn as a curve with a name beside
+    it.
+    """
 
     name: str
     std: Floats  # shape (parts, steps of each)
@@ -62,7 +65,9 @@ class _Curve(NamedTuple):
 
     @property
     def line(self) -> Floats:
-        """Root of the mean variance over the steps of each part of the time axis."""
+        """Square root of the mean variance over the steps of each part of the time axis, shape
+        ``(parts,)``.
+        """
         return np.asarray(np.sqrt((self.std**2).mean(axis=1)))
 
 
@@ -70,10 +75,11 @@ class _Curve(NamedTuple):
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
     """Draw the standard deviation of a plan's best strategy by step.
 
-    A line is the mean over neighbouring steps, a band reaches from their least to their largest. A
-    second curve shows the cost of an unknown end: if the plan has a last step, the best strategy
-    without one, else the best strategy with one. A dashed line is the least error of any mechanism.
-    The foot states the ratios of the plan's error to lower bounds.
+    The line is the mean over neighbouring steps, the band reaches from the smallest to the largest
+    of them. A second curve shows the cost of an unknown end: if the plan has a last step, the best
+    strategy without one, otherwise the best strategy with one. A dashed line is the smallest error
+    of any mechanism. The words below the chart state the ratios of the plan's error to lower
+    bounds.
 
     Args:
         ranked: the result of `plan`.
@@ -81,7 +87,7 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
         width: width in inches, such as 4 for a telephone.
 
     Raises:
-        InvalidInput: the plan of a statistic, whose errors are not those of its cells.
+        InvalidInput: the plan is for a statistic, whose errors are not those of its cells.
 
     >>> from counton import PureDP, plan
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
@@ -141,11 +147,11 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
 def plot_over(
     plans: Mapping[str, Mapping[int, StreamPlan | None]], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw the error of each strategy's best choice, by the number of steps.
+    """Draw the error of the best design of each kind of strategy, by the number of steps.
 
     Args:
-        plans: plans by the name of a strategy, and by the number of steps; None: the strategy
-            cannot serve that many.
+        plans: for each kind of strategy, by name, the plans by number of steps; None: the strategy
+            cannot serve so many steps.
         title: the title of the chart.
         width: width in inches, such as 4 for a telephone.
 
@@ -202,10 +208,12 @@ def plot_over(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """Return the curves of the plan's best strategy and of the best with, or without, a last step.
+    """Return two curves: the plan's best strategy, and the best with an unknown (or known) last
+    step.
 
     Args:
-        shown: steps, shape ``(parts, steps of each part)``.
+        ranked: the plan.
+        shown: the steps, shape ``(parts, steps of each part)``.
     """
     best = ranked.best
     bounded = ranked.horizon is not None
@@ -245,7 +253,7 @@ def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
 
 
 def _parts(steps: int) -> Integers:
-    """Divide the steps into parts, longer with time, and return some steps of each part.
+    """Divide the steps into parts that grow with time, and return some steps of each part.
 
     The shape is ``(parts, steps of each part)``.
     """
@@ -264,7 +272,7 @@ def _short(value: float) -> str:
 
 
 _POINTS = 240
-#: From this ratio of the highest to the lowest end on, the axis of losses is logarithmic.
+#: If the last losses of the curves differ by more than this factor, their axis is logarithmic.
 _WIDE = 10
 
 
@@ -272,13 +280,14 @@ _WIDE = 10
 def plot_loss(
     plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
-    """Draw the privacy loss of an event by its age, as three curves: the plan's own loss, the bound
-    in the paper, and the loss under a counter that is restarted.
+    """Draw the privacy loss of an event by its age, as three curves.
+
+    They are the plan's own loss, the bound in the paper, and the loss if a counter is restarted.
 
     Args:
-        plan: from ``counton.plan_expiring(...)``.
-        ages: named ages in steps, such as {"a day": 24}: marks on the axis, which ends at the
-            largest.
+        plan: the result of ``counton.plan_expiring(...)``.
+        ages: ages in steps by name, such as {"a day": 24}. They are marked on the axis, which ends
+            at the largest.
         title: the title of the chart.
         width: width in inches, such as 4 for a telephone.
 
@@ -384,15 +393,17 @@ def plot_bounds(
     *,
     width: float | None = None,
 ) -> Figure:
-    """Draw noise and lost events against the bound on a user's events, in percent of all events.
+    """Draw noise and lost events against the bound on a user's events, both in percent of all
+    events.
 
     The percent axis is logarithmic. This chart shows private data.
 
     Args:
         most: the bounds, ascending.
-        noise: standard deviation of the noise, as a share of all events.
-        dropped: share of events that do not count.
-        title, subtitle: the words above the chart. They have to say that it shows exact events.
+        noise: for each bound, standard deviation of the noise as a share of all events.
+        dropped: for each bound, share of events that do not count.
+        title, subtitle: the words above the chart. They must say that it shows exact counts of
+            events.
         width: width in inches, such as 4 for a telephone.
 
     >>> figure = plot_bounds([1, 2], [0.01, 0.02], [0.3, 0], "Visits", "not private")
@@ -438,7 +449,12 @@ def plot_bounds(
 
 
 def _with_room(numbers: Sequence[int], inches: float) -> list[int]:
-    """Return the numbers whose labels have room on a logarithmic axis, always with the largest.
+    """Select the numbers whose labels fit on a logarithmic axis; the largest number is always among
+    them.
+
+    Args:
+        numbers: the numbers, ascending.
+        inches: length of the axis.
 
     >>> _with_room([1, 2, 3, 500, 1000, 1520], 5.6)
     [1, 2, 3, 500, 1520]

@@ -1,4 +1,4 @@
-"""Charts of statistics: numbers over time, with bands, or the cells of the last step side by
+"""Charts of statistics: numbers over time with bands, or the cells of the last step side by
 side.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from counton.statistics import Statistic
 
-#: Columns that name the subject of a row; the first one present is used.
+#: Names of columns that may name the rows of a table; the first column that is present is used.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
 #: Largest number of cells of a line that are drawn over time. More cells are drawn side by side,
 #: after the last step.
@@ -70,19 +70,21 @@ def plot_statistic(
 
     Args:
         statistic: the statistic.
-        table: columns of `counton.run.StatisticOutcome.table`, at least one row.
-        times: times of steps, as `counton.run.StatisticOutcome.times`; for step 0 the beginning.
-        level: probability that an interval holds the truth.
-        words: the words around the chart; the statistic's own words replace a missing title or
-            axis. The subtitle states the times of the numbers.
-        by: the grouping columns, in words; None: no groups.
-        of: the column with the values.
-        counted: what cells count, in words.
-        over: number of steps shown together, or the period up to each, such as "week"; None: all so
-            far.
-        begins: for each step, the last step before its period; None: there are no periods.
-        anew: note that users count once in each period and all periods are added up; None: they are
-            not.
+        table: columns of `counton.run.StatisticOutcome.table`, with at least one row.
+        times: function that returns the times of steps, such as
+            `counton.run.StatisticOutcome.times`; step 0 is the beginning.
+        level: probability with which each interval holds.
+        words: the words around the chart; a missing title or axis is taken from the statistic. The
+            subtitle states the times of the numbers.
+        by: names of the grouping columns, in words; None: no groups.
+        of: name of the column with the values; None: the statistic reads none.
+        counted: the word for the things that cells count.
+        over: number of last steps that each number covers, or the word for its period, such as
+            "week"; None: all steps so far.
+        begins: for each step, the last step before its period, shape ``(steps,)``; None: there are
+            no periods.
+        anew: a note that each user counts once in each period and that all periods are added up;
+            None: they are not.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -179,14 +181,16 @@ def plot_statistic(
 
 
 def heading(title: str, running: bool) -> str:
-    """Return a chart's title; numbers of some steps alone lose "Running" and "so far"."""
+    """Return a chart's title; "Running" and "so far" are removed unless numbers are running
+    totals.
+    """
     if running:
         return title
     return _upper(title.removeprefix("Running ").removesuffix(" so far"))
 
 
 def _by(title: str, dimensions: Sequence[str]) -> str:
-    """Return a title with the names of the columns by which numbers are split."""
+    """Return a title, followed by the names of the columns that divide rows into groups."""
     if not dimensions:
         return title
     said, *others = dimensions
@@ -198,15 +202,15 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Insert a gap and a value 0 before each period, so that a curve begins anew there.
+    """Insert a gap and the value 0 before each period, so that a curve begins again at 0.
 
     Args:
-        ends: ends of the steps, whose numbers are of the period so far.
-        begun: start of the period of each step.
-        grids: estimates and both ends of intervals, shape ``(3, steps, curves)``.
+        ends: times of the ends of steps, whose numbers cover the period so far.
+        begun: start of each step's period.
+        grids: estimates, lower and upper ends of intervals: shape ``(3, steps, curves)``.
 
     Returns:
-        Times, and the grids at these times.
+        Times, and the values of ``grids`` at these times.
     """
     first = np.flatnonzero(begun[1:] != begun[:-1]) + 1
     twice = np.repeat(first, 2)
@@ -217,10 +221,12 @@ def _begun_anew(
 
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
-    """Replace averages and quantiles by NaN if their interval covers all possible values.
+    """Replace means and quantiles by NaN if their interval contains all possible values.
 
     Args:
-        grids: estimates and both ends of intervals, shape ``(3, steps, curves)``; changed in place.
+        statistic: the statistic.
+        grids: estimates, lower and upper ends of intervals, shape ``(3, steps, curves)``; changed
+            in place.
     """
     bounds = statistic.card.chart.bounds
     if bounds is None:
@@ -238,15 +244,15 @@ def _by_group(
 ) -> tuple[dict[str, NDArray[Any]], float | None]:
     """Reduce a table to one number for each step and group.
 
-    If a group has several numbers, the table keeps the number of the group's own chart; of several
-    quantiles it keeps the middle one.
+    If a group has several numbers, the number that its own chart shows is kept; of several
+    quantiles, the one nearest to the median.
 
     Args:
-        table: columns of the table.
+        table: columns of the table, by name.
         chosen: names of the numbers to keep; None: all.
 
     Returns:
-        The columns, and the share of the kept quantile, if there is one.
+        The columns, and the share of the kept quantile; None if there are no quantiles.
     """
     found = dict(table)
     if chosen is not None and "name" in found:
@@ -270,12 +276,13 @@ def _share(share: float) -> str:
 
 @drawing
 def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
-    """Draw ordered cells side by side: bars with intervals, or with many cells a line with a band.
+    """Draw ordered cells side by side: bars with intervals or, if there are many, a line with a
+    band.
 
     Args:
-        bars: the cells, in their order.
+        bars: the cells in order.
         words: the words around the chart.
-        along: label of the axis along which the cells stand.
+        along: label of the axis along which cells are ordered.
 
     >>> counts = np.array([5.0, 2.0, 1.0])
     >>> bars = Bars("123", counts, counts - 1, counts + 1)

@@ -25,19 +25,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-#: Distinct for readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
+#: Colours that readers with any kind of colour vision can distinguish (Okabe and Ito 2008, with a
+#: darker yellow).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
 
 INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
-#: Width of every chart in inches, unless stated, and the allowed range.
+#: Default width of a chart, and smallest and largest allowed width, in inches.
 WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
-#: Below this many inches names are under a chart, not beside it.
+#: Width in inches below which the names of curves are under a chart, not beside it.
 NARROW = 5.5
-#: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
+#: Shades of the palette, for more groups than it has colours. Below 1 is darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
 _LONGEST_NAME = 24
 _TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
-#: Fonts with letters that the first font lacks, tried in this order if installed.
+#: Fonts that have letters which matplotlib's font lacks; installed ones are tried in this order.
 _FONTS = (
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -59,10 +60,10 @@ _Given = ParamSpec("_Given")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Context manager for drawing without matplotlib's warnings about fonts and folders.
+    """Suppress matplotlib's warnings about fonts and folders during the ``with`` block.
 
-    They would fill the mail of a nightly run. Letters that matplotlib's font lacks come from an
-    installed font, or remain boxes.
+    They would fill the mail of a nightly job. Letters that matplotlib's font lacks are taken from
+    an installed font, or drawn as boxes.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -85,9 +86,7 @@ def quietly() -> Iterator[None]:
 
 
 def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
-    """Decorator of a drawing function: it runs under `quietly`, and a notebook shows its figure
-    once.
-    """
+    """Decorate a drawing function: it runs under `quietly`, and notebooks show its figure once."""
 
     @wraps(draw)
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
@@ -102,7 +101,9 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
 
 
 def _write_signs_as_codes(figure: Figure) -> None:
-    """Replace control characters in a figure's texts by codes: SVG files must not contain them."""
+    """Replace control characters in a figure's texts by codes, because SVG files must not contain
+    them.
+    """
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter
 
@@ -132,7 +133,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def colours(count: int) -> list[str]:
-    """Return at most 40 different colours, with unlike hues next to each other.
+    """Return up to 40 different colours, such that consecutive colours have different hues.
 
     >>> colours(9)[0], colours(9)[8]
     ('#0072B2', '#00476e')
@@ -147,6 +148,7 @@ def shade(colour: str, strength: float) -> str:
     """Return a colour made darker or lighter.
 
     Args:
+        colour: the colour as "#rrggbb".
         strength: from 0 (black) to 1 (unchanged) to 2 (white).
 
     >>> shade("#0072B2", 1), shade("#0072B2", 0.5), shade("#0072B2", 1.5)
@@ -163,9 +165,10 @@ def shade(colour: str, strength: float) -> str:
 
 
 def colours_at(places: Sequence[int]) -> list[str]:
-    """Return a colour for each group by its position among all groups, the same in every chart.
+    """Return a colour for each group, given its index among all groups; it is the same in every
+    chart.
 
-    If two groups are 40 positions apart, the later one gets the next free colour.
+    If the indices of two groups differ by 40, the later group gets the next free colour.
 
     >>> colours_at([2, 0]), colours_at([0, 2])
     (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
@@ -184,7 +187,7 @@ def check_width(width: Any) -> float:
     """Check the width of a chart in inches, and return it; None stands for the default width.
 
     Raises:
-        InvalidInput: too narrow for words, or too wide.
+        InvalidInput: the width is too small for words, or too large.
 
     >>> check_width(None), check_width(4)
     (7.5, 4.0)
@@ -201,7 +204,7 @@ def check_width(width: Any) -> float:
 
 
 def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, that `write_heading` takes at the top of a chart.
+    """Return the height, in inches, of title and subtitle at the top of a chart.
 
     >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
     True
@@ -215,7 +218,7 @@ class Caption(NamedTuple):
 
     Attributes:
         title, subtitle: above the chart: the subject; the times and the protected unit.
-        axis: the meaning of heights or lengths.
+        axis: what heights or lengths mean.
         foot: below the chart: the source of the numbers and the protected unit.
         width: the width in inches.
 
@@ -230,12 +233,14 @@ class Caption(NamedTuple):
     width: float = WIDTH
 
     def adding(self, words: str) -> Caption:
-        """Return the caption with more words in its subtitle."""
+        """Return a copy with more words at the end of its subtitle."""
         return self._replace(subtitle=self.subtitle + words)
 
 
 class Bars(NamedTuple):
-    """Data of bars side by side: names, numbers, and lower and upper ends of intervals."""
+    """Data of bars: names, numbers, and lower and upper ends of intervals, each of shape
+    ``(bars,)``.
+    """
 
     names: Sequence[str]
     estimates: NDArray[np.float64]
@@ -243,7 +248,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Return the bars at some positions, in this order."""
+        """Return the bars with these indices, in this order."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 
@@ -251,14 +256,16 @@ class Bars(NamedTuple):
 def frame(
     words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
-    """Return an empty chart with heading and foot, and where its middle part begins and ends.
+    """Return an empty chart with heading and foot, and the vertical range of its middle part.
 
     Args:
         words: the words around the chart.
-        middle, above, below: heights in inches of the middle, and of the free space around it.
+        middle: height of the middle part in inches.
+        above, below: heights in inches of the free space above and below it.
 
     Returns:
-        The figure, and the lower and upper end of its middle, as parts of its height.
+        The figure, and the lower and upper end of the middle part, as fractions of the figure's
+            height.
 
     >>> figure, bottom, top = frame(Caption("Visits", width=4.0), 2.0, above=0.5, below=1.0)
     >>> round(float((top - bottom) * figure.get_figheight()), 6)
@@ -276,7 +283,9 @@ def frame(
 
 
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
-    """Write title and subtitle, in as many lines as needed; a dollar sign is not a formula."""
+    """Write title and subtitle, each in as many lines as it needs; dollar signs do not begin a
+    formula.
+    """
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     above, below = _lines(title, subtitle, wide)
     styles: tuple[dict[str, Any], ...] = (
@@ -294,7 +303,7 @@ def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str
 
 
 def axis_lines(name: str, width: float = WIDTH) -> list[str]:
-    """Break the name of an axis into as many lines as it needs above the axes.
+    """Break the label of an axis into the lines that it needs above the axes.
 
     >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
     ['number of users (each in the first 2', 'groups alone)']
@@ -303,12 +312,12 @@ def axis_lines(name: str, width: float = WIDTH) -> list[str]:
 
 
 def axis_inches(name: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, of all lines of an axis name but the first."""
+    """Return the height, in inches, of all lines of an axis label after the first."""
     return 0.16 * (len(axis_lines(name, width)) - 1)
 
 
 def foot_inches(foot: str, width: float = WIDTH) -> float:
-    """Return the height, in inches, that `write_foot` takes at the bottom of a chart.
+    """Return the height, in inches, of the foot at the bottom of a chart.
 
     >>> foot_inches(""), foot_inches("Source: the museums") > 0
     (0.0, True)
@@ -318,7 +327,9 @@ def foot_inches(foot: str, width: float = WIDTH) -> float:
 
 
 def write_foot(figure: Figure, foot: str) -> None:
-    """Write small lines at the bottom: the source of the numbers and the protected unit."""
+    """Write small text at the bottom of a chart: the source of the numbers and the protected
+    unit.
+    """
     tall, wide = figure.get_figheight(), figure.get_figwidth()
     words = "\n".join(_foot(foot, wide))
     style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
@@ -330,10 +341,12 @@ def _foot(foot: str, width: float) -> list[str]:
 
 
 def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
-    """Return the height, in inches, that `names_below` takes; 0 if names fit beside the curves.
+    """Return the height, in inches, of the names below a narrow chart; 0 if names are beside the
+    curves.
 
     Args:
-        names: names of curves with their colours.
+        names: pairs of a curve's name and colour.
+        width: width of the chart in inches.
 
     >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
     (0.0, True)
@@ -344,12 +357,12 @@ def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
 
 
 def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
-    """Write the names of curves, each in its colour, below a narrow chart.
+    """Write the names of curves below a narrow chart, each in its colour.
 
     Args:
         figure: the chart.
-        names: names with their colours, from the top down.
-        bottom: height of the lowest name, in inches.
+        names: pairs of a name and a colour, from top to bottom.
+        bottom: height of the lowest name above the bottom of the chart, in inches.
     """
     tall, width = figure.get_figheight(), figure.get_figwidth()
     y = bottom + names_inches(names, width)
@@ -360,12 +373,14 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
 
 
 def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
-    """Write names beside the ends of curves, from the top down, moved apart to avoid overlaps.
+    """Write names beside the ends of curves, from top to bottom, moved apart so that they do not
+    overlap.
 
     Args:
         ax: axes of the curves.
-        ends: names with the ends of their curves, as parts of the axis, and their colours.
-        size: size of letters, in points.
+        ends: for each curve its name, the height of its end as a fraction of the axis, and its
+            colour.
+        size: font size in points.
     """
     found, free, floor = [], 1.0, 0.0
     for name, end, colour in sorted(ends, key=lambda one: -one[1]):
@@ -393,7 +408,12 @@ def _name_lines(name: str, width: float) -> list[str]:
 
 
 def clean(ax: Axes, *, grid: str | None = None) -> None:
-    """Remove the box around axes, and draw grid lines across one axis or "both"."""
+    """Remove the box around axes, and draw grid lines.
+
+    Args:
+        ax: the axes.
+        grid: the axis whose ticks get grid lines, "x", "y" or "both"; None: no grid lines.
+    """
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color("#b0b0b0")
     ax.tick_params(colors=FAINT, labelsize=9, length=0)
@@ -403,7 +423,7 @@ def clean(ax: Axes, *, grid: str | None = None) -> None:
 
 
 def tick(value: float) -> str:
-    """Format a round number in full, with thousands separators.
+    """Format a round number with all its digits and with thousands separators.
 
     >>> tick(180_000_000.0), tick(0.25)
     ('180,000,000', '0.25')
@@ -413,9 +433,9 @@ def tick(value: float) -> str:
 
 
 def number_ticks(text: str = "{number}") -> FuncFormatter:
-    """Return a matplotlib formatter that writes numbers on an axis in the present language.
+    """Return a matplotlib formatter that writes numbers on an axis in the current language.
 
-    It keeps this language, even if another is present when the figure is written to a file.
+    The language stays the same when the figure is later written to a file under another one.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'
@@ -441,7 +461,13 @@ def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
-    """Draw horizontal bars, the first on top, each with its interval, name and number."""
+    """Draw horizontal bars, the first at the top, each with its interval, name and number.
+
+    Args:
+        ax: the axes.
+        bars: the data.
+        values: the number of each bar, as text.
+    """
     from matplotlib.ticker import MaxNLocator
 
     names, estimates, low, high = bars
@@ -472,6 +498,6 @@ def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure; the format follows the name (PNG, SVG, PDF)."""
+    """Write a figure to a file; the file's extension decides the format (PNG, SVG or PDF)."""
     with quietly():
         figure.savefig(path, facecolor="white")

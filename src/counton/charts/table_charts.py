@@ -1,4 +1,4 @@
-"""Charts of tables that are released once: the size of each number, and how accurate it is."""
+"""Charts of tables that are released once: the size of each number, and its error."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ def plot_table(
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Draw a table that was released once: a hierarchy, a line of cells, or a contingency table.
+    """Draw a table that was released once: a tree of counts, a line of cells, or a contingency
+    table.
 
     Args:
         reading: the released numbers.
-        words: the words around the chart; defaults replace a missing title or axis.
-        what: the name of what is counted.
-        fit: constraints to which the numbers are adjusted; None: as released.
+        words: the words around the chart; a missing title or axis gets a default.
+        what: the word for the counted things.
+        fit: public constraints to which the numbers are adjusted; None: as they were released.
         level: probability with which each interval holds.
     """
     head, own = what[:1].upper() + what[1:], cast("Any", reading)
@@ -94,16 +95,16 @@ def plot_table(
 
 @drawing
 def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None = None) -> Figure:
-    """Draw two panels: relative error by level and size, and a map of the two coarsest levels.
+    """Draw two panels: relative errors by level and size, and a treemap of the two coarsest levels.
 
-    Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
-    Relative errors are shown for nodes larger than their noise; the others are counted.
+    Only released values are drawn. In the treemap an area is a count; negative counts have no area.
+    Relative errors are shown for nodes whose count exceeds its noise; it is stated how many others
+    there are.
 
     Args:
         reading: the released numbers.
-        words: the words around the chart: the counted and the protected units; the axis has the
-            meaning of areas.
-        fit: constraints to which the numbers are adjusted; None: as released.
+        words: the words around the chart; its ``axis`` says what areas mean.
+        fit: public constraints to which the numbers are adjusted; None: as they were released.
 
     >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> from counton.strategies.trees import Tree
@@ -128,9 +129,10 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
 
 
 def _panels_below(words: Caption, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure with panels one below the other, and their axes.
+    """Return a figure with panels below each other, and the axes of the panels.
 
     Args:
+        words: the words around the chart.
         tall: height of each panel in inches.
     """
     width = words.width
@@ -157,14 +159,18 @@ def _wide(ax: Axes) -> float:
 
 
 def _write_panel_name(ax: Axes, name: str) -> None:
-    """Write a name above a panel, in as many lines as needed."""
+    """Write a name above a panel, broken into lines."""
     lines = fill(name, int(11.5 * (_wide(ax) - 1.1)))
     ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
 
 
 def _cell_name(values: Sequence[str], longest: int = 24) -> str:
-    """Return the name of a cell: its values, of which the longest are shortened so that each is
-    shown.
+    """Return the name of a cell: its values, the longest of which are shortened so that all are
+    visible.
+
+    Args:
+        values: the cell's value in each column.
+        longest: largest number of letters of the name.
 
     >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
     ('Bavaria and the Pa…, men', 'Berlin, men')
@@ -272,7 +278,11 @@ class _Box(NamedTuple):
 
 
 def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
-    """Return boxes with areas proportional to falling sizes, as square as rows allow.
+    """Return boxes with areas proportional to sizes, as square as a layout in rows allows.
+
+    Args:
+        sizes: the sizes, descending.
+        box: the rectangle to fill: left, bottom, width and height.
 
     Source: Bruls, Huizing and van Wijk, "Squarified Treemaps".
 
@@ -305,10 +315,10 @@ def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float])
 
 
 def _worst_ratio(row: Sequence[float], short: float) -> float:
-    """Return the largest ratio of long to short side, among rectangles laid out in a row.
+    """Return the largest ratio of long to short side among rectangles in a row.
 
     Args:
-        row: areas of the rectangles, falling.
+        row: areas of the rectangles, descending.
         short: length of the row.
     """
     whole = sum(row) ** 2
@@ -350,9 +360,16 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
 def _parts(
     sizes: NDArray[np.float64], labels: Sequence[object], box: _Box, most: int | None = None
 ) -> Iterator[tuple[int | None, str, float, _Box]]:
-    """Yield the rectangles of a treemap: one for each large number, and one for all small ones.
+    """Yield the rectangles of a treemap: one for each large number, and one for all small numbers
+    together.
 
-    Each comes with its position among the numbers (None for the small ones), name and size.
+    Each is (index, name, size, rectangle); the index is None for the small numbers.
+
+    Args:
+        sizes: the numbers.
+        labels: their names.
+        box: the rectangle to fill.
+        most: largest number of rectangles; None: as many as are large enough.
     """
     order = np.argsort(-sizes, kind="stable")
     order = order[sizes[order] > 0]
@@ -413,13 +430,15 @@ def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) ->
 def fitting(
     name: str, number: str, wide: float, tall: float, *, one_line: bool = False
 ) -> tuple[str, float] | None:
-    """Break a name and a number into lines that fit a rectangle, and return them with the letter
-    size.
+    """Break a name and a number into lines that fit into a rectangle, and return them with the font
+    size in points.
 
-    None: nothing fits. If only the name fits, the number is left out.
+    If only the name fits, the number is left out. None: nothing fits.
 
     Args:
+        name, number: the texts.
         wide, tall: size of the rectangle in inches.
+        one_line: True to write both in one line.
 
     >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
     (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))
@@ -444,12 +463,11 @@ def fitting(
 
 @drawing
 def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
-    """Draw cells on a line with their noise, and below the noise of an interval by its length.
+    """Draw the cells of a line with their noise, and below, the noise of an interval by its length.
 
     Args:
         reading: the released numbers on a line.
-        words: the title, and the units that are counted and protected; its ``axis``, if there is
-            one, labels both vertical axes.
+        words: the words around the chart; its ``axis``, unless empty, labels both vertical axes.
 
     >>> from counton import ZCDP, Key, Ranges, Running
     >>> line = Ranges(4, counts=True)
@@ -530,14 +548,13 @@ def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
 def plot_contingency(
     names: Sequence[str], margins: Mapping[str, NDArray[Any]], words: Caption
 ) -> Figure:
-    """Draw bars with intervals: the margin of each column, or the cells of two columns.
+    """Draw bars with intervals: the margin of each column or, of two columns, also the cells.
 
     Args:
         names: names of the columns.
-        margins: rows by margin: the columns (None if all values are added up), estimate, lower,
-            upper.
-        words: the words around the chart: the counted and the protected units; the axis has the
-            meaning of lengths.
+        margins: columns of a table with a row for each count: the value of each column (None if it
+            is summed over), estimate, lower and upper.
+        words: the words around the chart; its ``axis`` says what lengths mean.
 
     >>> none = np.array([None, "f", "m"], dtype=object)
     >>> counts = np.array([7.0, 5.0, 2.0])

@@ -1,7 +1,7 @@
 """Charts of released numbers over time: totals as curves, windows as bars or steps, with bands.
 
-Only released values are drawn, and they also decide the layout. So a chart is as private as the
-numbers it shows.
+Only released values are drawn, and only they decide the layout. So a chart is as private as the
+numbers that it shows.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-#: Largest number of groups that share a chart, a hue each; and largest number of small charts.
+#: Largest number of groups in one chart, each with a colour of its own, and of small charts.
 MOST_LINES, MOST_PANELS = len(PALETTE), 24
-#: Most bars of one group side by side.
+#: Largest number of windows that are drawn as bars.
 _MOST_BARS = 80
-#: Most cells drawn side by side.
+#: Largest number of cells that are drawn as bars.
 _MOST_CELLS = 30
 _LEGEND_INCHES = 0.19  # height of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
@@ -70,17 +70,17 @@ class Curves:
     """Data of a chart. Contains released values only.
 
     Attributes:
-        times: ends of the windows, ``datetime64``, or numbers of steps; shape ``(steps,)``.
-        groups: a name for each curve.
+        times: ends of the windows as ``datetime64``, or numbers of steps as int64: shape
+            ``(steps,)``.
+        groups: name of each curve.
         estimates, lower, upper: arrays of shape ``(steps, groups)``.
-        all_groups: number of all groups; None: only these.
-        starts: starts of the windows, if each estimate is of its own window; ``times`` are their
-            ends.
-        places: place of each group among all groups, which decides its colour; None: there are no
-            other groups.
-        running: True if estimates are of all time so far; False if of a limited time, such as
-            windows.
-        provisional: number of last windows that may still change.
+        all_groups: number of all groups, also of those that are not drawn; None: all are drawn.
+        starts: starts of the windows, if each estimate is of a single window, which ends at
+            ``times``; None: it is not.
+        places: index of each group among all groups, which decides its colour; None: all are drawn.
+        running: True if estimates cover all time so far; False if they cover a limited time, such
+            as a window.
+        provisional: number of last windows whose numbers may still change.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -108,7 +108,7 @@ class Curves:
     def sizes(self) -> NDArray[np.float64]:
         """Size of each group over the whole series: its last total, or the mean of its windows.
 
-        The last window alone would select groups by noise.
+        The last window alone would select groups by their noise.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
@@ -121,12 +121,12 @@ class Curves:
 
     @property
     def colours(self) -> dict[int, str]:
-        """Colour of each curve by its index. A group has the same colour in every chart."""
+        """Colour of each curve, by its index. A group has the same colour in every chart."""
         places = range(len(self.groups)) if self.places is None else self.places
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """Return the curves of the ``count`` largest groups, largest first: see `sizes`."""
+        """Return the curves of the ``count`` largest groups (see `sizes`), largest first."""
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
@@ -145,7 +145,9 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """Return the curves at about ``most`` evenly spaced steps, always with the last."""
+        """Return the curves at about ``most`` evenly spaced steps, of which the last step is
+        one.
+        """
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
         estimates, lower, upper = (
@@ -163,7 +165,7 @@ class Curves:
 
 
 def largest_groups(last: NDArray[Any], count: int) -> list[int]:
-    """Return the positions of the largest numbers, largest first; of equal ones the earlier first.
+    """Return the indices of the ``count`` largest numbers, largest first; equal numbers in order.
 
     >>> largest_groups(np.array([4, 9, 7, 9]), 3)
     [1, 3, 2]
@@ -180,24 +182,24 @@ def plot_totals(
     alike: bool = True,
     from_zero: bool = True,
 ) -> Figure:
-    """Draw running totals, or the numbers of windows; groups of very different size get two panels.
+    """Draw running totals, or the counts of windows; groups of very different size get two panels.
 
-    A window's number is drawn over its window: a bar if there is one group and few windows, else a
-    level from start to end. A group's colour depends only on its place among all groups.
-
-    More than 8 groups get small charts, the largest first; with more than 24 the chart says so.
-    Fewer groups get small charts if their bands overlap. A single step has bars side by side; a
-    single number is written out.
+    The count of a window is drawn over its window: as a bar if there is one group and few windows,
+    otherwise as a level from its start to its end. A group's colour depends only on its index among
+    all groups. More than 8 groups get small charts, the largest group first; if there are more than
+    24 groups, the chart says so. Fewer groups get small charts if their bands overlap. A single
+    step is drawn as bars, a single number is written out.
 
     Args:
-        curves: the data; at least one step and one group.
-        words: the words around the chart; on a narrow chart names are below it.
-        panels: True draws a small chart for each group, even for few groups.
-        alike: True if all curves have one unit; False: each gets a small chart, in the given order.
-        from_zero: True if the axis reaches down to 0, as it should for counts.
+        curves: the data, with at least one step and one group.
+        words: the words around the chart; if it is narrow, the names of curves are below it.
+        panels: True to draw a small chart for each group, even if there are few groups.
+        alike: True if all curves have the same unit; False: each gets a small chart, in the given
+            order.
+        from_zero: True if the axis must contain 0, as it should for counts.
 
     Raises:
-        InvalidInput: nothing to draw.
+        InvalidInput: there is nothing to draw.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -242,7 +244,7 @@ def plot_totals(
 
 
 def bands_hide(curves: Curves) -> bool:
-    """Return whether more than two bands overlap at more than half of the steps.
+    """Return True if more than two bands overlap at more than half of the steps.
 
     >>> level = np.array([[5.0, 6.0, 7.0]] * 4)
     >>> near = Curves(np.arange(4), "abc", level, level - 3, level + 3)
@@ -257,7 +259,7 @@ def bands_hide(curves: Curves) -> bool:
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Return whether the band of a curve is so narrow at the end that its line hides it."""
+    """Return True if a curve's band is so narrow at the last step that the line hides it."""
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
     return bool((wide < _THIN * (high - low)).any())
@@ -270,7 +272,9 @@ def _last_window(curves: Curves) -> str:
 
 
 def _one_step(curves: Curves, words: Caption) -> Figure:
-    """Draw a release of a single step: groups as bars with numbers, a single group as a number."""
+    """Draw a release of a single step: several groups as bars, a single group as a written
+    number.
+    """
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     words, wide = words.adding(f"; {when}"), words.width
     if len(curves.groups) > 1:
@@ -288,7 +292,8 @@ def _one_step(curves: Curves, words: Caption) -> Figure:
 
 @drawing
 def plot_bars(bars: Bars, words: Caption) -> Figure:
-    """Draw cells as bars, each with interval and number; of many cells only the largest.
+    """Draw cells as bars, each with its interval and number; of many cells only the largest are
+    drawn.
 
     >>> counts = np.array([5.0, 2.0])
     >>> bars = Bars(["AC", "GT"], counts, counts - 1, counts + 1)
@@ -360,7 +365,7 @@ def _one_chart(
 def _list_below(
     figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
 ) -> None:
-    """Write the names and last values of groups below a narrow chart, one per line."""
+    """Write the names and last values of groups below a narrow chart, one group in each line."""
     line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
     for number, index in enumerate(order):
         y = top - (number + 0.5) * line
@@ -376,7 +381,7 @@ def _list_below(
 def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
-    """Draw a small chart for each panel, as many side by side as their headings allow."""
+    """Draw a small chart for each panel, with as many side by side as their headings allow."""
     from matplotlib.ticker import MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
@@ -430,9 +435,9 @@ def _small_charts(
 
 
 def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
-    """Divide groups into at most two panels: large ones, and much smaller ones.
+    """Divide groups into at most two panels: large groups, and much smaller groups.
 
-    Each panel has two groups or more, by their indices, largest first.
+    Two panels have at least two groups each. Groups are given by their indices, largest first.
 
     >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
     [[0, 2], [1, 3]]
@@ -455,13 +460,16 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
 
 
 def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
-    """Return the lower and upper end of the axis for some curves.
+    """Return the lower and the upper end of the axis for some curves.
 
-    It contains all estimates. A band that is infinite, or much wider than its curve's changes,
-    extends beyond the axis: otherwise early values from very few rows would hide later changes.
+    The axis contains all estimates. A band that is infinite, or much wider than the changes of its
+    curve, extends beyond the axis. Otherwise early values from very few rows would hide later
+    changes.
 
     Args:
-        panel: indices of the curves.
+        curves: the data.
+        panel: indices of the curves on this axis.
+        from_zero: True if the axis must contain 0.
 
     >>> estimates = np.array([[4.0], [5.0]])
     >>> band = np.array([[np.inf], [1.0]])
@@ -519,6 +527,11 @@ def _draw_curve(
     """Draw the line of one curve with its band.
 
     Args:
+        ax: the axes.
+        times: positions on the horizontal axis.
+        curves: the data.
+        index: index of the curve.
+        colour: colour of the curve.
         each: how often each number is repeated: 2 draws a level from the start to the end of a
             window.
     """
@@ -533,7 +546,9 @@ def _draw_curve(
 
 
 def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
-    """Draw each number over its window: bars for one group in a few windows, else levels."""
+    """Draw each number over its window: as bars for one group with few windows, otherwise as
+    levels.
+    """
     assert curves.starts is not None
     starts, ends = _numbers(curves.starts), _numbers(curves.times)
     ax.set_xlim(float(starts[0]), float(ends[-1]))
@@ -556,13 +571,15 @@ def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, 
 
 
 def hatch(ax: Axes, start: float, end: float) -> None:
-    """Hatch the background of windows whose numbers may still change."""
+    """Hatch the background between two positions, where numbers may still change."""
     ax.axvspan(start, end, facecolor="none", edgecolor=_HATCH, hatch="////", linewidth=0, zorder=0)
     ax.axvline(start, color=_HATCH, linewidth=0.8, zorder=0)
 
 
 def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
-    """Convert times to positions on an axis, in days; numbers of steps stay."""
+    """Convert times to positions on an axis, in days since 1970; numbers of steps stay as they
+    are.
+    """
     from matplotlib.dates import date2num
 
     if times.dtype.kind != "M":
@@ -589,8 +606,9 @@ def _name_axes(
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     """Set between ``least`` and ``most`` ticks on an axis of times, or of numbers of steps.
 
-    A tick is a moment, and its label begins there: a window's number is to its right. If there are
-    only a few windows of days or longer, each window has its name instead, if the names have room.
+    A tick is a moment, and its label begins there, so a window's number is to its right. If there
+    are only a few windows of a day or longer, each window is labelled with its name instead, if the
+    names fit.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
@@ -631,24 +649,24 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
 
 
 def _side_by_side(ax: Axes, names: Sequence[str]) -> bool:
-    """Return whether the names of all windows have room side by side."""
+    """Return True if the names of all windows fit side by side below the axes."""
     wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
     longest = max(_inches(line, 9) for name in names for line in name.split("\n"))
     return len(names) == 1 or longest <= wide / len(names)
 
 
 def _align_names(names: list[str]) -> list[str]:
-    """Add empty lines to names so that all have the same number of lines, and begin level."""
+    """Add empty lines to names such that all have the same number of lines."""
     lines = max((name.count("\n") for name in names), default=0)
     return [name + "\n " * (lines - name.count("\n")) for name in names]
 
 
 def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
-    """Return labels for ticks in days since 1970; days, or years, are on a second line.
+    """Return labels for ticks on an axis of time; the day, or the year, is on a second line.
 
     Args:
-        ticks: the moments, ascending.
-        end: end of the axis: midnight there is the end of the day before.
+        ticks: the moments in days since 1970, ascending.
+        end: end of the axis in days since 1970; midnight there is written as the end of a day.
 
     >>> tick_names(np.array([19783.0, 19783.5, 19784.0]), 19784.0)
     ['00:00\\n1 Mar 2024', '12:00', '24:00']
@@ -683,8 +701,8 @@ def window_names(
     """Return a name for each of a few windows: its day, month or year, or the time of its start.
 
     Args:
-        starts, ends: the windows.
-        between: text between a weekday and its day: a space, or a new line.
+        starts, ends: starts and ends of the windows, shape ``(windows,)``.
+        between: text between the weekday and the day: a space, or a new line.
 
     >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
     >>> window_names(days[:-1], days[1:])
@@ -733,7 +751,7 @@ def moment_in_words(time: np.datetime64) -> str:
 
 
 def until_in_words(time: Any) -> str:
-    """Say in words up to which time, or after which step, a number counts.
+    """Describe up to which time, or after which step, a number counts.
 
     >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
     ('after step 3', 'up to 29 Mar 2024, 12:30')
@@ -751,7 +769,7 @@ def _label_ends(
     shades: dict[int, str],
     labels: Labels,
 ) -> None:
-    """Write names beside the ends of the curves, moved apart to avoid overlaps."""
+    """Write names beside the ends of curves, moved apart so that they do not overlap."""
     inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
     value_at = 1 + inch * labels.inches
     low, high = ax.get_ylim()
@@ -798,7 +816,7 @@ def _label_ends(
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels beside the ends of the curves: names and last values, with the width that they
+    """Labels beside the ends of curves: names and last values, and the width in inches that names
     need.
     """
 
@@ -820,9 +838,10 @@ class Labels:
 
         Args:
             groups: names of the curves.
-            last: last estimate of each.
+            last: last estimate of each curve.
             low, high: ends of its interval.
-            room: width of a line with name and value, in inches, if names may be longer.
+            room: width of a line with name and value in inches, up to which names may extend; None:
+                names are shortened to the default length.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
         >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
@@ -853,7 +872,7 @@ class Labels:
 
 
 def _inches(text: str, size: float, weight: str = "normal") -> float:
-    """Return the width of a text in inches, as far as the font has its letters."""
+    """Return the width of a text in inches; letters that the font lacks are not counted exactly."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -867,10 +886,11 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
 
 
 def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
-    """Move positions apart so that they do not overlap, with the least change.
+    """Move positions apart such that they do not overlap, changing them as little as possible.
 
-    They are at least ``gap`` apart, between 0 and ``height``, in the same order, and minimise the
-    sum of squared moves (pool adjacent violators). If they cannot all fit, the gap shrinks.
+    Positions become at least ``gap`` apart, stay between 0 and ``height`` and in order, and the sum
+    of squared changes is minimal (pool adjacent violators). If they do not all fit, the gap is
+    reduced.
 
     >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
     array([ 0., 10., 90.])

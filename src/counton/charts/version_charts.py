@@ -1,4 +1,6 @@
-"""Charts of windows that are released again with late rows: what was known at different times."""
+"""Charts of windows that are released again when late rows have come: the counts known at different
+times.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-#: Most groups that have a panel.
+#: Largest number of groups that get a panel.
 MOST_PANELS = 4
 #: Number of windows that are drawn: the last ones.
 _MOST_WINDOWS = 70
@@ -42,16 +44,18 @@ _PANEL_INCHES, _MAP_INCHES = 1.75, 1.5
 
 @dataclass(frozen=True)
 class Versions:
-    """Data of a chart: released versions of windows. Contains released values only.
+    """Data of a chart: released counts of windows, known at different times. Contains released
+    values only.
 
-    The lag of a version is the number of windows that had ended after its own.
+    A window is released again after later windows. Each release of it is a version; the version's
+    lag is the number of windows that had ended after the window.
 
     Attributes:
         starts, ends: starts and ends of the windows, ``datetime64``, shape ``(windows,)``.
         groups: names of the groups.
-        estimates, lower, upper: arrays of shape ``(windows, lags, groups)``; NaN if not published
-            yet.
-        final: the lag with which a window is final.
+        estimates, lower, upper: arrays of shape ``(windows, lags, groups)``; NaN if a version is
+            not published yet.
+        final: the lag after which a window no longer changes.
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
     >>> values = np.arange(12.0).reshape(3, 2, 2)
@@ -68,14 +72,14 @@ class Versions:
     final: int
 
     def largest(self, count: int) -> Versions:
-        """Return the versions of the ``count`` largest groups, largest first.
+        """Return the data of the ``count`` largest groups, largest first.
 
-        The mean of a group's newest versions is its size.
+        The size of a group is the mean of the newest versions of all windows.
         """
         return self.of(largest_groups(self.newest(self.estimates).mean(axis=0), count))
 
     def of(self, places: Sequence[int]) -> Versions:
-        """Return the versions of the groups at some positions."""
+        """Return the data of the groups with these indices."""
         return replace(
             self,
             groups=[self.groups[place] for place in places],
@@ -85,7 +89,7 @@ class Versions:
         )
 
     def last(self, count: int) -> Versions:
-        """Return the versions of the last ``count`` windows."""
+        """Return the data of the last ``count`` windows."""
         parts = {
             name: getattr(self, name)[-count:]
             for name in ("starts", "ends", "estimates", "lower", "upper")
@@ -94,13 +98,18 @@ class Versions:
 
     @property
     def lags(self) -> NDArray[np.int64]:
-        """Lag of the newest version of each window."""
+        """Lag of the newest version of each window: int64, shape ``(windows,)``."""
         known = np.isfinite(self.estimates[:, :, 0])
         return np.asarray(known.sum(axis=1) - 1, np.int64)
 
     def newest(self, values: Floats) -> Floats:
-        """Select from an array by window, lag and group the newest version: ``(windows,
-        groups)``.
+        """Select the newest version of each window.
+
+        Args:
+            values: array of shape ``(windows, lags, groups)``.
+
+        Returns:
+            Shape ``(windows, groups)``.
         """
         return np.asarray(values[np.arange(len(values)), self.lags])
 
@@ -111,8 +120,8 @@ class Versions:
 
     @property
     def shares(self) -> Floats:
-        """Share of the final number, all groups together, that each version had: ``(windows,
-        lags)``.
+        """Each version as a share of the window's final count, all groups together: shape
+        ``(windows, lags)``.
 
         NaN for windows that are not final.
         """
@@ -123,11 +132,11 @@ class Versions:
 
 @dataclass(frozen=True)
 class Forecasts:
-    """Forecasts of the final numbers of the last windows. Contains released values only.
+    """Forecasts of the final counts of the last windows. Contains released values only.
 
     Attributes:
-        estimates, lower, upper: arrays of shape ``(windows, groups)``, with the groups of the
-            `Versions` that are drawn with them.
+        estimates, lower, upper: arrays of shape ``(windows, groups)``, for the groups of the
+            `Versions` that are drawn in the same chart.
     """
 
     estimates: Floats
@@ -139,13 +148,13 @@ class Forecasts:
 def plot_nowcast(
     versions: Versions, forecasts: Forecasts, words: Caption, *, period: str = "window"
 ) -> Figure:
-    """Draw the newest version of each window, and the forecast of each provisional window.
+    """Draw the newest version of each window, and forecasts of the windows that may still change.
 
     Args:
-        versions: at least one window.
-        forecasts: the forecast of each provisional window.
+        versions: data of at least one window.
+        forecasts: forecasts of the windows that may still change.
         words: the words around the chart.
-        period: the name of a window, such as "day".
+        period: the word for a window, such as "day".
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
     >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)
@@ -194,15 +203,15 @@ def plot_nowcast(
 
 @drawing
 def plot_versions(versions: Versions, words: Caption, *, period: str = "window") -> Figure:
-    """Draw the newest version of each window, earlier ones behind it, and how fast rows came.
+    """Draw the newest version of each window, earlier versions behind it, and how fast rows came.
 
-    Windows that may still change are hatched. Below, a cell for each final window and lag shows the
-    share of the final number that was known then.
+    Windows that may still change are hatched. In the lower panel, a cell for each final window and
+    lag shows the share of the final count that was known then.
 
     Args:
-        versions: at least one window.
+        versions: data of at least one window.
         words: the words around the chart.
-        period: the name of a window, such as "day".
+        period: the word for a window, such as "day".
 
     >>> days = np.arange("2026-01-01", "2026-01-04", dtype="datetime64[D]")
     >>> values = np.cumsum(np.ones((3, 2, 1)), axis=1)
@@ -259,7 +268,7 @@ def _edges(versions: Versions) -> Floats:
 
 
 def _reach(ax: Axes, *shown: NDArray[np.float64]) -> None:
-    """Extend the vertical axis to zero and all values, since noise makes small numbers negative."""
+    """Extend the vertical axis to 0 and to all values, which may be negative because of noise."""
     low = min(0.0, *(float(np.nanmin(part)) for part in shown))
     high = max(0.0, *(float(np.nanmax(part)) for part in shown))
     margin = 0.06 * ((high - low) or 1.0)
@@ -310,7 +319,9 @@ def _legend(ax: Axes, names: Sequence[tuple[str, str]]) -> None:
 
 
 def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:
-    """Draw a table of coloured cells: the share of each window's final number known at each lag."""
+    """Draw a table of coloured cells: the share of each window's final count that was known at each
+    lag.
+    """
     shares = np.clip(versions.shares, 0, 1).T
     edges = _edges(versions)
     lags = np.arange(len(shares) + 1) - 0.5

@@ -1,5 +1,5 @@
-"""Noise for training: strategies, the noise of each step, and samplers that bound each example's
-steps.
+"""Noise for training: strategies, the noise of each step, and samplers that bound in which steps an
+example counts.
 
 >>> from counton import Key, ZCDP
 >>> from counton.training import FixedEpochs, plan

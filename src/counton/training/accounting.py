@@ -1,47 +1,50 @@
 """The noise multiplier for a guarantee, including the gain from sampling.
 
-*Without amplification* the whole run is one Gaussian mechanism, also for gradients that are chosen
-from earlier releases: the noise of a strategy is that of a lower-triangular C with an inverse
+*Without amplification* the whole run is one Gaussian mechanism, also if gradients are chosen after
+earlier releases: the noise of a strategy is that of an invertible lower-triangular matrix C
 (Denisov, McMahan, Rush, Smith and Thakurta, "Improved Differential Privacy for SGD via Optimal
 Private Linear Operators on Adaptive Streams", 2022, Theorem 2.1). So the analytic calibration holds
 for it.
 
 *Poisson sampling* amplifies independent noise: the run is a composition of subsampled Gaussian
-mechanisms, bounded by privacy-loss distributions rounded towards more loss (dp-accounting; Koskela,
-Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). No number here is an
-estimate by simulation, nor in ``bins.py``, which has balls in bins.
+mechanisms. It is bounded by privacy-loss distributions that are rounded towards more loss
+(dp-accounting; Koskela, Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi
+2022). No number in this module, nor in ``bins.py`` on balls in bins, is estimated by simulation.
 
-**Where normals end.** Those that are drawn come in pairs of radius at most R = 9.49
-(``noise/normals.py``): the law of a pair is that of exact normals within a disc. Two data sets move
-the pairs by vectors of lengths a_1, a_2, ... whose squares add up to a^2, a = 1 / multiplier. Where
-both discs overlap, the densities are those of exact normals times one common number, so that
+**The bounded radius of drawn normals.** Normals are drawn in n pairs with a radius of at most R =
+9.49 (``noise/normals.py``): a pair is distributed like exact normals conditioned on a disc. Two
+neighbouring datasets shift the pairs by vectors of lengths a_1, a_2, ... whose squares add up to
+a^2, with a = 1 / multiplier. Where both discs overlap, densities are those of exact normals times
+one common factor, so that
 
     delta = e^(n p) delta_exact + sum over i of lost(a_i),    p = e^-(R^2 / 2).
 
-What is lost stands where one disc reaches and the other does not. Let z be drawn, z + a what the
-other data would have needed, u and v = e^epsilon u(. + a) the two densities there, of exact
-normals. Truncated, v is missing: all of u counts, where max(u - v, 0) counted before, and the
-difference is min(u, v). So it is lost in no more than the union over pairs of the events
-|z_i| <= R < |z_i + a_i|, whose probability is at most
+The loss arises where one disc reaches and the other does not. Let z be the drawn pairs, and z + a
+those with which the other dataset has the same output. Let u be the density of exact normals at z,
+and v = e^epsilon u(. + a) that for the other dataset. Where the other disc does not reach, v is
+missing: all of u counts instead of max(u - v, 0), and the difference is min(u, v). So what is lost
+is at most min(u, v) on the union over pairs of the events |z_i| <= R < |z_i + a_i|. The mass of one
+event is at most
 
-    f(a_i) = e^-((R - a_i)^2 / 2) - p        by u: the radius of z_i is above R - a_i then,
-    c = e^epsilon p / 2                      by v: the radius of z_i + a_i is above R, and of all
-                                             directions less than half lead there;
+    f(a_i) = e^-((R - a_i)^2 / 2) - p        under u: then the radius of z_i is above R - a_i,
+    c = e^epsilon p / 2                      under v: the radius of z_i + a_i is above R, and less
+                                             than half of all directions lead there;
 
-the other pairs lie within their discs, which for v is likeliest where it is centred (Anderson's
-inequality), and the factors cancel. As functions of a_i^2, f and what is below c of it are concave
-first and convex later (up to R - a_i = 2), so that of pairs with f(a_i) <= c and squares that add
-up to a^2, all but one are alike or at the end b, f(b) = c. With k = a^2 / b^2, rounded down,
+the other pairs lie within their discs, which under v is likeliest if the disc is centred
+(Anderson's inequality), and the factors cancel. As functions of a_i^2, f and the part of f below c
+are first concave and then convex (up to R - a_i = 2). So of all pairs with f(a_i) <= c and squares
+that add up to a^2, all but one have equal lengths or the length b with f(b) = c. With k = a^2 /
+b^2, rounded down,
 
     sum over pairs up to b <= (k + 1) c + n f(a / sqrt(n))  (k = 0: f(a) in the place of c)
     sum over pairs beyond b <= k c.
 
-Lengths may be chosen from what was released; then each of the sums holds on every path, one under
-u and one under v, and both are added. With n for 2^40 coordinates that is what `beyond` says; noise
-is calibrated for what it leaves of delta, and what it does not leave half of is refused. Where each
-step takes examples by chance, densities are mixtures, what is missing is no more than that of the
-part that moved, and every step loses as much at most. The radii have gaps besides, which
-floating-point numbers have everywhere: that is no part of this bound (docs/promised.md).
+Lengths may depend on what was released; then each of the two sums holds on every path, one under u
+and one under v, and both are added. `beyond` returns this bound, with n for 2^40 coordinates. Noise
+is calibrated for the rest of delta, and a delta of which less than half remains is refused. If each
+step takes examples at random, densities are mixtures. What is missing is then at most what is
+missing of the shifted part, and every step loses at most as much. The possible radii also have
+gaps, as all floating-point numbers do; this bound does not cover them (docs/promised.md).
 """
 
 from __future__ import annotations
@@ -55,25 +58,24 @@ from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 
 _LARGEST_MULTIPLIER = 2.0**20
-#: Most coordinates of all parameters together.
+#: Largest number of coordinates of all parameters together.
 LARGEST_DIMENSION = 2**40
-#: Nodes of a strategy for each of its steps, at most: those of `OctaveTraining` on all levels.
+#: Largest number of nodes of a strategy for each step: those of `OctaveTraining` on all levels.
 _NODES = 4
-#: The radius is computed within this.
+#: Largest rounding error of a computed radius.
 _RADIUS_ROUNDED = 1e-5
 _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Return the part of delta that is lost because drawn normals have a bounded radius; an upper
-    bound.
+    """Bound the part of delta that is lost because drawn normals have a bounded radius.
 
-    With at most this probability, drawn noise shows something that exact normals would hide. It
-    holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this
+    With at most this probability, drawn noise reveals something that exact normals would hide. The
+    bound holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this
     probability.
 
     Args:
-        multiplier: standard deviation of the noise at sensitivity 1.
+        multiplier: standard deviation of the noise divided by the sensitivity.
         steps: number of steps of the run.
         epsilon: only privacy losses above it count; None: every loss counts.
 
@@ -106,9 +108,13 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return the probability that a shifted pair of normals leaves the disc of drawn pairs.
+    """Return the probability that a pair of normals lies in the disc of drawn pairs, but not after
+    a shift.
 
-    This is f(shift) in the derivation of this module; ``shift`` is the distance.
+    It is f(shift) in the derivation of this module.
+
+    Args:
+        shift: length of the shift.
     """
     radius = _radius()
     if shift >= radius:
@@ -117,9 +123,14 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """Return the part of the guarantee's delta that is left for exact normals.
+    """Return the part of the guarantee's delta that remains for exact normals.
 
-    The rest pays for the bounded radius of the drawn normals; ``lost`` comes from `beyond`.
+    The rest pays for the bounded radius of the drawn normals.
+
+    Args:
+        guarantee: the guarantee for the whole run.
+        steps: number of steps of the run.
+        lost: the result of `beyond`.
 
     Raises:
         InvalidInput: less than half of delta remains.
@@ -139,9 +150,9 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
 def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
     """Return the noise multiplier without amplification by sampling, rounded up.
 
-    It is the standard deviation of the Gaussian noise per unit of sensitivity. For ZCDP it is 1 /
-    sqrt(2 rho), except with the probability `beyond`. For ApproxDP it is that of Balle and Wang
-    (2018), Theorem 8, for the delta of `delta_left`.
+    It is the standard deviation of the Gaussian noise divided by the sensitivity. For ZCDP it is 1
+    / sqrt(2 rho), where the guarantee fails with the probability `beyond`. For ApproxDP it is that
+    of Balle and Wang (2018), Theorem 8, for the delta of `delta_left`.
 
     Args:
         guarantee: the guarantee for the whole run.
@@ -174,16 +185,17 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     """Return the noise multiplier of independent noise if each step samples each example at random.
 
-    It is the standard deviation of the noise per unit of sensitivity.
+    It is the standard deviation of the noise divided by the sensitivity.
 
     Args:
-        guarantee: (epsilon, delta), if one example is added or removed.
-        rate: probability with which a step samples an example, secretly and independently.
+        guarantee: (epsilon, delta) for neighbouring datasets that differ by one added or removed
+            example.
+        rate: probability with which a step samples an example, independently and in secret.
         steps: number of steps of the run.
 
     Raises:
-        InvalidInput: another guarantee, too wide noise, or a delta too small for normals of bounded
-            radius.
+        InvalidInput: another kind of guarantee, too much noise, or a delta too small for normals of
+            bounded radius.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True

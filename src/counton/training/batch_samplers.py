@@ -1,10 +1,10 @@
 """Samplers: the batches of a training run, and the steps in which one example counts.
 
 They are part of the privacy proof. Neighbouring datasets differ in one example. If batches depend
-on how examples are numbered, the place of the missing example stays empty: to remove it would
-renumber later examples and move them to other batches. Otherwise neighbouring datasets have one
-example more or less: under `PoissonBatches`, whose secret draws treat all examples alike, and under
-`BallsInBins` with ``ids``. `Sampler.neighbours` says which.
+on how examples are numbered, the place of the missing example stays empty: removing it would
+renumber later examples and move them to other batches. Otherwise one dataset has one example more:
+under `PoissonBatches`, whose secret draws treat all examples alike, and under `BallsInBins` with
+``ids``. `Sampler.neighbours` says which case holds.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ LARGEST = 2**31
 
 
 class Sampler(ABC):
-    """Base class of samplers: they choose the examples of each step.
+    """Base class of samplers, which choose the examples of each step.
 
     Attributes:
         examples: number of examples, numbered from 0.
         epochs: number of times that each example counts.
-        steps_per_epoch: number of steps in an epoch, if every example counts once in each
-            epoch, always in the same step of it.
+        steps_per_epoch: number of steps in an epoch, if every example counts once in each epoch,
+            always in the same step of it.
         seed: seed of the order; it need not be secret.
         unit: the protected unit, "example" or "person".
-        neighbours: how neighbouring datasets differ: one unit "more or less", or "present or
-            its place left empty".
+        neighbours: how neighbouring datasets differ: one unit is "more or less", or "present or its
+            place left empty".
     """
 
     unit: str = "example"
@@ -53,22 +53,24 @@ class Sampler(ABC):
     epochs: int
     steps_per_epoch: int
     seed: int
-    #: Probability with which a step takes an example, where that is by chance and secret.
+    #: Probability with which a step takes an example, if batches are random and secret.
     rate: float | None = None
-    #: Places of an epoch, where every example draws one of them by chance and in secret.
+    #: Number of steps of an epoch, if every example draws one of them at random and in secret.
     secret_places: int | None = None
-    #: Whether each epoch draws another of them.
+    #: Whether every example draws another step in each epoch.
     anew: bool = False
-    #: Public, and what tells its batches from those of other runs, where they are secret.
+    #: Public identity of secret batches, different for each run; None: batches are not secret.
     identity: str | None = None
 
     def join(self, identity: str) -> None:
-        """Take over the batches that a sampler in another process has drawn.
+        """Use the batches that a sampler in another process has drawn.
 
-        ``identity`` is the identity of that sampler.
+        Args:
+            identity: the identity of that sampler.
 
         Raises:
-            InvalidInput: batches are not random, or some were taken from this sampler already.
+            InvalidInput: batches are not random, or some batches were already taken from this
+                sampler.
         """
         raise InvalidInput(
             f"the batches of {type(self).__name__} are not secret, so other processes need not "
@@ -87,38 +89,40 @@ class Sampler(ABC):
 
     @property
     def order(self) -> str:
-        """The order that the sampler enforces: "fixed" or "separated", as `counton.training.plan`
-        takes it.
+        """The order that the sampler guarantees, as `counton.training.plan` takes it: "fixed" or
+        "separated".
         """
         return "fixed" if self.schedule.fixed else "separated"
 
     @property
     def separation(self) -> int | None:
-        """Least distance between two steps of one example; None in fixed order."""
+        """Smallest number of steps between two steps of one example; None if the order is
+        "fixed".
+        """
         return None if self.schedule.fixed else self.schedule.apart
 
     @abstractmethod
     def batch(self, step: int) -> Examples:
-        """Return the numbers of the examples in the batch of a step, int64."""
+        """Return the numbers of the examples in the batch of a step: int64, shape ``(batch,)``."""
 
     @property
     def chance(self) -> Any:
-        """Secret random choices of the sampler, as a JSON value; None if it has none."""
+        """The secret random choices of the sampler, as a JSON value; None if it makes none."""
         if self.secret_places is None:
             return self.rate
         return {"places": self.secret_places, **({"anew": True} if self.anew else {})}
 
     @property
     def for_independent_noise(self) -> bool:
-        """Whether the privacy gain from random batches is proven for independent noise only."""
+        """True if the privacy gain from random batches is proven for independent noise only."""
         return self.rate is not None or self.anew
 
     @property
     def description(self) -> dict[str, Any]:
-        """Return a public description of the batches, as JSON values.
+        """A public description of the batches, as JSON values.
 
-        It does not depend on the examples: it has neither their number nor their ids if the
-        guarantee hides whether an example is there.
+        If the guarantee hides whether an example is there, it contains neither the number of
+        examples nor their ids.
         """
         found: dict[str, Any] = {
             "sampler": type(self).__name__,
@@ -132,11 +136,12 @@ class Sampler(ABC):
         return found
 
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to one run, since secret batches may be used once only.
+        """Bind the sampler to one run, because secret batches may be used only once.
 
         Args:
             run: the identity of the run.
-            session: identity of the part of the run that takes the batches.
+            session: identity of the part of the run, between two checkpoints, that takes the
+                batches.
 
         Raises:
             InvalidInput: another run has taken random batches from this sampler.
@@ -178,12 +183,12 @@ class FixedEpochs(Sampler):
 
     Args:
         examples: number of examples.
-        batch_size: examples of a step; the last step of an epoch may have fewer.
+        batch_size: number of examples in a step; the last step of an epoch may have fewer.
         epochs: number of times that each example counts.
         seed: seed of the order.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> sampler = FixedEpochs(examples=10, batch_size=4, epochs=2)
     >>> sampler.steps, [len(batch) for batch in sampler]
@@ -215,22 +220,23 @@ class FixedEpochs(Sampler):
 
 
 class MinSeparation(FixedEpochs):
-    """A sampler that shuffles each epoch anew, but keeps a least distance between the steps of an
+    """A sampler that shuffles each epoch anew, but keeps a minimum distance between the steps of an
     example.
 
-    An epoch is divided into windows of some steps. Each epoch draws another step for an example
-    within its window. So two steps of an example are at least (steps of an epoch) - window + 1
-    apart.
+    An epoch is divided into windows of consecutive steps. An example stays in its window, and each
+    epoch draws another step within the window. So two steps of an example are at least (steps of an
+    epoch) - window + 1 apart.
 
     Args:
         examples: number of examples, a multiple of ``batch_size``.
-        batch_size: examples of a step.
+        batch_size: number of examples in a step.
         epochs: number of times that each example counts.
-        window: number of steps of a window; it divides the steps of an epoch.
+        window: number of steps of a window; the number of steps of an epoch must be a multiple of
+            it.
         seed: seed of the order.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> sampler = MinSeparation(examples=40, batch_size=5, epochs=3, window=2)
     >>> sampler.schedule
@@ -274,25 +280,26 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """A sampler that draws for every example one step of the epoch, its place, and keeps it in all
+    """A sampler that draws one step of the epoch for every example, its place, and keeps it in all
     epochs.
 
-    Batches have different sizes. With ``ids`` the place depends on the example's own id, so all
-    others keep their places if an example is added or removed. Without ids the place depends on the
-    example's number; then neighbouring datasets differ in an example whose place is left empty. The
-    places are not secret and amplify no privacy: see `SecretPlaces`. (Chua, Ghazi, Harrison,
-    Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for DP-SGD", 2025.)
+    Batches have different sizes. With ``ids`` the place depends only on the example's own id, so
+    all other examples keep their places if an example is added or removed. Without ids the place
+    depends on the example's number; then neighbouring datasets differ in an example whose place is
+    left empty. The places are not secret and amplify no privacy: see `SecretPlaces`. (Chua, Ghazi,
+    Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for
+    DP-SGD", 2025.)
 
     Args:
         examples: number of examples.
         steps_per_epoch: number of places in an epoch.
         epochs: number of times that each example counts.
         seed: seed of the places.
-        ids: ids of the examples, whole numbers or texts that do not change if others are added
-            or removed: not row numbers.
+        ids: ids of the examples: whole numbers or texts that do not change if other examples are
+            added or removed. Row numbers do change.
 
     Raises:
-        InvalidInput: an argument out of range, or two examples with one id.
+        InvalidInput: an argument is out of range, or two examples have the same id.
 
     >>> sampler = BallsInBins(examples=100, steps_per_epoch=4, epochs=2)
     >>> sum(len(batch) for batch in sampler), sampler.schedule
@@ -333,7 +340,7 @@ class BallsInBins(Sampler):
 
 
 def _checked_ids(ids: Any, examples: int) -> list[int | str]:
-    """Return the ids of examples, after a check that each occurs once."""
+    """Return the ids of examples as a list, after checking that none occurs twice."""
     found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(found) != examples:
         raise InvalidInput(
@@ -354,7 +361,7 @@ def _checked_ids(ids: Any, examples: int) -> list[int | str]:
 
 
 def _digest(seed: int, one: int | str) -> int:
-    """Return 64 bits that depend on the seed and one id alone."""
+    """Return 64 bits that depend on the seed and one id only."""
     text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -396,9 +403,11 @@ class _SecretSampler(Sampler):
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """Return 64 random bits for each example, drawn from the key.
+        """Return 64 random bits for each example, drawn from the key: uint64, shape
+        ``(examples,)``.
 
-        ``row`` is the number of the step or epoch for which they are drawn.
+        Args:
+            row: number of the step or epoch for which they are drawn.
         """
         self._taken = True
         tile = Tile(row, 1, 0, self.examples)
@@ -406,22 +415,23 @@ class _SecretSampler(Sampler):
 
 
 class PoissonBatches(_SecretSampler):
-    """A sampler that takes each example into each step with one probability, independently and
-    secretly.
+    """A sampler in which each step takes each example with the same probability, independently and
+    in secret.
 
-    This amplifies privacy with independent noise (DP-SGD), and is for such noise only. Two samplers
-    have different batches, since batches that are used twice would hide half as well. Under an
-    `InsecureSeededKey` the batches are the same each time.
+    This amplifies privacy if noise is independent (DP-SGD), and requires such noise. Two samplers
+    have different batches, because using batches twice would halve the protection. Under an
+    `InsecureSeededKey` batches are the same each time.
 
     Args:
         examples: number of examples.
         rate: probability with which a step takes an example.
         steps: number of steps of the run.
-        key: the secret from which batches are drawn; if the batches become known, the gain is lost.
+        key: the secret from which batches are drawn; if batches become known, the privacy gain is
+            lost.
         name: name of the run.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> from counton import Key
     >>> sampler = PoissonBatches(1000, rate=0.05, steps=40, key=Key.generate(), name="run")
@@ -453,7 +463,7 @@ class PoissonBatches(_SecretSampler):
     @property
     @override
     def schedule(self) -> Schedule:
-        """An example may count in every step."""
+        """The steps in which one example may count: all of them."""
         return Schedule(self._steps, 1, fixed=True)
 
     @override
@@ -462,23 +472,24 @@ class PoissonBatches(_SecretSampler):
 
 
 class SecretPlaces(_SecretSampler):
-    """A sampler that draws for every example a secret step of the epoch, its place, and keeps it.
+    """A sampler that draws a secret step of the epoch for every example, its place, and keeps it.
 
-    Secret places amplify privacy, for ``ApproxDP``, under every strategy whose matrix C is
+    Secret places amplify privacy for ``ApproxDP``, under every strategy whose matrix C is
     lower-triangular. With ``anew`` each epoch draws another place (random allocation); this
-    amplifies more, but only with independent noise (DP-SGD). Batches have different sizes. A run
-    that continues from a checkpoint keeps the places, which `TrainingNoise.run` contains.
+    amplifies more, but requires independent noise (DP-SGD). Batches have different sizes. A run
+    that continues from a checkpoint keeps the places, which are part of `TrainingNoise.run`.
 
     Args:
         examples: number of examples.
         steps_per_epoch: number of places in an epoch.
         epochs: number of times that each example counts.
-        key: the secret from which places are drawn; if the places become known, the gain is lost.
+        key: the secret from which places are drawn; if places become known, the privacy gain is
+            lost.
         name: name of the run.
-        anew: True draws another place in each epoch.
+        anew: True to draw another place in each epoch.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> from counton import Key
     >>> sampler = SecretPlaces(100, steps_per_epoch=4, epochs=2, key=Key.generate(), name="run")
@@ -536,16 +547,16 @@ class GivenBatches(Sampler):
     """A sampler of your own batches, which checks in which steps each example counts.
 
     Args:
-        batches: for each step the numbers of its examples.
-        people: for each example its person, to protect people instead of examples; a person's
-            examples are then one unit, which may be in a step once.
-        order: "fixed" if all examples keep their place in each epoch; "separated" if the
-            sampler promises only a distance, the least one in the batches.
+        batches: for each step, the numbers of its examples.
+        people: for each example, its person, if people are protected instead of examples. All
+            examples of a person are then one unit, which may occur in a step only once.
+        order: "fixed" if all examples have the same step in each epoch; "separated" if only a
+            minimum distance is guaranteed, the smallest one in the batches.
         epochs: with order "fixed", the number of epochs.
 
     Raises:
-        InvalidInput: a unit counts twice in a step; or, in fixed order, twice in an epoch or at
-            another place.
+        InvalidInput: a unit counts twice in a step; or, in fixed order, twice in an epoch or in
+            different steps of it.
 
     >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
     Schedule(steps=2, apart=2, fixed=True)
@@ -620,9 +631,7 @@ class GivenBatches(Sampler):
     @property
     @override
     def description(self) -> dict[str, Any]:
-        """Return the public description of the batches; it has a digest of their examples'
-        numbers.
-        """
+        """The public description of the batches, with a digest of their examples' numbers."""
         digest = hashlib.sha256()
         for batch in self._batches:
             digest.update(len(batch).to_bytes(8, "little") + batch.astype("<i8").tobytes())

@@ -1,55 +1,60 @@
-"""The gain if every example's place in the epoch is secret: proven bounds, no simulation.
+"""Amplification if every example has a secret step of the epoch: proven bounds, no simulation.
 
-An example draws one of b places, uniformly and in secret, and counts there in every epoch ("balls
-in bins"). Let C be the strategy's matrix, at place j added up over the epochs of absolute entries,
+An example draws one of b places (steps of the epoch), uniformly and in secret, and counts there in
+every epoch ("balls in bins"). Let C be the strategy's matrix. For place j add the absolute entries
+of C over the epochs e,
 
     m_j = sum over e of |C|[:, j + e b],        G_ij = m_i . m_j / variance of a node.
 
-**The attacker's gradients.** With the example the density of all outputs, divided by that without,
-is R = the mean over j of R_j; R_j starts at 1 and every output multiplies it by the likelihood
-ratio of normals that are mu_j apart, mu_j = sum of C_ts g_s over the example's steps s so far, and
-g_s, of norm at most 1, may depend on what was released. Both directions of (epsilon, delta) are
-E f(R) without the example, f convex: max(r - e^epsilon, 0) and max(1 - e^epsilon r, 0). Let V(R_1,
-..., R_b) be E f(mean of R_j X_j), X_j what still comes when every g_s is one and the same unit
-vector and C is |C|: log-normals. Then d^2 V / dR_i dR_j = E f'' X_i X_j / b^2 >= 0 for all i and j.
-So of all gradients one may choose next, those raise E V most whose mu_i . mu_j are largest, for all
-pairs at once; and mu_i . mu_j <= m_i m_j in each row. Hence E f(R) <= E f(mean of log-normals
-exp(Z_j - G_jj / 2)), Z normal with covariances G, for any gradients.
+**The attacker's gradients.** The density of all outputs with the example, divided by the density
+without it, is R, the mean over j of R_j. R_j starts at 1, and every output multiplies it by the
+likelihood ratio of two normals whose means differ by mu_j. Here mu_j = sum of C_ts g_s over the
+example's steps s so far, and the gradient g_s, of norm at most 1, may depend on earlier releases.
+Both directions of (epsilon, delta) are E f(R) without the example, for a convex f: max(r -
+e^epsilon, 0) and max(1 - e^epsilon r, 0). Let V(R_1, ..., R_b) be E f(mean of R_j X_j), where X_j
+is the factor of all outputs to come if every g_s is the same unit vector and C is |C|: a
+log-normal. Then d^2 V / dR_i dR_j = E f'' X_i X_j / b^2 >= 0 for all i and j. So of all possible
+next gradients, E V increases most for those whose mu_i . mu_j are largest, for all pairs at once;
+and mu_i . mu_j <= m_i m_j in each row. Hence, for any gradients, E f(R) <= E f(mean of log-normals
+exp(Z_j - G_jj / 2)), where Z is normal with covariances G.
 
-**Comparison.** Such means with covariances G <= G' entry by entry have E f <= E' f (Kahane 1985,
-"Sur le chaos multiplicatif"; the derivative along (1 - s) G + s G' is that of above). So G may be
-replaced by
+**Comparison.** If G <= G' entry by entry, the means of such log-normals have E f <= E' f (Kahane
+1985, "Sur le chaos multiplicatif"; the derivative along (1 - s) G + s G' is the one above). So G
+may be replaced by
 
     G' = shared + own at i = j, and shared elsewhere,
 
-one log-normal factor times the mean of b independent ones. And an attacker who knows j modulo k
-only gains (f is convex): then the places that are left are k or more apart, b / k of them, and
-`shared` is the largest G_ij at such a distance. Every k is a bound; the best is taken. k = b is the
-bound without amplification, k = 1 with independent noise is that of DP-SGD.
+which is one log-normal factor times the mean of b independent log-normals. Moreover, an attacker
+who knows j modulo k only gains (f is convex). The b / k places that remain are k or more apart, and
+`shared` is the largest G_ij at such a distance. Every k gives a bound; the best is taken. k = b is
+the bound without amplification, k = 1 with independent noise is that of DP-SGD.
 
 **The mean of independent log-normals** is computed on a grid: an atom between two grid points is
-divided between both so that the mean stays. That only raises E f. What lies above the grid is cut
-off and its mean is added to delta, as max(r - e^epsilon, 0) grows by no more than r does; cut off,
-max(1 - e^epsilon r, 0) is only larger. So every number here is an upper bound, up to float64.
+divided between them such that its mean stays. This only increases E f. What lies above the grid is
+cut off, and its part of the mean is added to delta, because max(r - e^epsilon, 0) grows no faster
+than r; cutting it off only increases max(1 - e^epsilon r, 0). So every number here is an upper
+bound, up to float64.
 
 **Places that are drawn anew in each epoch** (random allocation). With independent noise an epoch
-has G = 1 / variance for every place, and none between places: its pair of laws, R against 1, is the
-mean of b independent log-normals, for gradients that may depend on all that was released before. So
-epochs compose adaptively (Zhu, Dong and Wang 2022, Theorem 10), in either direction for itself. The
-atoms of the mean are divided once more, between the points e^(k h) of a grid of losses, so that the
-mean stays: whatever is convex in R only grows, and dp-accounting composes what stands there. What
-lies above the grid is lost for sure where the example is, and what lies at 0 where it is not. A
-place that is kept loses more: it is shown by the noise of all epochs together. Feldman and Shenfeld
-(arXiv 2502.08202, 2602.17284) compute the law of such places; what is here is derived above.
+has G = 1 / variance for every place, and 0 between places. Its pair of distributions, R against 1,
+is the mean of b independent log-normals, for gradients that may depend on all earlier releases. So
+epochs compose adaptively (Zhu, Dong and Wang 2022, Theorem 10), each direction separately. The
+atoms of the mean are divided once more, between the points e^(k h) of a grid of losses, such that
+the mean stays. Then every convex function of R only grows, and dp-accounting composes the result.
+Mass above the grid is an infinite loss with the example, and mass at 0 without it. A place that
+stays the same loses more, because the noise of all epochs together reveals it. Feldman and Shenfeld
+(arXiv 2502.08202, 2602.17284) compute the distribution of such places; the bounds here are derived
+above.
 
-**Where normals end** (see ``accounting.py``): with the density p_j at place j, what is lost is at
-most the mean over j of min(p_j, b e^epsilon q) where only p_j reaches, and the sum over j of
-min(q, e^epsilon p_j / b) where only q does: at most b times `beyond` for epsilon + ln b.
-Drawn anew, every step is a mixture, as with Poisson batches.
+**The bounded radius of drawn normals** (see ``accounting.py``). With the density p_j at place j and
+q without the example, what is lost is at most the mean over j of min(p_j, b e^epsilon q) where only
+p_j reaches, and the sum over j of min(q, e^epsilon p_j / b) where only q does: at most b times
+`beyond` for epsilon + ln b. If places are drawn anew, every step is a mixture, as with Poisson
+batches.
 
 Schuchardt and Kalinin (arXiv 2601.21636) were the first to bound this without sampling, by Renyi
-divergences and conditional composition; Feldman and Shenfeld (2026) compute independent noise. The
-bounds here are derived above, and hold for every lower-triangular C.
+divergences and conditional composition; Feldman and Shenfeld (2026) treat independent noise. The
+bounds here hold for every lower-triangular C.
 """
 
 from __future__ import annotations
@@ -73,26 +78,29 @@ from counton.training.accounting import beyond, delta_left, noise_multiplier
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-#: Points of the grids; fewer for the search. More of them lower the noise by less than 0.2%.
+#: Number of points of the grids, and a smaller one for the search. More points reduce the noise by
+#: less than 0.2%.
 _POINTS, _FEW = 256, 96
-#: What is cut off above a grid, as a share of delta.
+#: Mean of the mass that is cut off above a grid, as a share of delta.
 _CUT = 1e-7
-#: Grid of the losses that are composed over epochs.
+#: Distance of neighbouring privacy losses on the grid with which epochs are composed.
 _INTERVAL = 1e-3
-#: Epochs of more places are not amplified where the noise is correlated.
+#: Largest number of places for which amplification with correlated noise is computed.
 MOST_PLACES = 2048
-#: A variance of logarithms beyond which nothing is hidden that is worth computing.
+#: Variance of log-likelihood ratios above which delta is set to 1, because nothing is hidden.
 _WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
-    """A bound on how similar the possible places of an example look, at squared sensitivity 1.
+    """A bound on how similar the possible places of an example look to an attacker, at squared
+    sensitivity 1.
 
-    A place is a step of the epoch. The bound gives all pairs of different places one covariance.
+    A place is a step of the epoch. All pairs of different places get the same covariance.
 
     Attributes:
-        places: number of places that an attacker cannot tell apart.
-        shared: covariance of any two places; the variance of each place is 1.
+        places: number of places between which an attacker cannot decide.
+        shared: covariance between the outputs of two different places; the variance of each place
+            is 1.
     """
 
     places: int
@@ -100,10 +108,14 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A distribution on a grid that bounds another: the mean of every convex function is at least
-    as large.
+    """A distribution on a grid that bounds another one: the mean of every convex function is at
+    least as large.
 
-    ``beyond`` is the part of the mean that lies above the grid; it is cut off and counted apart.
+    Attributes:
+        values: points of the grid, ascending.
+        masses: probability of each point.
+        beyond: part of the mean that lies above the grid; it is cut off and added to delta
+            separately.
     """
 
     values: Floats
@@ -113,14 +125,14 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Return bounds on the covariances between an example's possible places, under a strategy.
+    """Return bounds on the covariances between the possible places of an example, under a strategy.
 
-    There is one bound for each number of places that an attacker cannot tell apart, the largest
-    number first.
+    There is one bound for each number of places between which an attacker cannot decide, the
+    largest number first.
 
     Args:
-        strategy: the strategy; if its C is not lower-triangular, there is only the bound of one
-            place.
+        strategy: the strategy; if its matrix C is not lower-triangular, there is only the bound for
+            one place, without amplification.
         places: number of steps of an epoch.
 
     >>> from counton.strategies.training import BandedInverseSquareRoot
@@ -156,12 +168,12 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     """Return an upper bound on delta at ``epsilon``, if every example has one secret place for all
     epochs.
 
-    It holds in both directions: an example added, and an example removed.
+    It holds for an added example and for a removed example.
 
     Args:
         epsilon: epsilon of the guarantee.
         bound: the bound on covariances between places.
-        multiplier: standard deviation of a node at sensitivity 1.
+        multiplier: standard deviation of the noise divided by the sensitivity.
         points: number of points of the grids; more points give a smaller bound.
 
     >>> one = place_delta(1.0, PlaceBound(1, 0.0), 2.0)
@@ -204,10 +216,14 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """Return a distribution on a grid that bounds the mean of ``number`` independent log-normals.
+    """Return a distribution on a grid that bounds the mean of ``number`` independent log-normal
+    variables.
 
-    Each log-normal has mean 1; ``variance`` is that of its logarithm. ``points`` is the size of the
-    grid, and mass with a mean below ``cut`` is cut off above.
+    Args:
+        variance: variance of the logarithm of each variable, whose mean is 1.
+        number: number of variables.
+        points: number of points of the grid.
+        cut: mass above the grid is cut off if its part of the mean is below ``cut``.
     """
     # Built from means of two.
     doubled, reached = _log_normal(variance, points), 1
@@ -225,9 +241,10 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
 
 
 def _log_normal(variance: float, points: int) -> _Atoms:
-    """Return a distribution on a grid that bounds the log-normal exp(Z - variance / 2).
+    """Return a distribution on a grid of ``points`` points that bounds the log-normal exp(Z -
+    variance / 2).
 
-    Z is normal with this variance. The grid has ``points`` points.
+    Z is normal with mean 0 and this variance.
     """
     from scipy.special import ndtr
 
@@ -248,10 +265,11 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 
 
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """Return the distribution of share * one + (1 - share) * other on a grid of its own.
+    """Return the distribution of share * one + (1 - share) * other on a new grid of ``points``
+    points.
 
-    ``one`` and ``other`` are independent. Mass above the grid, of a mean below ``cut``, is moved to
-    ``beyond``.
+    The two variables are independent. Mass above the grid is moved to ``beyond``, if its part of
+    the mean is below ``cut``.
     """
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
@@ -271,7 +289,7 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
     """Return the masses of a distribution after its values are moved to the points of a grid.
 
-    Each mass is split between two points so that its mean stays.
+    Each mass is split between two neighbouring points such that its mean stays.
     """
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
@@ -281,14 +299,15 @@ def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
 
 
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
-    """Return the noise multiplier if every example has one secret place for all epochs; rounded up.
+    """Return the noise multiplier if every example has one secret place for all epochs, rounded up.
 
-    It is the standard deviation of one draw of noise per unit of the strategy's sensitivity, and
-    never exceeds the one without amplification. `ZCDP` is not amplified, nor are strategies whose
-    matrix C is not lower-triangular.
+    It is the standard deviation of one draw of noise divided by the strategy's sensitivity. It
+    never exceeds the multiplier without amplification. `ZCDP` is not amplified, nor are strategies
+    whose matrix C is not lower-triangular.
 
     Args:
-        guarantee: the guarantee for the whole run, if one example is added or removed.
+        guarantee: the guarantee for the whole run; neighbouring datasets differ by one added or
+            removed example.
         strategy: the correlation of the noise over steps.
         places: number of steps of an epoch; every example draws one of them.
 
@@ -320,16 +339,17 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
-    """Return an upper bound on delta at ``epsilon``, if every epoch draws another secret place for
-    each example.
+    """Return an upper bound on delta at ``epsilon``, if every example draws another secret place in
+    each epoch.
 
-    It holds in both directions: an example added, and an example removed.
+    It holds for an added example and for a removed example.
 
     Args:
         epsilon: epsilon of the guarantee.
         places: number of steps of an epoch; every example draws one in each epoch.
         epochs: number of epochs of the run.
-        multiplier: standard deviation of the independent noise of a step at clip 1.
+        multiplier: standard deviation of the independent noise of a step, divided by the clipping
+            norm.
 
     >>> kept = place_delta(1.0, PlaceBound(64, 0.0), 2.0 / 8**0.5)
     >>> anew_delta(1.0, 64, 8, 2.0) < kept / 100
@@ -344,9 +364,10 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Return the privacy loss distributions of a likelihood ratio, in both directions.
+    """Return the privacy loss distributions of an added and of a removed example.
 
-    ``atoms`` has the distribution of the ratio.
+    Args:
+        atoms: distribution of the likelihood ratio of an example's presence.
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -363,18 +384,19 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
 
 
 def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
-    """Return the noise multiplier of independent noise if every epoch draws another secret place
-    for each example.
+    """Return the noise multiplier of independent noise if every example draws another secret place
+    in each epoch.
 
-    It is the standard deviation of the noise of a step at clip 1, rounded up.
+    It is the standard deviation of a step's noise divided by the clipping norm, rounded up.
 
     Args:
-        guarantee: (epsilon, delta), if one example is added or removed.
+        guarantee: (epsilon, delta) for neighbouring datasets that differ by one added or removed
+            example.
         places: number of steps of an epoch; every example draws one in each epoch.
         epochs: number of epochs of the run.
 
     Raises:
-        InvalidInput: another guarantee, or a delta too small for normals of bounded radius.
+        InvalidInput: another kind of guarantee, or a delta too small for normals of bounded radius.
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> promised = ApproxDP(1, 1e-5)
@@ -410,10 +432,13 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Return the least noise multiplier for which any of ``bounds`` proves (epsilon, delta), and
-    that bound.
+    """Return the smallest noise multiplier for which one of ``bounds`` proves (epsilon, delta),
+    with that bound.
 
-    ``widest`` is a multiplier that is known to suffice.
+    Args:
+        epsilon, delta: the guarantee.
+        bounds: the bounds.
+        widest: a multiplier that is known to suffice.
     """
     found, best = widest, PlaceBound(1, 0.0)
     for bound in bounds:
@@ -429,8 +454,7 @@ def _narrowest(
 def _least_multiplier(
     epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
 ) -> float:
-    """Return the least noise multiplier for which the bound proves (epsilon, delta), within a
-    thousandth.
+    """Return the smallest noise multiplier for which a bound proves (epsilon, delta), within 0.1%.
 
     It lies between ``low`` and ``high``; ``high`` is known to suffice.
     """
@@ -440,9 +464,9 @@ def _least_multiplier(
 
 
 def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """Return a multiplier for which ``keeps`` is true, within a thousandth of the least such one.
+    """Return a multiplier for which ``keeps`` is true, within 0.1% of the smallest such multiplier.
 
-    The search is between ``low`` and ``high``. inf: there is none.
+    The search is between ``low`` and ``high``. The result is infinite if ``keeps(high)`` is false.
     """
     if not keeps(high):
         return math.inf

@@ -1,4 +1,4 @@
-"""The check that a strategy's sensitivity holds for a sampler's batches: part of the privacy
+"""The check that a strategy's sensitivity holds for a sampler's batches. It is part of the privacy
 proof.
 """
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
-    """Refuse a strategy whose sensitivity does not hold for the sampler's batches.
+    """Raise an error if a strategy's sensitivity does not hold for the sampler's batches.
 
     Raises:
-        InvalidInput: too many steps, too many epochs, too small a distance, or an order that the
-            strategy needs and the sampler does not enforce.
+        InvalidInput: the sampler has too many steps, too many epochs, too small a distance between
+            the steps of an example, or does not guarantee an order that the strategy needs.
 
     >>> from counton.strategies.training import Echo
     >>> from counton.training import FixedEpochs
@@ -71,14 +71,14 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
 def multiplier(
     guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
 ) -> float:
-    """Return the noise multiplier for a guarantee: standard deviation per unit of sensitivity.
+    """Return the noise multiplier for a guarantee: standard deviation divided by sensitivity.
 
     A sampler with secret batches amplifies privacy. Poisson batches, and places that each epoch
-    draws anew, require independent noise; the sensitivity is then that of one step. Places that are
-    kept work with all strategies.
+    draws anew, require independent noise; the sensitivity is then that of one step. Places that
+    stay the same in all epochs work with all strategies.
 
     Raises:
-        InvalidInput: a guarantee that does not fit.
+        InvalidInput: the guarantee does not fit the sampler.
 
     >>> from counton.privacy import ZCDP
     >>> from counton.strategies.training import BandedInverseSquareRoot

@@ -1,21 +1,21 @@
 """Noise for gradients: a function of key, parameter, step and coordinate, without a hidden state.
 
-Each parameter has its own subkey, bound to the run's name, the strategy, the guarantee, the bound
-on gradients and the parameter's name and size, so that another budget or model never meets the same
-noise. Under it each standard normal has an address (level, index, coordinate), and is computed in
-blocks of 2^16 coordinates: shards of a parameter, other orders and other machines compute the same
-bits.
+Each parameter has its own subkey, derived from the run's name, the strategy, the guarantee, the
+bound on gradients and the parameter's name and size. So another guarantee or model never gets the
+same noise. Under the subkey each standard normal has an address (level, index, coordinate), and is
+computed in blocks of 2^16 coordinates. So shards of a parameter, another order and another machine
+give the same bits.
 
 A run draws an identity. A process that continues the run from a checkpoint begins a session, with a
-new identity for all normals that no step has taken yet. Both are part of the address. So two runs
-with one key and name have different noise, and so have two continuations of one checkpoint: later
-noise never repeats noise that may have been shown before. Workers that compute one step together
-share one identity: `TrainingNoise.join`.
+new identity for all normals that no step has used yet. Both identities are part of the address. So
+two runs with one key and name have different noise, and so have two continuations of one
+checkpoint: later noise never repeats noise that may have been shown before. Workers that compute
+one step together share one identity: `TrainingNoise.join`.
 
-A run states its terms too: strategy, guarantee, clip, key, sampler. A continuation under other
-terms is refused, since its noise would not match that of earlier steps. A strategy that was
-searched for is stored with the run, parameter by parameter, so that `TrainingNoise.of_run` has it
-on any machine.
+A run also states its parameters: strategy, guarantee, clipping norm, key and sampler. A
+continuation with other parameters is refused, because its noise would not match that of earlier
+steps. A strategy that was found by a search is stored with the run, coefficient by coefficient, so
+that `TrainingNoise.of_run` has it on any machine.
 """
 
 from __future__ import annotations
@@ -46,40 +46,42 @@ from counton.training import trees
 from counton.training.batch_samplers import Sampler
 from counton.training.fit import check_fit, multiplier
 
-#: Of addresses of noise, and of checkpoints.
+#: Format versions of the addresses of noise, and of checkpoints.
 FORMAT, STATE_FORMAT = 2, 3
-#: Noise is wider by this: weights and decays are rounded to float32 where they are used.
+#: Relative increase of the standard deviation that allows for weights and decays in float32.
 ROUNDING = 1e-4
-#: Coordinates that go through the buffers at a time, so that they stay in the cache.
+#: Number of coordinates that go through the buffers at a time, so that they stay in the cache.
 _PART = 2**14
-#: Relative room for the rounding of clipped gradients that are added up in 16 bits.
+#: Relative tolerance for the rounding of clipped gradients that are summed in 16 bits.
 _CLIPPING = 0.01
-#: Two processors find standard deviations that keep a guarantee this near to each other.
+#: Largest relative difference between the standard deviations that two processors compute for one
+#: guarantee.
 _SAME_STD = 5e-3
 
-#: The identity of every run under a key that somebody chose, for tests and papers.
+#: The identity of every run under an `InsecureSeededKey`, for tests and papers.
 SEEDED = "0" * 32
-#: First steps of sessions, rising, and their identities.
+#: Pairs of the first step and the identity of each session, in the order of steps.
 Sessions = tuple[tuple[int, str], ...]
 
 
 class TrainingNoise:
     """The noise that is added to the sum of a step's clipped gradients.
 
-    Under an `InsecureSeededKey` the noise is the same each time, for tests and papers: nothing is
-    drawn, remembered or refused for another run with the same name.
+    Under an `InsecureSeededKey` the noise is the same each time, for tests and papers: no identity
+    is drawn, and another run with the same name is not refused.
 
     Args:
         strategy: the correlation of the noise over steps.
         key: the secret.
         name: name of the run: under one key each run has a name of its own.
-        guarantee: the guarantee for one example, over the whole run.
-        clip: the largest 2-norm of one example's gradient, all parameters together.
+        guarantee: the guarantee for one example, over all steps of the run.
+        clip: the largest 2-norm of one example's gradient, over all parameters together.
         group: number of examples that are protected together, such as all those of one person.
-        sampler: gives the batches; sampler and strategy are checked against each other.
+        sampler: the sampler that gives the batches; it is checked that the strategy's sensitivity
+            holds for them.
 
     Raises:
-        InvalidInput: an argument out of range, or a sampler that does not promise enough.
+        InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
 
     >>> from counton import Key
     >>> from counton.training import plan
@@ -149,17 +151,18 @@ class TrainingNoise:
     def of_run(
         cls, run: Mapping[str, Any], *, key: Key, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """Return the noise of a run that began elsewhere, rebuilt from its public terms without a
-        new search.
+        """Return the noise of a run that began in another process, rebuilt from its public
+        parameters.
 
-        Continue with `resume`, `join` or `load_state_dict`.
+        The strategy is not searched for again. Continue with `resume`, `join` or `load_state_dict`.
 
         Args:
-            run: the value of `TrainingNoise.run` there; a checkpoint has it as ``state["run"]``.
+            run: the value of `TrainingNoise.run` in that process; a checkpoint has it as
+                ``state["run"]``.
             key, sampler: the key and the sampler of that run.
 
         Raises:
-            InvalidInput: the run's terms are not valid, or the sampler does not fit.
+            InvalidInput: the run's parameters are not valid, or the sampler does not fit.
             StateError: the run cannot be read, or has another key or sampler.
 
         >>> from counton import Key
@@ -232,9 +235,9 @@ class TrainingNoise:
 
     @property
     def run(self) -> dict[str, Any]:
-        """The run's identity and its terms, as JSON values: public.
+        """The run's identity and its parameters, as JSON values. They are public.
 
-        `resume`, `join` and `of_run` take it.
+        `resume`, `join` and `of_run` take this value.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -260,24 +263,25 @@ class TrainingNoise:
         *,
         batch: Sequence[int] | NDArray[np.int64] | None = None,
     ) -> Any:
-        """Return the gradients of a step, summed over its batch, plus noise.
+        """Return the gradients of a step, summed over its batch, with noise added.
 
         Args:
-            step: counts from 1. Strategies with buffers take steps in order, others in any.
+            step: number of the step, from 1. Strategies with buffers take steps in order, other
+                strategies in any order.
             gradients: an array, or dicts, lists and tuples of arrays, of numpy, PyTorch or JAX.
-                Names and shapes stay the same from step to step.
-            shards: by name, for parameters of which only consecutive coordinates are given: the
+                Names and shapes must be the same in each step.
+            shards: for parameters of which only consecutive coordinates are passed, by name: the
                 number of the first coordinate, and the size of the whole parameter.
-            batch: numbers of the batch's examples, to be compared with the sampler's.
+            batch: numbers of the batch's examples, which are compared with those of the sampler.
 
         Returns:
             The same tree of new arrays.
 
         Raises:
-            InvalidInput: a step out of order, given before, or beyond the run; gradients that are
-                no finite floats; another batch than the sampler's; or a sum of larger 2-norm than
-                clipped gradients can have. Nothing has changed then.
-            StateError: the key has begun another run with this name.
+            InvalidInput: a step out of order, repeated, or beyond the run; gradients that are not
+                finite floats; another batch than that of the sampler; or a sum with a larger 2-norm
+                than clipped gradients can have. The object is then unchanged.
+            StateError: another run with this name has begun under the key.
         """
         self.check_step(step)
         if batch is not None:
@@ -314,14 +318,13 @@ class TrainingNoise:
     def read(
         self, step: int, name: str, size: int, first: int = 0, stop: int | None = None
     ) -> Singles:
-        """Return the noise of a step for consecutive coordinates of one parameter, as `add` adds
-        it.
+        """Return the noise that `add` adds in a step, for consecutive coordinates of one parameter.
 
         Args:
-            step: counts from 1.
+            step: number of the step, from 1.
             name: name of the parameter.
             size: number of its coordinates.
-            first, stop: the coordinates to return; by default all.
+            first, stop: the range of coordinates to return; by default all.
 
         Returns:
             float32, shape ``(stop - first,)``.
@@ -335,13 +338,14 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the weighted sum of a step's own normals for one parameter, without buffers and
-        scale.
+        """Return the weighted sum of a step's own normals for one parameter, before buffers and
+        scaling.
 
-        It is for programs that keep the buffers themselves. Buffers carry noise from step to step.
+        Buffers carry noise from step to step. This method is for programs that keep the buffers
+        themselves.
 
         Args:
-            step: counts from 1.
+            step: number of the step, from 1.
             name: name of the parameter.
             size: number of its coordinates.
 
@@ -356,12 +360,13 @@ class TrainingNoise:
         return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """Return what `fresh` returns, for a run with the terms ``run``, and record nothing.
+        """Return the result of `fresh` for the parameters ``run`` of a run, without recording the
+        step.
 
         The caller must ensure that no step gets its noise twice.
 
         Raises:
-            HorizonExceeded: a step beyond the run.
+            HorizonExceeded: the step is beyond the run.
             StateError: the run cannot be read.
         """
         self.check_step(step)
@@ -369,7 +374,8 @@ class TrainingNoise:
         return self._make_parameter(name, size, 0, size, sessions).fresh(step)
 
     def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
-        """Refuse a batch whose examples are not those of the sampler's batch for the step.
+        """Raise an error if the examples of a batch are not those of the sampler's batch for the
+        step.
 
         Raises:
             InvalidInput: the examples differ, or there is no sampler.
@@ -388,10 +394,10 @@ class TrainingNoise:
             )
 
     def check_count(self, step: int, rows: int, present: int | None = None) -> None:
-        """Refuse a number of gradients that the sampler's batch cannot have.
+        """Raise an error for a number of gradients that the sampler's batch cannot have.
 
         Args:
-            step: counts from 1.
+            step: number of the step, from 1.
             rows: number of gradients of single examples.
             present: number of gradients that are not all zero, if rows are padded with zeros.
 
@@ -411,11 +417,11 @@ class TrainingNoise:
             )
 
     def check_length(self, step: int, length: float) -> None:
-        """Refuse a sum of gradients whose 2-norm exceeds the batch's number of examples times
-        ``clip``.
+        """Raise an error if a sum of gradients has a 2-norm above (number of examples in the batch)
+        * ``clip``.
 
         Args:
-            step: counts from 1.
+            step: number of the step, from 1.
             length: the sum's 2-norm over all parameters.
 
         Raises:
@@ -435,17 +441,17 @@ class TrainingNoise:
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
-        Buffers, which carry noise from step to step, are computed by drawing all earlier steps
-        again. Normals that no earlier step took are drawn anew.
+        Buffers, which carry noise from step to step, are recomputed by drawing all earlier steps
+        again. Normals that no earlier step has used are drawn under a new identity.
 
         Args:
-            step: the first step to come.
+            step: the next step.
             run: the value of `TrainingNoise.run` in the earlier process; it may be left out only
                 under an `InsecureSeededKey`.
 
         Raises:
-            InvalidInput: a step beyond the run, or noise has been drawn here already.
-            StateError: no run, none that can be read, or one under other terms.
+            InvalidInput: the step is beyond the run, or noise has already been drawn here.
+            StateError: no run is given, it cannot be read, or it has other parameters.
         """
         self.check_step(step)
         if self._parameters:
@@ -469,20 +475,19 @@ class TrainingNoise:
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
-        """Take part in the current steps of a run in another process, with the same noise to the
-        bit.
+        """Take part in the current steps of a run in another process, with exactly the same noise.
 
-        This is only for workers that compute one step together: those which hold different
-        coordinates, or the same sums of gradients, as `counton.training.torch` does among the
-        processes of ``torch.distributed``.
+        This is only for workers that compute one step together: workers with different coordinates,
+        or with the same sums of gradients, as in `counton.training.torch` under
+        ``torch.distributed``.
 
         Args:
-            run: the value of `TrainingNoise.run` in that process, once its noise was made, loaded
+            run: the value of `TrainingNoise.run` in that process, after its noise was made, loaded
                 or resumed.
 
         Raises:
-            InvalidInput: noise has been drawn here already.
-            StateError: the run cannot be read, or is under other terms.
+            InvalidInput: noise has already been drawn here.
+            StateError: the run cannot be read, or has other parameters.
         """
         if self._drawn:
             raise InvalidInput(
@@ -497,7 +502,7 @@ class TrainingNoise:
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
 
     def check_step(self, step: int) -> None:
-        """Refuse a step that the strategy or the sampler does not have.
+        """Raise an error for a step beyond the run of the strategy or of the sampler.
 
         Raises:
             InvalidInput: the step is beyond the run of the strategy or of the sampler.
@@ -510,10 +515,11 @@ class TrainingNoise:
             )
 
     def take(self) -> None:
-        """Bind the noise to one optimiser, which clips all parameters together.
+        """Bind the noise to one optimiser, because clipping bounds the gradient over all its
+        parameters together.
 
         Raises:
-            InvalidInput: the noise is bound to another optimiser already.
+            InvalidInput: the noise is already bound to another optimiser.
         """
         if self._taken:
             raise InvalidInput(
@@ -530,9 +536,10 @@ class TrainingNoise:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return buffers and steps, to be saved with the model: secret, since they hold noise.
+        """Return buffers and steps, which must be saved with the model. They are secret, because
+        they hold noise.
 
-        Strategies without buffers need little of it: the public `run` is enough.
+        For strategies without buffers the public `run` is enough.
         """
         return {
             "format": STATE_FORMAT,
@@ -554,13 +561,14 @@ class TrainingNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the result of `state_dict`.
 
-        Normals that no step had taken by then are drawn anew, so two continuations of one
-        checkpoint never repeat noise. The guarantee holds if the steps of only one continuation are
-        shown. If both are shown, they cost at most as much as two runs; this needs a causal
-        strategy. With one that is not causal, such as `OctaveTraining`, show one continuation only.
+        Normals that no step had used by then are drawn under a new identity, so two continuations
+        of one checkpoint never repeat noise. The guarantee holds if the steps of only one
+        continuation are shown to others. If both are shown, they cost at most as much privacy as
+        two runs; this needs a causal strategy. With a strategy that is not causal, such as
+        `OctaveTraining`, show only one continuation.
 
         Raises:
-            StateError: the state has another run, key or format, or is incomplete.
+            StateError: the state belongs to another run, key or format, or is incomplete.
         """
         try:
             if state["format"] != STATE_FORMAT:
@@ -600,8 +608,8 @@ class TrainingNoise:
 
     @property
     def seeded(self) -> bool:
-        """Whether the key is an `InsecureSeededKey`: anybody can guess it, and the noise is the
-        same each time, for tests.
+        """True if the key is an `InsecureSeededKey`, which anybody can guess: the noise is the same
+        each time.
         """
         return isinstance(self._key, InsecureSeededKey)
 
@@ -610,7 +618,7 @@ class TrainingNoise:
 
     @cached_property
     def _all_terms(self) -> dict[str, Any]:
-        """Return all terms that a run and its continuation must share, as JSON values."""
+        """All parameters that a run and its continuation must share, as JSON values."""
         found = {
             **self._terms,
             "strategy": self.strategy.to_dict(),
@@ -621,8 +629,8 @@ class TrainingNoise:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that identify all terms of the run, for states that hold numbers
-        only.
+        """32 hexadecimal digits that identify all parameters of the run, for states that hold only
+        numbers.
 
         >>> from counton import Key
         >>> from counton.training import plan
@@ -633,11 +641,11 @@ class TrainingNoise:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
-        """Return the standard deviation that a run states, after a check that its terms are those
-        of this noise.
+        """Check that a run has the parameters of this noise, and return the standard deviation that
+        it states.
 
         Raises:
-            StateError: the run has other terms.
+            StateError: the run has other parameters.
         """
         # It may differ from the one computed here in its last digits; both keep the guarantee, and
         # earlier steps had the stated one.
@@ -664,11 +672,11 @@ class TrainingNoise:
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
-        """Give the sampler's examples the secret places (steps of the epoch) that they have in
-        ``run``.
+        """Give the sampler's examples the secret steps of the epoch that they have in ``run``.
 
         Raises:
-            StateError: the run does not contain places, or batches with other places were taken.
+            StateError: the run does not contain places, or batches with other places were already
+                taken.
         """
         if self.sampler is None or self.sampler.secret_places is None:
             return
@@ -689,17 +697,17 @@ class TrainingNoise:
             ) from error
 
     def begin(self, identity: str, session: str) -> None:
-        """Refuse noise in a forked process, or under a name that another run has used.
-
-        This also binds the sampler to the run.
+        """Raise an error in a forked process, or if another run has used the name; bind the sampler
+        to the run.
 
         Args:
             identity: identity of the run that asks for noise.
-            session: the identity of its newest session.
+            session: identity of its newest session.
 
         Raises:
-            StateError: the key has begun another run with this name.
-            InvalidInput: the sampler has served another run.
+            StateError: another run with this name has begun under the key, or the process is a
+                fork.
+            InvalidInput: the sampler is bound to another run.
         """
         if os.getpid() != self._process:
             raise StateError(
@@ -721,14 +729,12 @@ class TrainingNoise:
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
-        """Return the parameters that get the noise of a step, by name.
-
-        It is recorded that the step has its noise.
+        """Record that a step gets its noise, and return the parameters that get it, by name.
 
         Args:
-            places: by name, the size of the parameter, and the first and the stop of the given
+            places: by name, the size of the parameter, and the range (first, stop) of the given
                 coordinates.
-            in_order: True if buffers advance, so that steps must come one after the other.
+            in_order: True if buffers advance, so that steps must come one after another.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
@@ -750,8 +756,8 @@ class TrainingNoise:
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
     ) -> tuple[int, int, int]:
-        """Return three numbers: the size of the whole parameter, and the first and the stop of the
-        given coordinates.
+        """Return the size of the whole parameter, and the range (first, stop) of the given
+        coordinates.
         """
         if not shards or name not in shards:
             return size, 0, size
@@ -817,7 +823,8 @@ def _unreadable(error: Exception) -> StateError:
 def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
     """Return a run's identity, and the first step and identity of each of its sessions.
 
-    ``run`` is a value of `TrainingNoise.run`.
+    Args:
+        run: a value of `TrainingNoise.run`.
 
     Raises:
         StateError: ``run`` is not such a value.
@@ -838,8 +845,8 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
 def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
     """Return the sessions (first step, identity) of a run that continues after step ``last``.
 
-    The new session has the given identity, and begins at the next step. Sessions that would begin
-    later are dropped.
+    The new session has the given identity and begins at the next step. Sessions with a later first
+    step are dropped.
 
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
@@ -881,22 +888,24 @@ class _Parameter:
             )
 
     def replay(self, step: int) -> None:
-        """Bring the buffers, which carry noise from step to step, to their values after a step."""
+        """Compute the values that the buffers have after a step; they carry noise from step to
+        step.
+        """
         if self.strategy.buffers:
             for earlier in range(1, step + 1):
                 self.noise(earlier)
         self.step = step
 
     def fresh(self, step: int) -> Singles:
-        """Return the weighted sum of a step's normals, for each coordinate."""
+        """Return the weighted sum of a step's normals: float32, one entry for each coordinate."""
         out = np.empty(self.stop - self.first, np.float32)
         for place, summed in self._sums_by_block(step):
             out[place] = summed
         return out
 
     def noise(self, step: int) -> Singles:
-        """Return the noise of a step for each coordinate, and advance the buffers to the next
-        step.
+        """Return the noise of a step, float32 with one entry for each coordinate, and advance the
+        buffers.
         """
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
@@ -909,8 +918,8 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """Yield, block by block, the slice of the coordinates and the weighted sum of a step's
-        normals.
+        """Yield the weighted sum of a step's normals for each block, with the slice of its
+        coordinates.
         """
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
@@ -921,11 +930,14 @@ class _Parameter:
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
-        """Write the noise of some coordinates into ``out``, and update the buffers for the next
+        """Write the noise of some coordinates to ``out``, and advance their buffers to the next
         step.
 
-        ``summed`` is the step's weighted sum of normals, for the coordinates from ``begin`` on.
-        ``spare`` is scratch space.
+        Args:
+            summed: the step's weighted sums of normals, for the coordinates from ``begin`` on.
+            begin: index of the first coordinate.
+            out: the noise of all coordinates, which is written.
+            spare: scratch space.
         """
         place = slice(begin, begin + len(summed))
         total, product = out[place], spare[: len(summed)]
@@ -938,7 +950,7 @@ class _Parameter:
             np.add(held, summed, out=held)
 
     def _space(self) -> NDArray[np.float32]:
-        """Return three blocks of scratch space."""
+        """Return three blocks of scratch space, of shape ``(3, coordinates)``."""
         # They are kept, since new memory is slow.
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
@@ -949,7 +961,10 @@ class _Parameter:
     ) -> Singles:
         """Return the weighted sum of a step's normals for all coordinates of a block.
 
-        ``taps`` has the normals and their weights; ``fresh`` and ``drawn`` are scratch space.
+        Args:
+            taps: the normals of the step, with their weights.
+            block: number of the block.
+            fresh, drawn: scratch space.
         """
         first = taps[0]
         total = self._field_of(first).block(first.level, first.index, block, fresh)

@@ -1,13 +1,13 @@
 """Training with JAX: noise as a gradient transformation of optax.
 
-Normals are drawn on the host (`jax.experimental.io_callback`), each a function of key and address,
-so that they are the same under ``jit``, in ``scan`` and on any number of devices. The optimiser's
-state holds what a strategy keeps from step to step, and the identity of the run, which ``init``
-draws: every fresh state is a run of its own.
+Normals are drawn on the host (`jax.experimental.io_callback`). Each is a function of key and
+address, so they are the same under ``jit``, in ``scan`` and on any number of devices. The
+optimiser's state holds the buffers that a strategy carries from step to step, and the identity of
+the run. ``init`` draws the identity, so every new state is a run of its own.
 
-A state is a value, of which a program may keep old ones. So the host remembers, for each run, the
-gradients of each step by a digest of 64 bits, and refuses to give a step's noise to other
-gradients. `resume` continues an older state, or one of another process, with new noise.
+A state is a value, and a program may keep old states. So the host remembers, for each run, a 64-bit
+digest of each step's gradients, and refuses to give the noise of a step to other gradients.
+`resume` continues an older state, or a state of another process, with new noise.
 
 JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
 '.[jax]'``.
@@ -33,25 +33,24 @@ if TYPE_CHECKING:
 
 __all__ = ["NoiseState", "private_aggregate", "resume"]
 
-#: Rows of a run in a state, whose shape stays the same, as checkpoints want it.
+#: Number of rows that describe a run in a state; fixed, because checkpoints need fixed shapes.
 _ROWS = 256
-#: Steps whose gradients are remembered, for programs that compute a step again.
+#: Number of steps whose digests are remembered, for programs that compute a step again.
 _REMEMBERED = 4096
-#: By session of a run that is known here: digests of the gradients by step.
+#: For each session of a run in this process, by its identity: digests of the gradients by step.
 _given: dict[str, dict[int, bytes]] = {}
 _giving = threading.Lock()
 
 
 class NoiseState(NamedTuple):
-    """The state of `private_aggregate`: number of steps, buffers by parameter, and the run's
-    identity.
+    """The state of `private_aggregate`: number of steps, buffers, and the identity of the run.
 
     Attributes:
         step: number of steps taken.
-        buffers: buffers by name of the parameter.
-        run: public numbers, uint32 of shape (256, 5). The first row has 0 and the identity of the
-            run, the second 0 and the fingerprint of its terms. Each further row has the first step
-            and the identity of a session; rows without one are 0.
+        buffers: buffers by name of the parameter; they carry noise from step to step.
+        run: public integers, uint32 of shape (256, 5). The first row has 0 and the identity of the
+            run, the second row 0 and the fingerprint of its parameters. Each further row has the
+            first step and the identity of a session; unused rows are 0.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -68,11 +67,11 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     It comes first in ``optax.chain``.
 
     Args:
-        noise: a `TrainingNoise`; its ``clip`` bounds the gradient of an example.
-        batch_size: divisor of sums, the expected size of a batch: a number that does not depend
-            on the data.
-        per_example: updates are gradients of single examples, in a first axis, as ``jax.vmap``
-            gives them; else sums of gradients that are clipped already.
+        noise: a `TrainingNoise`; its ``clip`` bounds the 2-norm of an example's gradient.
+        batch_size: the number by which sums are divided, such as the expected batch size. It must
+            not depend on the data.
+        per_example: True if updates are gradients of single examples along the first axis, as from
+            ``jax.vmap``; False if they are sums of gradients that are already clipped.
 
     Returns:
         An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
@@ -82,8 +81,8 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     Raises:
         MissingExtra: optax is not installed.
-        InvalidInput: a ``batch_size`` that is not above 0, noise that is bound to another
-            optimiser, or a `SecretPlaces` sampler.
+        InvalidInput: ``batch_size`` is not above 0, the noise is bound to another optimiser, or the
+            sampler is `SecretPlaces`.
 
     Example::
 
@@ -162,13 +161,12 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
 
 def resume(state: Any, identity: str | None = None) -> Any:
-    """Return a state with new noise, to continue from an older state or from one of another
-    process.
+    """Return a state with new noise, which continues an older state or a state of another process.
 
     Args:
         state: the saved state of a chain with `private_aggregate` in it.
-        identity: identity of the new session, drawn unless given. If JAX runs in several processes,
-            give all of them the same 32 hexadecimal digits, which one of them drew.
+        identity: identity of the new session; None draws one. If JAX runs in several processes,
+            pass the same 32 hexadecimal digits to all of them.
 
     Returns:
         The same state, except that normals which no step has taken yet are drawn under the new
@@ -212,7 +210,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
 
 
 def _begin(noise: TrainingNoise) -> Any:
-    """Start a new run of noise, and return its identity and sessions as an array of uint32."""
+    """Begin a new run, and return its identity and sessions as an array of uint32."""
     import jax
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
@@ -231,8 +229,8 @@ def _begin(noise: TrainingNoise) -> Any:
 
 
 def _as_numbers(run: Any) -> Any:
-    """Return a run's identity, fingerprint and sessions as uint32, which a state of JAX can
-    hold.
+    """Return a run's identity, fingerprint and sessions as an array of uint32, which a JAX state
+    can hold.
     """
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
@@ -247,7 +245,7 @@ def _as_numbers(run: Any) -> Any:
 
 
 def _from_numbers(rows: Any) -> dict[str, Any]:
-    """Return the identity, fingerprint and sessions of a run from the integers of `_as_numbers`."""
+    """Return the identity, fingerprint and sessions of a run, given the array of `_as_numbers`."""
     words = np.asarray(rows)
     used = 2 + int((words[2:, 0] > 0).sum())
     texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
@@ -256,9 +254,14 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse a run under other terms, or a step that had other gradients before.
+    """Raise an error for a run with other parameters, or for a step that was given to other
+    gradients.
 
-    ``digest`` is that of the step's gradients.
+    Args:
+        noise: the noise.
+        step: number of the step.
+        run: identity, fingerprint and sessions of the run.
+        digest: digest of the step's gradients.
     """
     if run["fingerprint"] != noise.fingerprint:
         raise StateError(
@@ -289,9 +292,9 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
 
 
 def _digest(arrays: list[Any]) -> Any:
-    """Return a digest of arrays, 64 bits as two uint32; it changes if any single number does.
+    """Return a 64-bit digest of arrays as two uint32; it changes if any single number changes.
 
-    Each number's bits are multiplied by odd numbers, which are one to one modulo 2^32.
+    Each number's bits are multiplied by odd numbers, which is one-to-one modulo 2^32.
     """
     import jax
     import jax.numpy as jnp
@@ -317,11 +320,11 @@ def _length(arrays: list[Any]) -> Any:
 
 
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
-    """Return the sum of the examples' clipped gradients, the number of examples, and how many are
-    not all zero.
+    """Return the sum of clipped gradients, the number of examples, and the number of examples with
+    a gradient that is not zero.
 
-    Examples are along the first axis of each array. A gradient is clipped by its 2-norm over all
-    parameters.
+    Examples are along the first axis of each array. The gradient of an example is clipped by its
+    2-norm over all parameters.
     """
     import jax.numpy as jnp
 

@@ -1,8 +1,8 @@
 """Training with PyTorch: noise for any optimiser, in the conventions of Opacus.
 
-Opacus's ``GradSampleModule`` leaves the gradient of every example in ``parameter.grad_sample``.
-What `make_private` adds to an optimiser clips and sums them and adds the noise, before each of its
-steps; the optimiser stays what it is, so that schedulers and checkpoints work as ever.
+Opacus's ``GradSampleModule`` stores the gradient of every example in ``parameter.grad_sample``.
+`make_private` adds a hook to an optimiser, which clips and sums these gradients and adds the noise
+before each step. The optimiser itself is unchanged, so schedulers and checkpoints work as usual.
 
 PyTorch is imported when `make_private` is called; in a checkout: ``pip install '.[torch]'``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateSteps", "make_private"]
 
-#: What wrappers put in front of a parameter's name.
+#: Prefixes that wrappers of a model add to a parameter's name.
 _WRAPPERS = ("_module.", "module.", "_orig_mod.", "_fsdp_wrapped_module.")
 
 
@@ -35,13 +35,13 @@ def make_private(
 
     Args:
         optimizer: any ``torch.optim.Optimizer`` over parameters of ``model``.
-        noise: a `TrainingNoise`; its ``clip`` bounds the gradient of an example.
-            One noise serves one optimiser of one run.
+        noise: a `TrainingNoise`; its ``clip`` bounds the 2-norm of an example's gradient. One noise
+            serves one optimiser of one run.
         model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
-        batch_size: divisor of sums, the expected size of a batch: a number that does not depend
-            on the data.
-        clipped: True if ``parameter.grad`` is the sum of gradients that are clipped already, by
-            ``clip`` for each example. FSDP takes means over processes: multiply losses by the
+        batch_size: the number by which sums are divided, such as the expected batch size. It must
+            not depend on the data.
+        clipped: True if ``parameter.grad`` is a sum of gradients that are already clipped to
+            ``clip`` for each example. FSDP averages over processes, so multiply losses by the
             number of processes.
 
     Returns:
@@ -49,8 +49,8 @@ def make_private(
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: a parameter of the optimiser that the model does not have, sharded parameters
-            whose gradients are not ``clipped``, or noise that is bound to another optimiser.
+        InvalidInput: the model does not have a parameter of the optimiser, parameters are sharded
+            but gradients are not ``clipped``, or the noise is bound to another optimiser.
 
     Example (``pip install opacus``)::
 
@@ -63,7 +63,8 @@ def make_private(
 
 
 class PrivateSteps:
-    """The steps of an optimiser that `make_private` changed: each clips gradients and adds noise.
+    """The steps of an optimiser that `make_private` changed: each step clips gradients and adds
+    noise.
 
     Attributes:
         step: number of steps taken.
@@ -111,7 +112,7 @@ class PrivateSteps:
         optimizer.register_step_post_hook(self._after_step)
 
     def batches(self) -> Iterator[Any]:
-        """Yield the sampler's batches from the next step on, one for each step that is taken.
+        """Yield the sampler's batches from the next step on, one for each step.
 
         After a checkpoint is loaded, the batches continue from its step.
 
@@ -131,10 +132,9 @@ class PrivateSteps:
                 )
 
     def accumulate(self) -> None:
-        """Add the gradients of one part of a batch that is too large for one backward pass.
+        """Add the gradients of one part of a batch that is too large for a single backward pass.
 
-        Call it after each backward pass but the last; the next step of the optimiser adds up all
-        parts.
+        Call it after each backward pass except the last; the optimiser's next step sums all parts.
         """
         if self._clipped:
             raise InvalidInput(
@@ -147,7 +147,7 @@ class PrivateSteps:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
         Args:
-            step: the first step to come.
+            step: the next step.
             run: the value of ``noise.run`` in the earlier process.
 
         Raises:
@@ -157,10 +157,10 @@ class PrivateSteps:
         self.step, self._joined = step - 1, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return steps and buffers of the noise, as tensors and plain values, to be saved with the
-        model.
+        """Return steps and buffers of the noise, as tensors and plain values, which must be saved
+        with the model.
 
-        They are secret, since buffers hold noise.
+        They are secret, because buffers hold noise.
         """
         import torch
 
@@ -174,7 +174,7 @@ class PrivateSteps:
         """Continue from the result of `state_dict`.
 
         Raises:
-            StateError: the state has another run, or is incomplete.
+            StateError: the state belongs to another run, or is incomplete.
         """
         try:
             inner = dict(state["noise"])
@@ -219,8 +219,8 @@ class PrivateSteps:
         self.step, self._rows = self.step + 1, 0
 
     def _check_count(self, step: int) -> None:
-        """Refuse a number of gradients that the sampler's batch cannot have, then reset the
-        number.
+        """Raise an error for a number of gradients that the sampler's batch cannot have, and reset
+        the number.
         """
         if self._noise.sampler is None:
             return
@@ -236,7 +236,7 @@ class PrivateSteps:
             parameter.grad = None
 
     def _take_in(self) -> None:
-        """Clip each example's gradient by its norm over all parameters, and add it to the sums of
+        """Clip each example's gradient by its 2-norm over all parameters, and add it to the sums of
         the batch.
         """
         import torch
@@ -304,7 +304,7 @@ class PrivateSteps:
 
 
 def plain_name(name: str) -> str:
-    """Return a parameter's name without the prefixes that wrappers of the model add.
+    """Return a parameter's name without the prefixes that wrappers of a model add.
 
     >>> plain_name("_module.module.layer.weight")
     'layer.weight'
@@ -319,12 +319,13 @@ def plain_name(name: str) -> str:
 
 
 def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Return this process's part of a tensor, and where it lies in the whole tensor.
+    """Return this process's part of a tensor, and its position in the whole tensor.
 
-    The second value has the first coordinate and the whole size; None if the tensor is not sharded.
+    The position is the number of the first coordinate and the size of the whole tensor; None if the
+    tensor is not sharded.
 
     Raises:
-        InvalidInput: the tensor is sharded otherwise than by rows.
+        InvalidInput: the tensor is sharded along another axis than its rows.
     """
     if not hasattr(tensor, "placements"):
         return tensor, None
@@ -345,7 +346,7 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
 
 
 def _several() -> bool:
-    """Return whether several processes of ``torch.distributed`` train together."""
+    """Return True if several processes of ``torch.distributed`` train together."""
     import torch.distributed as distributed
 
     return bool(

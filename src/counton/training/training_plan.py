@@ -1,4 +1,4 @@
-"""Plans of training runs: the strategy of least error, and its other costs."""
+"""Plans of training runs: strategies ranked by error, with their costs."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ from counton.training.batch_samplers import Sampler
 from counton.training.fit import multiplier
 from counton.training.noise import TrainingNoise
 
-#: Octave takes matrices of this many steps squared; beyond, it is left out of plans.
+#: Largest number of steps for which plans try Octave, which needs matrices of steps x steps.
 _MOST_FOR_OCTAVE = 1024
-#: Echo is searched for over this many steps at most.
+#: Largest number of steps for which plans search for Echo.
 _MOST_FOR_ECHO = 2**14
-#: Banded matrices are searched for over this many steps at most: seconds.
+#: Largest number of steps for which plans search for banded matrices; this takes seconds.
 _MOST_FOR_BANDS = 512
-#: With fewer normals a step they are not searched for: a BLT has less error with one.
+#: Smallest number of normals per step for which banded matrices are searched for; with fewer, a BLT
+#: has less error with one normal per step.
 _FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
 class TrainingDesign:
-    """A design for a training run: a strategy with its cost and its error.
+    """A strategy for a training run, with its cost and its error.
 
     Attributes:
         strategy: the correlation of the noise over steps.
-        guarantee: the guarantee of the whole run for one example.
+        guarantee: the guarantee for one example, over all steps of the run.
         clip: largest 2-norm of one example's gradient.
-        dimension: coordinates of all parameters together.
-        sampler: gives the batches, if it was stated.
+        dimension: number of coordinates of all parameters together.
+        sampler: the sampler that gives the batches; None: only its order was stated.
 
     >>> choice = plan(steps=48, epochs=4, dimension=1000).best
     >>> choice.strategy.buffers, choice.state_bytes, choice.strategy.draws
@@ -64,28 +65,32 @@ class TrainingDesign:
 
     @property
     def rmse(self) -> float:
-        """Root mean squared error of running sums of noise, for the guarantee rho = 1/2 and clip 1.
+        """Root mean squared error of running sums of noise, for the guarantee rho = 1/2 and
+        clipping norm 1.
 
-        Amplification by sampling does not count in it.
+        It does not include amplification by sampling.
         """
         return self.strategy.rmse
 
     @property
     def error(self) -> float:
-        """Root mean squared error of the running sums, for each coordinate, under the guarantee.
+        """Root mean squared error of running sums of gradients, for each coordinate, under the
+        guarantee.
 
-        It is in units of gradients, and includes amplification by sampling. Plans print it.
+        It is in units of gradients and includes amplification by sampling. Plans print it.
         """
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of memory that the noise keeps from step to step, for all coordinates."""
+        """Bytes of memory that the noise needs from step to step, for all coordinates."""
         return 4 * self.strategy.buffers * self.dimension
 
     @cached_property
     def milliseconds(self) -> float:
-        """CPU time of a step for all coordinates, in milliseconds: measured now on one block."""
+        """CPU time of a step for all coordinates, in milliseconds; it is measured on one block when
+        first used.
+        """
         from counton.noise.normals import BLOCK, NormalField
         from counton.training.noise import _Parameter
 
@@ -102,10 +107,10 @@ class TrainingDesign:
     def noise(
         self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """Return the noise of this design: see `TrainingNoise`.
+        """Return the noise of this design; see `TrainingNoise`.
 
         Raises:
-            InvalidInput: an argument out of range, or a sampler that does not promise enough.
+            InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
         """
         return TrainingNoise(
             self.strategy,
@@ -118,8 +123,8 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return the row of the plan's table: strategy, error, and buffers, normals and
-        milliseconds per step.
+        """Return a row of the plan's table: strategy, error, and buffers, normals and milliseconds
+        per step.
         """
         return {
             "strategy": self.strategy.name,
@@ -165,22 +170,25 @@ def plan(
     """Rank strategies for a training run by the error of running sums of gradients.
 
     Args:
-        steps: steps of the whole run.
+        steps: number of steps of the whole run.
         epochs: number of times that one example counts.
-        order: the order that the sampler enforces: "fixed" if every example has one place, the
-            same in each epoch; "separated" for any order with a least distance.
-        dimension: coordinates of all parameters together.
-        separation: the least distance, in steps; steps // epochs unless stated.
-        sampler: gives the batches, instead of steps, epochs, order and separation.
-        guarantee: the guarantee for one example, ZCDP(1/2) unless given.
-        clip: largest 2-norm of one example's gradient, 1 unless given.
-        buffers: most numbers that the noise keeps from step to step for each coordinate.
-        draws: most normals for each coordinate and step, on average, that `BandedOptimum` may
-            take. If this is at least half the number of steps, a step may take those of all steps
-            so far.
+        order: the order that the sampler guarantees: "fixed" if every example has the same step in
+            each epoch; "separated" for any order with a minimum distance between the steps of an
+            example.
+        dimension: number of coordinates of all parameters together.
+        separation: that minimum distance, in steps; default: steps // epochs.
+        sampler: the sampler that gives the batches, in place of steps, epochs, order and
+            separation.
+        guarantee: the guarantee for one example; default: ZCDP(1/2).
+        clip: largest 2-norm of one example's gradient.
+        buffers: largest number of values that the noise may keep from step to step, for each
+            coordinate.
+        draws: largest mean number of normals, for each coordinate and step, that `BandedOptimum`
+            may use. If this is at least half the number of steps, a step may use the normals of all
+            steps so far.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInput: an argument is out of range.
 
     >>> for choice in plan(steps=48, epochs=4, dimension=1000).choices[:2]:
     ...     print(choice)

@@ -1,6 +1,7 @@
 """Trees of gradients: arrays of numpy, PyTorch or JAX, in dicts, lists and other containers.
 
-Neither PyTorch nor JAX is imported here: a caller who passes their arrays has imported them.
+Neither PyTorch nor JAX is imported here, because a caller who passes their arrays has imported
+them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 from counton.base.errors import InvalidInput
 from counton.noise.normals import Singles
 
-#: What stands between the parts of a parameter's name.
+#: Separator between the parts of a parameter's name.
 SEPARATOR = "/"
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and arrays of a tree, in the same order as `rebuilt`; None is left out.
+    """Yield the name and the array of each leaf, in the order of `rebuilt`; None is left out.
 
     >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
     ['b/0', 'a/x']
@@ -79,9 +80,9 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
 
 
 def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
-    """Return the named children of a container that is registered with JAX, and its structure.
+    """Return the named children of a container that is registered with JAX, and its tree structure.
 
-    None if JAX is not imported or the container is not registered.
+    None: JAX is not imported, or the container is not registered.
     """
     jax = sys.modules.get("jax")
     if jax is None:
@@ -101,24 +102,24 @@ def _plain(entry: Any) -> object:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is an array of numpy, PyTorch or JAX."""
+    """Return True if a value is an array of numpy, PyTorch or JAX."""
     return isinstance(value, (np.ndarray, np.floating)) or is_torch(value) or is_jax(value)
 
 
 def is_torch(value: Any) -> bool:
-    """Whether a value is a tensor of PyTorch."""
+    """Return True if a value is a tensor of PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_jax(value: Any) -> bool:
-    """Whether a value is an array of JAX."""
+    """Return True if a value is an array of JAX."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 
 
 def check_floats(array: Any, name: str) -> None:
-    """Refuse an array that is not one of real floating-point numbers."""
+    """Raise `InvalidInput` for an array that does not hold real floating-point numbers."""
     if is_torch(array):
         floating = sys.modules["torch"].is_floating_point(array)
     elif is_jax(array):
@@ -133,7 +134,7 @@ def check_floats(array: Any, name: str) -> None:
 
 
 def check_finite(array: Any, name: str) -> None:
-    """Refuse an array with NaN or infinity in it."""
+    """Raise `InvalidInput` for an array with NaN or infinity."""
     with np.errstate(all="ignore"):
         total = float(array.sum())
     if not math.isfinite(total):
@@ -144,7 +145,7 @@ def check_finite(array: Any, name: str) -> None:
 
 
 def squared_norm(array: Any) -> float:
-    """Return the sum of the squares of an array's numbers, added up in 32 bits at least.
+    """Return the sum of squares of an array's numbers, computed with at least 32 bits.
 
     >>> squared_norm(np.array([3.0, 4.0], np.float16))
     25.0
@@ -161,7 +162,7 @@ def squared_norm(array: Any) -> float:
 def with_noise(array: Any, noise: Singles) -> Any:
     """Return ``array`` plus ``noise``, as an array of the same library, type and device.
 
-    ``noise`` has as many coordinates; it is overwritten.
+    ``noise`` has the same number of coordinates; it is overwritten.
     """
     if is_torch(array):
         drawn = sys.modules["torch"].from_numpy(noise.reshape(tuple(array.shape)))
