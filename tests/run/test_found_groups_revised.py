@@ -6,15 +6,15 @@ one job has the event hundreds of times; the exact probability is computed from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from found_groups import FOUND, chance_of_being_shown, job_of, night_of, rows_of, some_nights
 from keys import chosen_key
-from revised_jobs import Row, day_in_march, frame, released, share_used
+from revised_jobs import released, share_used
 
 from counton import Contribution, nowcast, watch
 from counton.base.distributions import DiscreteLaplace
@@ -22,90 +22,13 @@ from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery
 from counton.released.read_options import Look
-from counton.released.release import Release
 from counton.released.release_facts import own_facts_of
 from counton.released.version_figures import figure_of_versions
-from counton.run import Job, export, methods, publish, read, run
+from counton.run import export, methods, publish, read, run
 from counton.state import Store, Stream, verify
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
-#: What all jobs here say, unless they say otherwise.
-FOUND: dict[str, Any] = {
-    "by": "group", "unknown": "discover", "delta": "1e-6", "epsilon": 2, "steps": 30,
-}  # fmt: skip
-
-
-def rows_of(day: int, group: str, number: int, user: str = "") -> list[Row]:
-    """As many rows of a day and a group, each of a user of its own unless one is named."""
-    return [(day, group, user or f"{group}{day}{place}", "", 1.0) for place in range(number)]
-
-
-def job_of(folder: Path, rows: Sequence[Row], night: int, **more: Any) -> Job:
-    """The job of a night, which ends the day of its number."""
-    told: dict[str, Any] = {
-        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
-        "until": day_in_march(1 + night), "yes": True, "key": chosen_key(), **FOUND,
-    }  # fmt: skip
-    return Job("count", frame(rows, night), folder / "s.db", **{**told, **more})
-
-
-def night_of(folder: Path, rows: Sequence[Row], night: int, **more: Any) -> Release:
-    """Run one night."""
-    with run(job_of(folder, rows, night, **more)) as outcome:
-        return outcome.read()
-
-
-def some_nights(last: int = 6) -> list[list[Row]]:
-    """Home is large from the first night on, shop from the third and mostly by late rows; a file of
-    the fourth has rows of a final day, of a group of their own; each night has a group of one row.
-    """
-    nights: list[list[Row]] = []
-    for day in range(1, last + 1):
-        rows = rows_of(day, "home", 60) + rows_of(day, f"hush{day}", 1)
-        rows += rows_of(day - 1, "home", 5) if day > 1 else []
-        rows += rows_of(day - 1, "shop", 50) if day > 2 else []
-        rows += rows_of(1, "gone", 500) if day == 4 else []
-        nights.append(rows)
-    return nights
-
-
 # ------------------------------------------------------------------------- the exact probability
-
-
-def chance_of_being_shown(
-    found: Discovery, windows: WindowVersions, law: DiscreteLaplace, last: int, arrived: int
-) -> float:
-    """The probability that noise alone shows a group of one row, from every value of every node.
-
-    The row is the first of its group. It belongs to the window ``arrived``, and comes by its end;
-    releases go on until ``last``.
-    """
-    q, reach = np.exp(-1 / float(law.scale)), 24
-    values = np.arange(-reach, reach + 1)
-    weights = (1 - q) / (1 + q) * q ** np.abs(values)
-    margin = Fraction(found.margin)
-    hidden = 1.0
-    for window in range(1, last + 1):
-        rows = {
-            lag: windows.lag_row(window, lag)
-            for lag in range(windows.lags + 1)
-            if arrived <= window + lag <= last
-        }
-        nodes = sorted({node[:2] for row in rows.values() for node in row})
-        axes = np.meshgrid(*[values] * len(nodes), indexing="ij")
-        chance = np.ones((1,) * len(nodes))
-        for place in range(len(nodes)):
-            shape = [1] * len(nodes)
-            shape[place] = -1
-            chance = chance * weights.reshape(shape)
-        below = np.ones(chance.shape, np.bool_)
-        for row in rows.values():
-            noise = sum(axes[nodes.index(node[:2])] for node in row)
-            std = (len(row) * float(law.variance)) ** 0.5
-            least = found.change + int(np.ceil(float(margin) * std))
-            below &= int(window == arrived) + noise < least
-        hidden *= float(chance[below].sum()) + max(1 - float(chance.sum()), 0.0)
-    return 1 - hidden
 
 
 @pytest.mark.parametrize("inner", [Binary(2), Binary(3), KAry(2, 3, subtraction=False)], ids=repr)
@@ -128,7 +51,7 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
 ) -> None:
     """Whole jobs: as many groups of one row as there are samples, in each of three windows."""
     monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
-    options = {"revise": revise, "delta": "0.2", "epsilon": 2, "steps": 3}
+    options: dict[str, Any] = {"revise": revise, "delta": "0.2", "epsilon": 2, "steps": 3}
     for night in (1, 2, 3):
         rows = [row for n in range(400) for row in rows_of(night, f"{night}-{n}", 1)]
         with run(job_of(tmp_path, rows, night, **options)) as outcome:
@@ -395,7 +318,6 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
             "each with 49 versions of a window, is too large",
         ),
         ("top-k", {}, "revise=2d does not go with a top-k of groups that nobody declared"),
-        ("sum", {"value": "value", "lower": 0, "upper": 5, "resolution": 1}, "list the groups"),
     ],
     ids=str,
 )

@@ -27,6 +27,13 @@ first counted row on, and no earlier release depends on it.
 
 Windows share no noise, but a group has counters for all windows as soon as it has one row: noise
 alone may show it in any later window. So delta is divided among all versions of all windows.
+
+If values are added up or averaged, a group has several cells (`counton.statistics.average`: how far
+values lie above the lower bound, and how far below the upper one). Each row raises the sum of these
+cells by the same number, the width of the bounds, whatever its value. So this sum, and not a sum of
+values, is compared with the threshold: a group is found by its number of rows alone. The noise of
+the sum is that of all its cells, and epsilon covers each of them, so that both points above hold as
+they stand. The numbers of values need no noise, and no share of the budget, of their own.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +69,36 @@ _LONGEST_STREAM = 2**24
 _NEVER = 2**63 - 1
 
 
+class ComparedCells(NamedTuple):
+    """The cells of a group whose sum is compared with its threshold.
+
+    Attributes:
+        places: number of cells of a group.
+        row: the number by which every row raises their sum, whatever its value.
+
+    >>> ComparedCells().of_groups(np.array([[3, 9, 12]])).tolist()
+    [[3, 9, 12]]
+    >>> ComparedCells(2, 60).of_groups(np.array([[20, 40, 60, 0]])).tolist()
+    [[60, 60]]
+    """
+
+    places: int = 1
+    row: int = 1
+
+    def of_groups(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of the cells of each group.
+
+        Args:
+            values: shape ``(steps, groups * places, ...)``.
+        """
+        steps, _, *versions = values.shape
+        return np.asarray(values.reshape(steps, -1, self.places, *versions).sum(axis=2))
+
+
+#: A group of one cell, which counts its rows.
+ONE_CELL = ComparedCells()
+
+
 @dataclass(frozen=True)
 class Declared:
     """Cells whose names are public before any data is read: groups, or one total."""
@@ -72,6 +109,8 @@ class Declared:
     policy: ClassVar[str | None] = None
     #: Words that follow the number of rows in no group.
     unnamed: ClassVar[str] = ""
+    #: Number of cells of a group that are found with it.
+    places: ClassVar[int] = 1
 
     def counters(self, guarantee: Any) -> PureDP | None:
         """Return None: the counters of declared cells have the guarantee of the stream.
@@ -133,7 +172,8 @@ class Discovery:
         delta: largest probability that any group with rows of one unit only is ever shown, as text.
         margin: number of standard deviations, as text.
         groups: largest number of groups in which one unit counts.
-        change: largest amount by which one unit changes the count of one group.
+        change: largest number of rows of one unit in one group.
+        compared: the cells of a group whose sum is compared.
 
     >>> from counton.strategies import Binary
     >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, Contribution.add_remove(),
@@ -146,6 +186,7 @@ class Discovery:
     margin: str
     groups: int
     change: int
+    compared: ComparedCells = ONE_CELL
 
     named_beforehand: ClassVar[bool] = False
     policy: ClassVar[str | None] = "discover"
@@ -159,6 +200,9 @@ class Discovery:
         steps: int,
         contribution: Contribution,
         delta: Fraction,
+        *,
+        rows: int = 1,
+        compared: ComparedCells = ONE_CELL,
     ) -> Discovery:
         """Return the smallest thresholds that show groups of one unit only with probability at most
         ``delta``.
@@ -172,16 +216,19 @@ class Discovery:
             steps: number of steps.
             contribution: the bound on one unit's change.
             delta: the probability.
+            rows: largest number of rows of one unit, if the contribution is a pattern.
+            compared: the cells of a group whose sum is compared.
         """
         if law.variance == 0:
             raise InvalidInput(
                 f"noise that finds groups has the scale {float(law.scale):.3g}; it must be above "
                 f"{1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
             )
-        groups = contribution.most or contribution.cells
-        once = contribution.once == "group" or contribution.most is None
+        groups = contribution.most or max(contribution.cells, rows)
+        several = contribution.most is not None or contribution.pattern is not None
+        once = contribution.once == "group" or not several
         change = 1 if once else groups
-        counts = draws(strategy, law, steps)
+        counts = draws(strategy, law, steps, compared.places)
         low, high = 0, 64
         while groups * delta_bound(law, counts, high * _GRAIN) > delta:
             low, high = high, 2 * high
@@ -189,7 +236,12 @@ class Discovery:
             middle = (low + high) // 2
             enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
             low, high = (low, middle) if enough else (middle, high)
-        return cls(str(delta), str(high * _GRAIN), groups, change)
+        return cls(str(delta), str(high * _GRAIN), groups, change, compared)
+
+    @property
+    def places(self) -> int:
+        """Number of cells of a group."""
+        return self.compared.places
 
     def counters(self, guarantee: Any) -> PureDP | None:
         """Return the guarantee of the noise alone, without the delta that is spent on showing
@@ -202,8 +254,15 @@ class Discovery:
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return delta, margin, groups and change as JSON values, for `cells_from_dict`."""
-        return asdict(self)
+        """Return delta, margin, groups and change as JSON values, for `cells_from_dict`, and the
+        compared cells if a group has several.
+        """
+        found = asdict(self)
+        if self.compared == ONE_CELL:
+            del found["compared"]
+        else:
+            found["compared"] = list(self.compared)
+        return found
 
     def how(self, groups: int, said: str) -> str:
         """Return words that say when a group is shown, in place of the number of groups."""
@@ -217,30 +276,34 @@ class Discovery:
         """Describe how groups are found: the threshold, and delta for a group of a single
         ``unit``.
         """
+        number = "estimate" if self.compared.places == 1 else "estimated number of rows"
         return (
-            f"found in the events; a group is shown once its estimate reaches {self.change:,} "
+            f"found in the events; a group is shown once its {number} reaches {self.change:,} "
             f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
             f"{unit} is ever shown with probability below delta = {float(Fraction(self.delta)):g}"
         )
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest and the highest threshold over all steps and versions."""
+        """Return the lowest and the highest threshold over all steps and versions, in rows."""
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
         found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
         found = found[found < _NEVER]
-        return int(found.min()), int(found.max())
+        lowest, highest = (-(-int(one) // self.compared.row) for one in (found.min(), found.max()))
+        return lowest, highest
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Return the smallest released count that shows a group: int64, shape ``(len(steps),)``.
+        """Return the smallest sum of a group's released cells that shows it: int64, shape
+        ``(len(steps),)``.
 
         If windows have versions, the shape is ``(len(steps), versions)``. For versions of windows
         before the first window, the threshold is so large that no count reaches it.
         """
         assert isinstance(terms.law, DiscreteLaplace)
         versions = terms.strategy.facts.versions
-        variance = compared_variance(terms.strategy, terms.law, steps)
-        found = np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
+        places, row = self.compared
+        variance = places * compared_variance(terms.strategy, terms.law, steps)
+        found = np.asarray(self.change * row + _above(variance, Fraction(self.margin)), np.int64)
         if versions > 1:
             found[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
         return found
@@ -264,7 +327,7 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the variances of the noisy counts that are compared with thresholds.
+    """Return the variance of one cell in each release that is compared with a threshold.
 
     Args:
         strategy: the correlation of the noise over time.
@@ -288,10 +351,13 @@ def compared_variance(
     return np.tile(by_version, (len(steps), 1))
 
 
-def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
+def draws(
+    strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
+) -> Mapping[int, int]:
     """Return, for each n, the number of released counts of a group whose noise is a sum of n draws.
 
-    If windows have versions, each version of each window is a released count.
+    If windows have versions, each version of each window is a released count. A count is the sum of
+    ``places`` cells.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -310,7 +376,8 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
     variance = compared_variance(strategy, law, range(1, steps // alike + 1))
     number, releases = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
     releases = releases * alike
-    return dict(zip(number.astype(int).tolist(), releases.tolist(), strict=True))
+    number = places * number.astype(int)
+    return dict(zip(number.tolist(), releases.tolist(), strict=True))
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
@@ -387,4 +454,6 @@ DECLARED = Declared()
 
 def cells_from_dict(kept: Mapping[str, Any] | None) -> Cells:
     """Rebuild `Declared` or `Discovery` from the result of its `to_dict`."""
-    return DECLARED if kept is None else Discovery(**kept)
+    if kept is None:
+        return DECLARED
+    return Discovery(**{**kept, "compared": ComparedCells(*kept.get("compared", ()))})

@@ -639,6 +639,7 @@ class Release:
             InvalidInput: declared groups, which are all shown; or a level of 0.5 or less.
         """
         terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
+        self.numbers._cells  # noqa: B018 - of no other statistic is the compared number published
         thresholds = self.numbers.definition.cells.thresholds(terms, last)
         missed = (1 - level) / check_integer("groups", groups, 1)
         if missed >= 0.5:

@@ -273,11 +273,11 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
         found = {"steps": released.steps.stop - 1}
         if released.carried is not None:
             found |= released.carried.facts(released.groups, released.design)
-        if released.revisions is not None:  # they have all groups that were shown at any time
-            since = released.revisions.since
-        if since is not None:
-            names = released.groups if definition.ranks else since
-            found["since"] = {group: since[group] for group in names}
+    if released.revisions is not None:  # they have all groups that were shown at any time
+        since = released.revisions.since
+    if since is not None:
+        names = released.groups if definition.ranks else since
+        found["since"] = {group: since[group] for group in names}
     if not definition.shows_cells:
         found["shown"] = released.shown.to_dict()
     if (cells := cells_of(released)) is not None:
@@ -295,6 +295,8 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     values = None
     if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
         values = None if released.said.releases is None else released.said.releases.values
+        if values is not None and released.since is not None:
+            values = values[:, : len(released.since)]
     elif released.definition.ranks:  # the numbers of all shown groups
         values = released._cells.values
     return None if values is None or values.size > MOST_CELLS else values

@@ -31,6 +31,7 @@ from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import parse_json
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
+from counton.numbers.discovery import cells_from_dict
 from counton.numbers.intervals import check_level
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import View, as_shown
@@ -215,6 +216,8 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     since, additive = _since(described), release.definition.statistic.card.additive
     names = release.definition.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
+    if since is not None:
+        cells = (len(names), *release.definition.inner.cells)
     values = unpack(described["revisions"], (*cells, strategy.facts.versions))
     found = replace(release, revisions=Revisions(terms, values, since))
     if not strategy.facts.totals:
@@ -344,7 +347,9 @@ def _width(described: Mapping[str, Any]) -> int:
     For groups that nobody declared it is the number of those found so far.
     """
     since = described.get("since")
-    return math.prod(described["terms"]["shape"]) if since is None else len(since)
+    if since is None:
+        return math.prod(described["terms"]["shape"])
+    return len(since) * cells_from_dict(described["discovery"]).places
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
@@ -825,7 +830,8 @@ def _readings(
     statistic = definition.statistic
     if since is not None:
         parts = _parts(files, described, terms)
-        values, first = np.zeros((sum(map(len, parts)), len(since)), np.int64), 0
+        cells = len(since) * definition.cells.places
+        values, first = np.zeros((sum(map(len, parts)), cells), np.int64), 0
         for part in parts:  # earlier parts lack groups that are shown later
             values[first : first + len(part), : part.shape[1]] = part
             first += len(part)

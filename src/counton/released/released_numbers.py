@@ -70,6 +70,8 @@ Groups = str | Sequence[str] | Mapping[str, float]
 Steps = str | range | None
 #: Columns of a table that name the subject of its numbers.
 _OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final")
+#: Name in place of the groups of a statistic if none is found yet.
+_NOBODY = "(none)"
 #: Rows of a table made at a time.
 _ROWS = 2**18
 
@@ -150,7 +152,16 @@ class ReleasedNumbers:
             shown, carried, since, there, own_windows: see the class.
             start: the first step with a value, for counts and sums.
         """
-        steps = range(1, start + len(values))
+        steps, readable = range(1, start + len(values)), terms
+        if since is not None and not definition.statistic.card.additive:
+            inner = definition.inner
+            # Nobody reads the cells of the group without a name.
+            statistic = Grouped(inner, tuple(since) or (_NOBODY,))
+            if not since:
+                values = np.zeros((len(values), *statistic.cells), np.int64)
+            values = values.reshape(len(values), *statistic.cells)
+            definition = replace(definition, statistic=statistic)
+            readable = replace(terms, shape=statistic.cells)
         if definition.statistic.card.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
@@ -158,7 +169,7 @@ class ReleasedNumbers:
             said: CellValues | Readings = CellValues(flat, errors)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
-            said = Readings.of(definition.statistic, terms, values)
+            said = Readings.of(definition.statistic, readable, values)
         return cls(
             *(definition, terms, steps, said, level),
             shown=shown,
@@ -225,9 +236,12 @@ class ReleasedNumbers:
     @property
     def first_steps(self) -> NDArray[np.int64]:
         """The first step with a number of each group; 1 for declared groups."""
+        return self._first_steps_of(self.groups)
+
+    def _first_steps_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
         if self.since is None:
-            return np.ones(len(self.groups), np.int64)
-        releases = np.array([self.since[group] for group in self.groups], np.int64)
+            return np.ones(len(groups), np.int64)
+        releases = np.array([self.since[group] for group in groups], np.int64)
         return np.maximum(releases - self.definition.cut.lags, 1)
 
     @property
@@ -275,12 +289,15 @@ class ReleasedNumbers:
         """Return, for each step, the last step before its period; None if no periods are shown."""
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
-    @property
-    def _request(self) -> TableRequest:
-        """Selection of rows of a statistic's table, with the constraints that its numbers must
-        meet.
+    def _request_at(self, step: int) -> TableRequest:
+        """Selection of rows of a statistic's table at a step, with the constraints that its numbers
+        must meet.
         """
-        return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
+        groups = self.chosen
+        if self.since is not None:
+            first = self.first_steps.tolist()
+            groups = tuple(name for name, at in zip(self.groups, first, strict=True) if at <= step)
+        return TableRequest(self.shown.ask, self.shown.fit, groups)
 
     @property
     def delay(self) -> int:
@@ -294,6 +311,8 @@ class ReleasedNumbers:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
             if isinstance(self.said, CellValues):
                 found = found._until(steps.stop - 1, self.said)
+            elif isinstance(self.said, Readings) and self.since is not None:
+                found = found._found_until(steps.stop - 1, self.said)
             elif isinstance(self.said, Readings):
                 found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
@@ -318,6 +337,17 @@ class ReleasedNumbers:
             there=None if self.there is None else self.there[:last],
             own_windows=None if self.own_windows is None else self.own_windows[:last],
         )
+
+    def _found_until(self, last: int, readings: Readings) -> Self:
+        """Return the release of a statistic up to a step, without groups that were found later."""
+        assert self.since is not None
+        assert readings.releases is not None
+        first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
+        since = {group: self.since[group] for group, step in first.items() if step <= last}
+        values = readings.releases.values[:last, : len(since)]
+        made = self.of(self.definition, self.design, values, self.level, since=since)
+        chosen = self.chosen and tuple(group for group in self.chosen if group in since)
+        return replace(self, definition=made.definition, said=made.said, since=since, chosen=chosen)
 
     def _of_groups(self, groups: tuple[str, ...]) -> Self:
         if self.statistic.card.declares is not None:
@@ -564,6 +594,7 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: an unknown group, step or number; or a statistic without it.
         """
+        self._refuse_found()
         weights = {one: 1.0} if isinstance(one, str) else one
         if not isinstance(weights, Mapping):
             weights = dict.fromkeys(weights, 1.0)
@@ -592,7 +623,6 @@ class ReleasedNumbers:
                 f"{field('of', of)} chooses among the numbers of a statistic, but "
                 f"{self.design.name!r} has only the {self.definition.subject}: leave it out"
             )
-        self._refuse_found()
         names = list(weights)
         cells = GroupNames(self.definition.groups).places(names).tolist()
         if -1 in cells or not names:
@@ -666,7 +696,7 @@ class ReleasedNumbers:
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
         """Return the numbers of the statistic's table for the steps start + 1 .. stop."""
-        return self._reading_of(start, stop).numbers(self._request)
+        return self._reading_of(start, stop).numbers(self._request_at(stop))
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Return the sum over steps start + 1 .. stop of cells that are computed only on request.

@@ -86,7 +86,9 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:
-        tables = released.reading.screen(released._request, released.level)
+        tables = released.reading.screen(
+            released._request_at(released.steps.stop - 1), released.level
+        )
         notes = [f"note: {note}" for note in released.facts().get("notes", ())]
         return Screen(tables=tables, notes=[*notes, *_besides(released)])
     if released.definition.ranks:

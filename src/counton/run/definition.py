@@ -260,7 +260,10 @@ class Definition(Description):
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
         else:
             assert isinstance(self.statistic, TallyStatistic)
-            found = self.statistic.measure(sums)
+            each = sums if self.cells.named_beforehand else sums.reshape(-1, self.places)
+            found = self.statistic.measure(each)
+            if not self.cells.named_beforehand:
+                found = found.reshape(len(sums), -1)
         if not self.cut.lags:
             return found
         by_step = found.reshape(-1, self.cut.lags + 1, *found.shape[1:])

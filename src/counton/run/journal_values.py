@@ -18,6 +18,7 @@ from counton.base.exact import quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
+from counton.numbers.discovery import Discovery
 from counton.numbers.discovery import first_shown as reached_at
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import Definition
@@ -51,7 +52,7 @@ def read_released(
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown
-    if definition.statistic.card.additive:
+    if definition.statistic.card.additive or not definition.cells.named_beforehand:
         return read_cells(stream, definition, level, shown)
     from counton.released.read_options import as_shown
 
@@ -153,7 +154,8 @@ def read_cells(
     shown: View,
     steps: range | None = None,
 ) -> ReleasedNumbers:
-    """Read counts or sums from the journal, with intervals of confidence ``level``.
+    """Read counts or sums, or numbers of found groups, from the journal, with intervals of
+    confidence ``level``.
 
     Args:
         steps: read only these steps, and those before that their windows need; None: all. Ignored
@@ -218,27 +220,38 @@ def _found_cells(
     shown: View,
 ) -> ReleasedNumbers:
     """Read the groups that were found privately and are shown: by first shown step, then name."""
-    labels, terms = open_private(stream.labels()), stream.design
+    assert isinstance(definition.cells, Discovery)
+    labels, terms, compared = (
+        open_private(stream.labels()),
+        stream.design,
+        definition.cells.compared,
+    )
     steps = range(1, stream.step + 1)
-    size = max(1, _READ // max(1, len(labels) * terms.strategy.facts.versions))
+    each = compared.places
+    size = max(1, _READ // max(1, len(labels) * each * terms.strategy.facts.versions))
     chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
     first = np.full(len(labels), -1, np.int64)
     for chunk in chunks:
-        values = stream.releases(chunk.start, chunk.stop).values
+        values = compared.of_groups(stream.releases(chunk.start, chunk.stop).values)
         reached = reached_at(values, definition.cells.thresholds(terms, chunk))[: len(labels)]
         new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
         first[new] = chunk.start + reached[new]
-    since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))
-    cells = np.array([cell for _, _, cell in since], np.intp)
+    since = sorted((int(first[one]), labels[one], one) for one in np.flatnonzero(first > 0))
+    groups = np.array([group for _, _, group in since], np.intp)
+    cells = (groups[:, None] * each + np.arange(each)).ravel()
     versions = terms.step_shape[1:] if steps else ()
-    estimates = np.zeros((len(steps), len(since), *versions), np.int64)
+    estimates = np.zeros((len(steps), len(cells), *versions), np.int64)
     for chunk in chunks:
         values = stream.releases(chunk.start, chunk.stop).values
         there = cells < values.shape[1]
         estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
     for place, (step, _, _) in enumerate(since):
-        estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
+        estimates[: step - 1, place * each : (place + 1) * each] = (
+            0  # the zero tells nothing: there was noise before, too
+        )
     shown_since = {name: step for step, name, _ in since}
+    if not definition.statistic.card.additive:
+        estimates = estimates.reshape(len(steps), len(since), each, *versions)
     if versions:
         return _read_versions(definition, terms, estimates, level, shown, shown_since)
     return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

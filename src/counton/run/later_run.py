@@ -136,7 +136,8 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
     """Return the later run's statistic if it differs from the stream's (else None), and its
     columns.
     """
-    silent = kept.cells.policy is not None  # such a statistic has no parameters
+    # A count or a ranking of groups that are found has no parameters.
+    silent = kept.cells.policy is not None and kept.statistic.card.additive
     if isinstance(job.what, str):
         card = statements.checked_class(job).card
         of_domain = job.groups.domain is not None and "domain" in card.reads
@@ -145,7 +146,11 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
         return None, None
     given, parts = statements.settle_statistic(with_kept(job, kept))
     columns = ", ".join(map(kept.current_name, parts.names)) or None
-    if given.card.by_groups is not None and kept.inner.card.declares is not None:
+    if kept.cells.policy is not None:
+        from counton.statistics.average import found_form
+
+        given = found_form(given)
+    elif given.card.by_groups is not None and kept.inner.card.declares is not None:
         # As groups, which are compared separately.
         given = given.card.by_groups(given, kept.inner.card.declares) or given
     if given.allows(kept.inner):

@@ -21,8 +21,10 @@ from counton.job.own_strategies import own_strategy
 from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import (
     DECLARED,
+    ONE_CELL,
     ROOM,
     Cells,
+    ComparedCells,
     Discovery,
     counters_of,
     sums_draws,
@@ -39,6 +41,7 @@ from counton.statistics.by_group import for_people, inner_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
+from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import (
     Expiring,
     KAry,
@@ -136,7 +139,12 @@ def _definition_of(asked: StreamRequest) -> Definition:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
             delta = Fraction(guarantee.to_dict()["delta"])
-            cells = Discovery.of(strategy, law, cut.steps, contribution, delta)
+            compared = ONE_CELL
+            if isinstance(statistic, TallyStatistic) and statistic.row_total is not None:
+                compared = ComparedCells(statistic.places, statistic.row_total)
+            cells = Discovery.of(
+                strategy, law, cut.steps, contribution, delta, rows=most, compared=compared
+            )
     details: dict[str, Any] = {
         "kind": KIND,
         "what": statements.name_of(job.what),

@@ -261,6 +261,7 @@ def open_stream(settled: SettledJob) -> Stream:
 def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
     definition, keeping = settled.definition, settled.job.keeping
     of_cells = definition.statistic.card.additive
+    counters = definition.cells.counters(definition.guarantee)
     try:
         return Stream.create(
             keeping.state if settled.store is None else settled.store,
@@ -268,9 +269,9 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
             definition.strategy,
             definition.guarantee,
             contribution=definition.contribution,
-            shape=definition.shape if of_cells else (),
+            shape=definition.shape if of_cells or counters is not None else (),
             details=definition.details,
-            counters=definition.cells.counters(definition.guarantee),
+            counters=counters,
             statistic=None if of_cells else definition.statistic,
             party=keeping.party,
             batched=definition.cut.batched,

@@ -378,8 +378,9 @@ def check_discovery(job: Job, by: str | None) -> None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
     if not statements.kind_of(job.what).card.finds:
         raise InvalidInput(
-            f"{asked} finds groups by their number of events, but this job adds up values; list "
-            f"the groups ({field('domain')})"
+            f"{asked} finds groups by their number of rows, which is possible for counts, sums and "
+            f"averages, but not for {statements.name_of(job.what)}; list the groups "
+            f"({field('domain')})"
         )
     refuse(job, EXCLUDED["found groups"], asked)
     if job.times.revise is not None and statements.kind_of(job.what).card.ranks:
@@ -400,6 +401,8 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     """Return the statistic for several groups: its own form by group if it has one, else one for
     each group.
     """
+    if job.groups.unknown == "discover":
+        return _to_be_found(statistic)
     if job.promise.tiers is not None:
         return _in_tiers(statistic, groups, job)
     own = statistic.card.by_groups and statistic.card.by_groups(statistic, groups)
@@ -418,6 +421,20 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if own is None:
         refuse_long_terms(groups)
     return own or Grouped(statistic, groups)
+
+
+def _to_be_found(statistic: Statistic) -> Statistic:
+    """Return the statistic whose cells are counted in each group that nobody declared."""
+    from counton.statistics.average import found_form
+
+    found = found_form(statistic)
+    if not found.card.additive and getattr(found, "row_total", None) is None:
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
+            f"private, but {statistic!r} takes it as public; leave {field('number')} out, or list "
+            f"the groups ({field('domain')})"
+        )
+    return found
 
 
 def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:

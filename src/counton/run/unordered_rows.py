@@ -149,7 +149,7 @@ class AddedRows(ReadRows):
         new = job.rows.append or chosen is not None
         groups = len(definition.cell_names) * definition.places
         if labels is not None:
-            groups = max(1, labels[0] + len(labels[1]))
+            groups = max(1, labels[0] + len(labels[1])) * definition.places
         intake = self._intake(stream, cells, groups, new=new)
         remembered = None
         if self.bounder is not None and chosen is not None:
@@ -259,12 +259,14 @@ class AddedRows(ReadRows):
         # Rows of final windows count nowhere, and a user may have any number of them.
         first_open = self.settled.definition.cut.first_open(0 if stream is None else stream.step)
         counted = cells.filter(pl.col("step") >= first_open)
-        used = np.unique(counted["group"].to_numpy())
+        each = self.settled.definition.places
+        used = np.unique(counted["group"].to_numpy() // each)
         used = used[used >= len(known)]
         places = np.full(len(known) + len(new), -1, np.int64)
         places[: len(known)] = range(len(known))
         places[used] = len(known) + np.arange(len(used))
-        cells = cells.with_columns(pl.Series("group", places[cells["group"].to_numpy()]))
+        group, place = np.divmod(cells["group"].to_numpy(), each)
+        cells = cells.with_columns(pl.Series("group", places[group] * each + place))
         if chosen is not None:
             users = [
                 part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))

@@ -157,7 +157,7 @@ class Stream(JournalReader, Closing):
                 removed, or what the statistic states. With a statistic, state it if the caller
                 bounds a unit's events.
             shape: shape of one step's input and output, () for a single number; a statistic uses
-                the shape of its cells.
+                the shape of its cells, and with ``counters`` this is that of all groups together.
             details: public facts to keep with the stream (JSON values), such as names of groups.
             counters: for cells that are created only when needed: the guarantee that the noise
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
@@ -186,7 +186,12 @@ class Stream(JournalReader, Closing):
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:
-            statistic = _complete(statistic, strategy, guarantee, shape, counters)
+            if shape != () and counters is None:
+                raise InvalidInput(
+                    f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
+                    "leave it out"
+                )
+            statistic = _complete(statistic, strategy, guarantee)
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
@@ -204,8 +209,9 @@ class Stream(JournalReader, Closing):
                     counters=counters,
                 )
             else:
+                found = None if counters is None else (shape, counters)
                 counter = _counter_of(
-                    statistic, strategy, guarantee, contribution, held, name, batched
+                    statistic, strategy, guarantee, contribution, held, name, batched, found
                 )
             # What is refused now leaves no empty state.
             spend = records.spend_of(counter.design, facts.text, follows, party)
@@ -861,8 +867,6 @@ def _complete(
     statistic: Statistic,
     strategy: StreamStrategy,
     guarantee: Guarantee,
-    shape: tuple[int, ...],
-    counters: Guarantee | None,
 ) -> Statistic:
     """Return a new stream's statistic with the parameters that depend on the guarantee computed.
 
@@ -870,11 +874,6 @@ def _complete(
     """
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
-    if shape != () or counters is not None:
-        raise InvalidInput(
-            f"shape {shape} and counters {counters!r} cannot be given with {statistic!r}, which "
-            "decides them itself: leave both out"
-        )
     whole = statistic.settle(guarantee, strategy.horizon)
     if statistic_from_dict(statistic_to_dict(whole)) != whole:
         raise InvalidInput(
@@ -892,6 +891,7 @@ def _counter_of(
     key: Key,
     name: str,
     batched: bool,
+    found: tuple[tuple[int, ...], Guarantee] | None,
 ) -> Counter:
     from counton.state.on_demand import OnDemand
     from counton.statistics.live_statistic import counter_of
@@ -904,6 +904,7 @@ def _counter_of(
         name=name,
         batched=batched,
         contribution=contribution,
+        found=found,
     )
     return counter if isinstance(counter, Counter) else OnDemand(counter, key)
 

@@ -42,12 +42,12 @@ from counton.base.exact_sums import refuse_overflow
 from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
-from counton.statistics.count import ClippedValues, besides_clipped, units_of_values
+from counton.statistics.count import ClippedValues, Sum, besides_clipped, units_of_values
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Card, ChartSpec, ErrorScale
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic
 from counton.statistics.tally_statistic import X
 
-_NAMES = ("mean", "sum", "count")
+_NAMES: tuple[str, ...] = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
 
 
@@ -87,6 +87,7 @@ class Average(ClippedValues):
         besides_noise=besides_clipped,
         units=units_of_values,
         many_groups=True,
+        finds=True,
         keyword="average",
         example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
         column="name",
@@ -121,6 +122,7 @@ class Average(ClippedValues):
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.places = 2 if number is None else 1
         self.ordered = number is not None  # the number of values is checked at each step
+        self.row_total = self.width if number is None else None
         self.card = replace(
             self.card,
             chart=replace(self.card.chart, bounds=(float(self.lower), float(self.upper))),
@@ -249,8 +251,9 @@ class Average(ClippedValues):
         not positive.
         """
         asked = "mean" if name is None else name
-        if asked not in _NAMES:
-            raise InvalidInput(f"name is {quote(name)}; give 'mean', 'sum' or 'count'")
+        if asked not in self.number_names:
+            known = ", ".join(map(repr, self.number_names[:-1]))
+            raise InvalidInput(f"name is {quote(name)}; give {known} or 'count'")
         if self.number is not None:
             return self._of_public_number(cells, asked)
         lower, upper, one = float(self.lower), float(self.upper), cells.std
@@ -301,6 +304,63 @@ class Average(ClippedValues):
         if not count:
             raise InvalidInput("no value has been counted yet: ask for the mean after a later step")
         return one.over(count, float(self.lower), float(self.upper))
+
+
+class SumBesideNumber(Average):
+    """The sum and the number of clipped values, of groups that nobody declared.
+
+    The cells are those of `Average`, in which the number of values shows a group. If the lower
+    bound is 0, the sum is as accurate as if it were measured alone; at most its noise is larger by
+    the square root of 2.
+
+    Args:
+        lower, upper, resolution, unit: see `Average`.
+
+    >>> seconds = SumBesideNumber(0, 60, resolution=1)
+    >>> seconds.number_names, seconds.row_total
+    (('sum', 'count'), 60)
+    """
+
+    card = replace(
+        Average.card,
+        keyword="sum",
+        says="The sum of clipped values, and their number.",
+        phrase="sum of {value}, each value clipped to [{lower}, {upper}],",
+        chart=ChartSpec("Running sum", "sum", ("sum",), of_values=True),
+        also_called=(),
+        options=Average.card.options[:-1],
+    )
+
+    def __init__(
+        self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
+    ) -> None:
+        super().__init__(lower, upper, resolution, unit=unit)
+        chart = replace(self.card.chart, bounds=None)
+        self.card = replace(self.card, chart=chart, known_beforehand=None)
+
+    @property
+    @override
+    def number_names(self) -> tuple[str, ...]:
+        return _NAMES[1:]
+
+    @override
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
+        return super().number_of(cells, "sum" if name is None else name)
+
+
+def found_form(statistic: Statistic) -> Statistic:
+    """Return the form of a statistic whose cells tell how many rows each group has.
+
+    By this number groups are found that nobody declared.
+
+    >>> from counton.statistics import Count, Sum
+    >>> found_form(Sum(0, 60, resolution=1)), found_form(Count())
+    (SumBesideNumber(lower='0', upper='60', resolution='1'), Count())
+    """
+    if isinstance(statistic, Sum):
+        told = {"unit": statistic.unit} if statistic._stated else {}
+        return SumBesideNumber(statistic.lower, statistic.upper, statistic.resolution, **told)
+    return statistic
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:

@@ -151,6 +151,7 @@ class Sum(_SumOfRows, ClippedValues):
         example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
         stream="events",
         windowed=True,
+        finds=True,
         says="The sum of a column, whose values are clipped to bounds and put on a grid.",
         help=f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
         f"{field('upper')} and {field('resolution')}, all chosen without looking at the data.",

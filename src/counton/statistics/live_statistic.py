@@ -287,6 +287,7 @@ def counter_of(
     name: str,
     batched: bool = False,
     contribution: Contribution | None = None,
+    found: tuple[tuple[int, ...], Guarantee] | None = None,
 ) -> Counter | Design:
     """Return a counter for the statistic's cells, before the first step.
 
@@ -296,11 +297,14 @@ def counter_of(
         strategy, guarantee, key, name, batched: as in `Running.start`.
         contribution: how much one protected unit changes the cells, if the caller bounds it in
             another way than the statistic; None: the statistic's bound.
+        found: for groups that are found in the rows, the shape of the cells of all of them, and the
+            guarantee of the noise alone; see `Counter`.
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
     # The statistic's entry in the description of a stream, from which the noise is derived.
     said = {**statistic_to_dict(statistic), "batched": batched}
+    shape, counters = (statistic.cells, None) if found is None else found
     if not statistic.card.on_demand:
         return Counter(
             strategy,
@@ -308,7 +312,8 @@ def counter_of(
             key=key,
             name=name,
             contribution=contribution,
-            shape=statistic.cells,
+            shape=shape,
+            counters=counters,
             statistic=said,
         )
     if strategy.facts.delay or strategy.facts.workload != "totals":

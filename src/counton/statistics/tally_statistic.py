@@ -87,6 +87,8 @@ class TallyStatistic(Statistic):
         counted_ranks: which rows of a user count, by their number among the user's rows: (1,)
             counts users by their first row. A user counts once for each of these numbers, in each
             group.
+        row_total: the number by which every row raises the sum of all cells, whatever it says, so
+            that groups can be found by this sum; None: it depends on the row.
     """
 
     ordered: bool = False
@@ -96,6 +98,7 @@ class TallyStatistic(Statistic):
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
     counted_ranks: tuple[int, ...] = ()
+    row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
         """Return the names that this statistic has for the "count", "sum" and "mean" of a column.

@@ -1,0 +1,262 @@
+"""Sums and averages of groups that nobody declared: what shows a group, and what its rows move."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from found_groups import FOUND, chance_of_being_shown, job_of, night_of
+from revised_jobs import Row, released, share_used
+
+from counton import Contribution
+from counton.base.distributions import BoundedChange, DiscreteLaplace
+from counton.base.errors import InvalidInput, RequestMismatch
+from counton.base.private import open_private
+from counton.numbers.discovery import ComparedCells, Discovery
+from counton.released.release_facts import own_facts_of
+from counton.run import export, methods, publish, read, run
+from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
+
+#: Values from -20 to 40, so that one is below 0, and those outside count as a bound.
+VALUES: dict[str, Any] = {"value": "value", "lower": -20, "upper": 40, "resolution": 1}
+EACH = (-1e9, -20.0, -1.0, 0.0, 7.0, 40.0, 1e9)
+
+
+def rows_of(day: int, group: str, values: list[float], user: str = "") -> list[Row]:
+    """A row for each value, each of a user of its own unless one is named."""
+    return [(day, group, user or f"{group}{day}-{n}", "", one) for n, one in enumerate(values)]
+
+
+def some_nights(last: int = 5) -> list[list[Row]]:
+    """Home is shown from the first night on, shop from the third and mostly by late rows."""
+    nights: list[list[Row]] = []
+    for day in range(1, last + 1):
+        rows = rows_of(day, "home", [float(n % 30 - 10) for n in range(90)])
+        rows += rows_of(day, f"hush{day}", [40.0])
+        rows += rows_of(day - 1, "home", [30.0] * 5) if day > 1 else []
+        rows += rows_of(day - 1, "shop", [-1e9] * 80) if day > 2 else []
+        nights.append(rows)
+    return nights
+
+
+# ------------------------------------------------------------------------- the exact probability
+
+
+@pytest.mark.parametrize("inner", [Binary(2), KAry(2, 3, subtraction=False)], ids=repr)
+@pytest.mark.parametrize("row", [1, 3])
+def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -> None:
+    law, delta = DiscreteLaplace(Fraction(3, 2)), Fraction(1, 20)
+    windows = WindowVersions(6, inner)
+    unit = Contribution.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
+    told: dict[str, Any] = {"compared": ComparedCells(2, row)}
+    found = Discovery.of(windows, law, 6, unit, delta, **told)
+    chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
+    assert chances == sorted(chances, reverse=True)
+    assert delta / 5 < chances[0] <= delta
+    several = Discovery.of(windows, law, 6, unit, delta, rows=3, **told)
+    assert (several.groups, several.change) == (3, 3)
+    assert 3 * chance_of_being_shown(several, windows, law, 6, 1) <= delta
+
+
+@pytest.mark.parametrize("what", ["average", "sum"])
+def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole jobs: the same groups of one row are shown, and as often as computed, whatever its
+    value; and by what is released alone.
+    """
+    monkeypatch.setattr("counton.privacy.guarantees.LARGEST_DELTA", 1)
+    options = {"revise": "1d", "delta": "0.2", "epsilon": 2, "steps": 3, **VALUES, "lower": -1,
+               "upper": 1}  # fmt: skip
+    shown = []
+    for value in (-9.0, 0.0, 1.0):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        for night in (1, 2, 3):
+            rows = [row for n in range(400) for row in rows_of(night, f"{night}-{n}", [value])]
+            with run(job_of(folder, rows, night, what, **options)) as outcome:
+                result = outcome.read()
+                values, terms = np.asarray(outcome.stream.releases().values), outcome.stream.design
+                names = open_private(outcome.stream.labels())
+                cells = outcome.definition.cells
+        shown.append(result.numbers.since)
+    assert shown[0] == shown[1] == shown[2]
+    windows, law = terms.strategy, terms.law
+    assert isinstance(cells, Discovery)
+    assert isinstance(windows, WindowVersions)
+    assert isinstance(law, DiscreteLaplace)
+    assert cells.compared == (2, 2)
+    expected: dict[str, int] = {}
+    for group, name in enumerate(names):
+        for night in range(int(name[0]), 4):
+            for lag in range(min(2, night)):
+                std = (2 * len(windows.inner.row(lag + 1)) * float(law.variance)) ** 0.5
+                least = 2 + int(np.ceil(float(Fraction(cells.margin)) * std))
+                if values[night - 1, 2 * group : 2 * group + 2, lag].sum() >= least:
+                    expected.setdefault(name, night)
+    assert shown[0] == expected
+    first = sum(name.startswith("1-") for name in expected)
+    exact = chance_of_being_shown(cells, windows, law, 3, 1)
+    assert 0.02 < exact <= 0.2
+    assert abs(first / 400 - exact) < 4 * (exact * (1 - exact) / 400) ** 0.5
+
+
+# ------------------------------------------------------------------------------ neighbours
+
+
+@pytest.mark.parametrize("what", ["average", "sum"])
+def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag(what: str) -> None:
+    nights, options = some_nights(), {**FOUND, **VALUES}
+    without = released(nights, what, **options)
+    for place, value in enumerate(EACH):
+        lag = place % 4
+        row = rows_of(2, "home", [value], "someone")
+        with_it = [[*rows, *row * (night == 2 + lag)] for night, rows in enumerate(nights, 1)]
+        change = released(with_it, what, **options)
+        moved = change.values - without.values
+        above = int(min(max(value, -20), 40)) + 20
+        known = np.zeros_like(moved)
+        for night in range(2 + lag, 5) if lag < 3 else ():
+            known[night - 1, :2, night - 2] = above, 60 - above
+        assert (moved == known).all()
+        used = share_used(without, change)
+        assert used == 1.0 if lag == 0 else used <= (lag < 3)
+
+
+def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound() -> None:
+    nights = some_nights()
+    options = {**FOUND, **VALUES, "user": "user", "most": 3}
+    without, used = released(nights, "average", **options), []
+    for more in (
+        [(2, rows_of(2, "home", [1e9] * 5, "someone"))],
+        [(2, rows_of(2, "home", [-5.0], "someone")), (3, rows_of(2, "shop", [9.0], "someone"))],
+        [(4, rows_of(day, "home", [3.0], "someone")) for day in (4, 3, 2, 1)],
+    ):
+        with_it = [[*rows] for rows in nights]
+        for night, rows in more:
+            with_it[night - 1] += rows
+        used.append(share_used(without, released(with_it, "average", **options)))
+    assert 0.9 < max(used) <= 1
+    cells, terms = without.definition.cells, without.design
+    assert (cells.groups, cells.change, cells.compared) == (3, 3, (2, 60))
+    of_one = Discovery.of(
+        terms.strategy, terms.law, 30, Contribution.add_remove(), Fraction(1, 10**6),
+        compared=cells.compared,
+    )  # fmt: skip
+    assert Fraction(cells.margin) > Fraction(of_one.margin)
+
+
+@pytest.mark.parametrize("revise", ["2d", None])
+@pytest.mark.parametrize("what", ["average", "sum"])
+def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
+    what: str, revise: str | None, tmp_path: Path
+) -> None:
+    """Files and words are the same but for the identity of the noise."""
+    said, made = [], random.Random(4)
+    for place in range(3):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        for night, rows in enumerate(some_nights(4), 1):
+            # In the order of cells it is behind the others, whose noise stays as it is.
+            rare = place and night == 2 + place
+            hidden = rows_of(2, f"zz{place}", [made.choice(EACH)]) if rare else []
+            found = night_of(folder, [*rows, *hidden], night, what, revise=revise, **VALUES)
+        out = folder / "out.csv"
+        export(folder / "s.db", out)
+        own = own_facts_of(found.numbers)
+        said.append((own, found.table().rows(), out.read_text(), methods(folder / "s.db")))
+    assert said[0] == said[1] == said[2]
+    assert said[0][0]["since"] == {"home": 1, "shop": 3}
+
+
+# ----------------------------------------------------------------------- what readers get
+
+
+@pytest.mark.parametrize("revise", ["2d", None])
+@pytest.mark.parametrize("what", ["average", "sum"])
+def test_numbers_are_those_of_the_group_and_are_read_back(
+    what: str, revise: str | None, tmp_path: Path
+) -> None:
+    shown, public = [], tmp_path / "public.db"
+    for night, rows in enumerate([*some_nights(), []], 1):
+        own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
+        table = own.table()
+        shown.append(table.filter(group="shop")["step"].unique().sort().to_list())
+        publish(tmp_path / "s.db", public)
+        for ending in ("csv", "json", "parquet"):
+            place = tmp_path / f"out{night}.{ending}"
+            assert export(tmp_path / "s.db", place).table().equals(table)
+            again = read(place)
+            assert again.table().equals(table)
+            assert own_facts_of(again.numbers) == own_facts_of(own.numbers)
+            if revise:
+                assert again.versions().equals(own.versions())
+        assert read(public).table().equals(table)
+    first = [] if revise is None else [1, 2]
+    assert shown == [[], [], *([*first, *range(3, night + 1)] for night in range(3, 7))]
+    names = ("mean", "sum", "count") if what == "average" else ("sum", "count")
+    assert set(table["name"]) == set(names)
+    exact = {"mean": -20, "sum": -1600, "count": 80} if revise else {"sum": -4800, "count": 240}
+    step = 3 if revise else 5
+    for name, lower, upper in (
+        table.filter(group="shop", step=step).select("name", "lower", "upper").rows()
+    ):
+        assert name not in exact or lower - 30 <= exact[name] <= upper + 30
+    only = own.only(range(1, 3))
+    assert set(only.table()["group"]) == ({"home", "shop"} if revise else {"home"})
+    assert set(own.only(groups=["shop"]).table()["group"]) == {"shop"}
+    with pytest.raises(InvalidInput, match="found in the data are each shown only"):
+        own.total("home", of="sum")
+    if revise:
+        assert set(own.as_of("2024-03-02").table()["group"]) == {"home"}
+
+
+def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> None:
+    """The sum is one of the two cells, whose noise is that of a sum alone."""
+    told = {**VALUES, "lower": 0}
+    alone = {"unknown": "refuse", "domain": ["home"], "delta": None, "steps": 30}
+    stds = []
+    for place, more in enumerate(({}, alone)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        rows = rows_of(1, "home", [20.0] * 80)
+        table = night_of(folder, rows, 1, "sum", **{**told, **more}).table()
+        stds.append(float(table["std"][0]))
+    assert stds[0] == stds[1]
+
+
+def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
+    for revise in ("2d", None):
+        folder = tmp_path / str(revise)
+        folder.mkdir()
+        for night in (1, 2):
+            rows = rows_of(night, "hush", [3.0])
+            found = night_of(folder, rows, night, "average", revise=revise, **VALUES)
+            publish(folder / "s.db", folder / "public.db")
+            export(folder / "s.db", folder / "out.csv")
+        for one in (found, read(folder / "out.csv"), read(folder / "public.db")):
+            assert one.table().height == 0
+            assert one.numbers.groups == ()
+
+
+# ----------------------------------------------------------------------------- what is refused
+
+
+def test_what_does_not_go_with_it(tmp_path: Path) -> None:
+    rows = rows_of(1, "home", [1.0])
+    for what, more, why in (
+        ("average", {**VALUES, "number": 5, "revise": None}, "takes it as public"),
+        ("average", {**VALUES, "id": "id", "corrections": 1}, "corrections=1 does not go with"),
+        ("sum", {**VALUES, "release": "windows", "revise": None}, "does not go with unknown"),
+        ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            night_of(tmp_path, rows, 1, what, **more)
+        assert not (tmp_path / "s.db").exists()
+    night_of(tmp_path, rows, 1, "sum", **VALUES)
+    with pytest.raises(RequestMismatch, match=r"the statistic is SumBesideNumber\(lower='0'"):
+        night_of(tmp_path, rows, 2, "sum", **{**VALUES, "lower": 0})

@@ -1,0 +1,99 @@
+"""Groups that nobody declared among revised windows: their jobs, and how likely noise shows one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from keys import chosen_key
+from revised_jobs import Row, day_in_march, frame
+
+from counton.base.distributions import DiscreteLaplace
+from counton.numbers.discovery import Discovery
+from counton.released.release import Release
+from counton.run import Job, run
+from counton.strategies import WindowVersions
+
+#: What all these jobs say, unless they say otherwise.
+FOUND: dict[str, Any] = {
+    "by": "group", "unknown": "discover", "delta": "1e-6", "epsilon": 2, "steps": 30,
+}  # fmt: skip
+
+
+def rows_of(day: int, group: str, number: int, user: str = "") -> list[Row]:
+    """As many rows of a day and a group, each of a user of its own unless one is named."""
+    return [(day, group, user or f"{group}{day}{place}", "", 1.0) for place in range(number)]
+
+
+def job_of(folder: Path, rows: Sequence[Row], night: int, what: str = "count", **more: Any) -> Job:
+    """The job of a night, which ends the day of its number."""
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
+        "until": day_in_march(1 + night), "yes": True, "key": chosen_key(), **FOUND,
+    }  # fmt: skip
+    return Job(what, frame(rows, night), folder / "s.db", **{**told, **more})
+
+
+def night_of(
+    folder: Path, rows: Sequence[Row], night: int, what: str = "count", **more: Any
+) -> Release:
+    """Run one night."""
+    with run(job_of(folder, rows, night, what, **more)) as outcome:
+        return outcome.read()
+
+
+def some_nights(last: int = 6) -> list[list[Row]]:
+    """Home is large from the first night on, shop from the third and mostly by late rows; a file of
+    the fourth has rows of a final day, of a group of their own; each night has a group of one row.
+    """
+    nights: list[list[Row]] = []
+    for day in range(1, last + 1):
+        rows = rows_of(day, "home", 60) + rows_of(day, f"hush{day}", 1)
+        rows += rows_of(day - 1, "home", 5) if day > 1 else []
+        rows += rows_of(day - 1, "shop", 50) if day > 2 else []
+        rows += rows_of(1, "gone", 500) if day == 4 else []
+        nights.append(rows)
+    return nights
+
+
+def chance_of_being_shown(
+    found: Discovery, windows: WindowVersions, law: DiscreteLaplace, last: int, arrived: int
+) -> float:
+    """The probability that noise alone shows a group of one row, from every value of every node.
+
+    The row is the first of its group. It belongs to the window ``arrived``, and comes by its end;
+    releases go on until ``last``. If a group has several cells, a node here is the sum of theirs.
+    """
+    q, reach = np.exp(-1 / float(law.scale)), 24
+    places, row_adds = found.compared
+    one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
+    weights = one
+    for _ in range(places - 1):
+        weights = np.convolve(weights, one)
+    values = np.arange(len(weights)) - len(weights) // 2
+    margin = Fraction(found.margin)
+    hidden = 1.0
+    for window in range(1, last + 1):
+        rows = {
+            lag: windows.lag_row(window, lag)
+            for lag in range(windows.lags + 1)
+            if arrived <= window + lag <= last
+        }
+        nodes = sorted({node[:2] for row in rows.values() for node in row})
+        axes = np.meshgrid(*[values] * len(nodes), indexing="ij")
+        chance = np.ones((1,) * len(nodes))
+        for place in range(len(nodes)):
+            shape = [1] * len(nodes)
+            shape[place] = -1
+            chance = chance * weights.reshape(shape)
+        below = np.ones(chance.shape, np.bool_)
+        for row in rows.values():
+            noise = sum(axes[nodes.index(node[:2])] for node in row)
+            std = (places * len(row) * float(law.variance)) ** 0.5
+            least = found.change * row_adds + int(np.ceil(float(margin) * std))
+            below &= row_adds * int(window == arrived) + noise < least
+        hidden *= float(chance[below].sum()) + max(1 - float(chance.sum()), 0.0)
+    return 1 - hidden
