@@ -146,7 +146,10 @@ def release(
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """Return a guarantee as fields of a `Job`: ``epsilon``, ``delta``, ``rho`` and the like."""
+    """Return a guarantee as values of the job fields that state it, by name: ``epsilon``,
+    ``delta``, ``rho`` and the like. ``named`` has the caller's other fields, which must not state
+    it too.
+    """
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:
             raise InvalidInput(

@@ -1,11 +1,12 @@
 """The changes of a run to a stream: new windows, and late rows of files of new events.
 
-For each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
-of that it has *counted*. In a file of new events each row is new. A late row is seen in a window
-that was released without it, and is counted once, at the next release. So one row still changes one
-step by at most its own contribution. In a file of all events a released window is closed: later
-rows of it do not count, and vanished rows change nothing. The operator is told how many there are.
-No decision depends on that number: one vanished row and one new row would cancel in it.
+For each window the state keeps how many rows (and, for sums, what total) it has *seen* and how many
+of them it has *counted*, that is, released. In a file of new events each row is new. A late row is
+seen in a window that was released without it, and is counted once, at the next release. So one row
+still changes one step by at most its own contribution. In a file of all events a released window is
+closed: later rows of it do not count, and vanished rows change nothing. The operator is told how
+many there are. No decision depends on that number: one vanished row and one new row would cancel in
+it.
 
 The content of windows that are not released yet is the last file of all events, plus all later
 files of new events. So only two things decide which rows count: the kind of each run (a file of all
@@ -13,8 +14,8 @@ events, or of new ones), and the window. Both are public. The content of a cell 
 row decides whether another row counts.
 
 If windows are revised (`counton.base.windows.RevisedWindows`), a late row is also counted at the
-next release, but in a new version of its own window. The next release, and so the lag, is equal for
-all rows of a run. Rows of final windows are left out.
+next release, but in a new version of its own window. The next release, and so the delay, is equal
+for all rows of a run. Rows of final windows are left out.
 """
 
 from __future__ import annotations
@@ -62,24 +63,25 @@ X = TypeVar("X")
 @name_alone
 @dataclass(frozen=True)
 class Counts:
-    """Exact numbers of rows of one run, by what happened to them. Only the operator may see them.
+    """Exact numbers of rows of one run, by what became of them. Only the operator may see them.
 
     Attributes:
-        rows: all rows read.
+        rows: number of all rows read.
         before, beyond: rows before the first window and after the last, counted nowhere.
         unknown: rows of undeclared groups, counted nowhere.
         skipped: rows left out because a value is missing.
         quarantined: unreadable rows, written to a file of their own and not counted.
         late: rows that arrived for windows released earlier.
-        beyond_most: rows left out because their user has reached the contribution bound.
+        beyond_most: rows left out because their user has reached the bound on counted rows.
         known: rows of this run that an earlier run counted.
         closed: new rows that came after their window was final, counted nowhere.
-        dropped: uncounted rows of the earlier stream that this stream continues.
+        dropped: rows that the earlier stream, which this stream continues, never counted.
         gone: counted rows that have vanished from the file; they stay counted.
         shut: additional rows of released windows in a file of all events; counted nowhere.
-        corrected: rows that replaced earlier rows with their ids, or took them back.
-        often: corrections left out because their rows had reached the bound on corrections.
-        late_by: number of windows within which 19 of 20 late rows came after their release.
+        corrected: rows that replaced an earlier row with the same id, or cancelled it.
+        often: corrections left out because their row had been corrected as often as allowed.
+        late_by: number of windows within which 95% of the late rows came after the release of their
+            window.
         empty: number of released windows after the newest row.
     """
 
@@ -104,13 +106,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class Changes:
-    """Additions of one run to its stream, computed before anything is written.
+    """The changes that one run makes to its stream, computed before anything is written.
 
     Attributes:
         counts: exact numbers of rows, for the operator.
-        additions: yields what each transaction adds, with the share (0 to 1) of the new steps
-            before it. Pass True to get a transaction even if nothing has changed.
-        again: True if an earlier run has counted the rows, so that they add nothing.
+        additions: function that yields the content of each transaction, after the share (0 to 1) of
+            the new steps that precede it. Its argument True asks for a transaction even if nothing
+            has changed.
+        again: True if an earlier run has counted these rows already, so that they add nothing.
     """
 
     counts: Private[Counts]
@@ -119,12 +122,12 @@ class Changes:
 
 
 class ReadRows(ABC):
-    """Rows of one run, read but not yet compared with the rows that the stream has counted.
+    """The rows of one run, read but not yet compared with the rows that the stream has counted.
 
     Attributes:
-        counts: exact numbers of rows, for the operator, as far as the rows alone tell them.
+        counts: exact numbers of rows, for the operator, that follow from the rows alone.
         until: microsecond up to which windows are released; None for a stream without time windows.
-        ended: number of steps that have ended by then.
+        ended: number of steps that have ended by then, or that the rows make.
     """
 
     counts: Private[Counts]
@@ -133,10 +136,10 @@ class ReadRows(ABC):
 
     @abstractmethod
     def beside(self, stream: Stream | None) -> Changes:
-        """Compare the rows with those that a stream has counted, and return what to add to the
-        stream.
+        """Compare the rows with those that a stream has counted, and return the changes that the
+        run makes.
 
-        ``stream`` is None if it is new.
+        ``stream`` is None for a new stream.
 
         Raises:
             ReplayMismatch: rows of an ordered stream have changed, or a file was counted before.
@@ -164,10 +167,10 @@ def chunks(steps: range, cells: int) -> Iterator[range]:
 def read_whole(
     job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
 ) -> tuple[X, Source]:
-    """Call ``read`` on a source; return its result and the source that was read.
+    """Call ``read`` on the source of a job's rows; return its result and the source that was read.
 
-    If a row is unreadable and the job allows it, such rows are set aside and the rest is read
-    again.
+    If a row is unreadable and the job allows it, unreadable rows are set aside (kept for the
+    operator, not counted) and the others are read again.
 
     Raises:
         InvalidInput: the source changed while it was read.
@@ -183,7 +186,9 @@ def read_whole(
 
 
 def for_operator(private: Private[X]) -> X:
-    """Open exact numbers of rows, for people who may see the events: never for publication."""
+    """Return the exact numbers that a `Private` holds, for people who may see the events: never for
+    publication.
+    """
     return open_private(private)
 
 
@@ -195,10 +200,11 @@ def ended_steps(
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
-    """Return the microsecond up to which windows are released, and how many steps have ended.
+    """Return the time up to which windows are released, in microseconds since 1970, and how many
+    steps have ended by then.
 
-    See `clock.windows_ended`. Without time windows the moment is None: all rows are one step, or
-    each row is a step.
+    See `clock.windows_ended`. Without time windows the time is None: all rows are one step, or each
+    row is a step.
     """
     tally = open_private(found)
     if not definition.cut.goes_on:
@@ -230,17 +236,17 @@ def refuse_inexact_rows(
     taken: int = 0,
     before: float = 0.0,
 ) -> None:
-    """Refuse values if a sum of them, now or at a later step, could be too large to be exact.
+    """Refuse rows if a sum of their values, now or at a later step, could be too large to be exact.
 
     The check comes before rows are kept, since kept rows cannot be taken back. A *place* is one of
-    the sums that a statistic keeps for each group.
+    the sums that a statistic keeps for each group, such as one for each interval of values.
 
     Args:
         definition: definition of the stream.
-        largest: bound on what is added to any total, in grid units.
-        sums: for each place, a bound on what is added to it in all groups together.
-        taken: largest total so far, with the weight of its group.
-        before: sum over all places so far.
+        largest: bound on what the rows add to any total, in grid units.
+        sums: for each place, a bound on what the rows add to it, all groups together.
+        taken: largest total of any cell so far, multiplied by the weight of its group.
+        before: sum of all totals so far.
     """
     bound, statistic = _largest_sum(definition), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
@@ -273,10 +279,10 @@ def refuse_inexact_rows(
 
 
 class SumBounds(NamedTuple):
-    """Largest sums that a stream can hold: see `refuse_inexact_rows`.
+    """Largest sums that a stream can release exactly: see `refuse_inexact_rows`.
 
     Attributes:
-        largest: bound on any total, in grid units.
+        largest: bound on each total, in grid units.
         read: bound on the sum of all totals of a statistic; beyond it a release cannot be decoded.
     """
 
@@ -285,7 +291,7 @@ class SumBounds(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
-        """Return the largest sums that a stream can hold."""
+        """Compute them for the stream with this definition."""
         largest, statistic = _largest_sum(definition), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
@@ -293,7 +299,9 @@ class SumBounds(NamedTuple):
 
 
 def _largest_sum(definition: Definition) -> int:
-    """Return the largest sum of a group that a stream can hold, in units of its rows."""
+    """Return the largest sum of one group that a stream can release exactly, in grid units before
+    weights are applied.
+    """
     return largest_sum(definition.strategy) // _heaviest(definition)
 
 
@@ -313,16 +321,17 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return upper bounds on the share of a stream's largest sums that some rows use up.
+    """Return upper bounds on the fraction of a stream's largest sums that some rows use up.
 
-    Rows whose shares add up to 1 or less can always be counted, however they are divided into runs.
+    Rows whose fractions add up to 1 or less can always be counted, however they are divided into
+    runs.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
-        Shares by window if each release is of one window; otherwise one share for the whole stream,
-        under key 0.
+        Fractions by window if each release counts one window alone; otherwise one fraction for the
+        whole stream, under key 0.
     """
     if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
@@ -351,17 +360,17 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     return part
 
 
-#: A share of a window's largest sum that is negligible.
+#: Fraction of a window's largest sum below which rows are ignored.
 _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return the numbers of rows that follow from the rows alone, without what the stream
-    remembers.
+    """Return the numbers of rows that follow from the rows alone, without knowing which rows the
+    stream has counted.
 
     Args:
-        tally: the rows.
-        cut: how rows become steps.
+        tally: sums and numbers of the rows read.
+        cut: the rule by which rows become steps.
         until, ended: see `ended_steps`.
         released: number of released steps.
     """
@@ -379,7 +388,7 @@ def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, release
 _KEY = ("step", "group")
 _KEPT = ("seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
 _COLUMNS = (*_KEY, *_KEPT)
-#: Kept totals: by window, or in blocks of windows with their numbers.
+#: Totals that the state keeps: by window, or in blocks, each after the numbers of its windows.
 Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
@@ -389,19 +398,19 @@ class Intake:
     """Totals that a run releases, and totals that the state keeps afterwards. Exact: secret.
 
     Attributes:
-        cells: columns of a table with a row for each cell of a changed or waiting window, sorted by
-            ``step`` and ``group``. Besides these two: rows and total seen, rows and total counted,
-            and ``whole``, the number of rows in the last file of all events while none of them is
-            counted.
+        cells: columns of a table, sorted by ``step`` and ``group``, with a row for each cell of a
+            window that has changed or has uncounted rows. The other columns have the rows and the
+            total seen, the rows and the total counted, and ``whole``, the number of rows in the
+            last file of all events while none of them is counted.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step.
-        measures: kept columns: rows, and for sums the total.
+        measures: names of the numbers kept for each cell: ``"rows"``, and for sums ``"total"``.
         changed: windows whose kept numbers this run changes.
         gone, shut: numbers of vanished and of additional rows of released windows, in a file of
             all events. A changed row counts in both.
-        versions: number of versions of a window; 1 unless windows are revised.
-        closed: number of rows of final windows, counted nowhere.
+        versions: number of times that each window is released; 1 unless windows are revised.
+        closed: number of rows of windows that are final, counted nowhere.
         arrived, late: number of new rows, and how many of them are of released windows. In a file
             of all events: number of all rows, and of the new rows of released windows.
         late_by: see `Counts`.
@@ -423,7 +432,7 @@ class Intake:
 
     @property
     def newest(self) -> int:
-        """Number of the newest window with a row, counted or still waiting; 0 if there is none."""
+        """Number of the newest window with a row, counted or not; 0 if there is none."""
         return int(self.cells["step"][self.cells["seen_rows"] > 0].max(initial=0))
 
     @property
@@ -433,12 +442,12 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two bounds on what this run and later ones add: to any total, and to each place.
+        """Return two bounds on what this run and later ones add: to any total, and to each place
+        (sum that the statistic keeps for each group).
 
         Args:
-            places: number of sums (places) that the statistic keeps per group; a place's bound is
-                for all groups together.
-            alone: bound what the release of a single step adds.
+            places: number of places; a place's bound is for all groups together.
+            alone: True to bound only what the release of a single step adds.
         """
         step, group, due = self._waiting()
         if self.versions > 1:  # each version is released with all its rows
@@ -453,8 +462,8 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return three arrays with one entry for each waiting cell: the step that counts it, its
-        group, and its uncounted total.
+        """Return three arrays with one entry for each row of ``cells``: the step that will count
+        it, its group, and its uncounted total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
@@ -463,8 +472,8 @@ class Intake:
         """Return what each new step adds to each group, in grid units; shape ``(len(steps) *
         versions, groups)``.
 
-        If windows are revised, a step has several rows: its own window's first, then those of
-        earlier windows, last the one that becomes final.
+        If windows are revised, each step has several rows of the array: first for its own window,
+        then for earlier windows, last for the window that becomes final.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()
@@ -476,15 +485,16 @@ class Intake:
     def observations(
         self, steps: range, *, first: bool, last: bool
     ) -> dict[int, NDArray[np.int64]]:
-        """Return what the state keeps of each changed window once ``steps`` are released.
+        """Return the numbers that the state keeps of each changed window once ``steps`` are
+        released, by window.
 
         Each array has shape ``(2, measures, groups)``: first seen, then counted. Its integer type
         is the smallest that fits, to save memory.
 
         Args:
-            first: the steps begin with the first new one, which also counts late rows of released
-                windows.
-            last: include windows after the last released step, whose rows stay uncounted.
+            first: True if ``steps`` begin with the first new step, which also counts late rows of
+                released windows.
+            last: True to include windows after the last released step, whose rows stay uncounted.
         """
         begin, end = 0 if first else steps.start, np.inf if last else steps.stop
         changed = [step for step in self.changed if begin <= step < end]
@@ -525,14 +535,15 @@ def compare(
     """Compare the totals of a run's rows with the totals that the state has kept.
 
     Args:
-        kept: totals that the state keeps, by window.
+        kept: totals of rows seen and counted that the state keeps, by window.
         found: totals of the run's rows: columns ``step``, ``group``, ``rows``, ``total``.
         released: number of released steps.
         target: number of windows that have ended.
         groups: number of groups.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
-        append: the rows are new events only, not everything since the first window.
-        cut: how rows become steps; None if windows are released once and never revised.
+        append: True if the rows are new events only, not all events since the first window.
+        cut: the rule by which rows become steps; None if windows are released once and never
+            revised.
     """
     target, gone, shut = max(target, released), 0, 0
     late, late_by = 0, 0
@@ -589,7 +600,8 @@ def compare(
 
 
 def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
-    """Return the number of new rows of released windows, and within how many windows most came.
+    """Return the number of new rows of windows that are released already, and the number of windows
+    within which 95% of them came.
 
     The second number is `Counts.late_by`.
     """
@@ -604,7 +616,8 @@ def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tu
 def _come_and_gone(
     cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """Return lower bounds on two numbers of rows of released windows: vanished, and additional.
+    """Return lower bounds on the numbers of rows of released windows that have vanished, and that
+    have been added.
 
     Only totals by cell are known, so a row that came and one that vanished may cancel. ``closed``
     marks the cells of released windows.
@@ -620,14 +633,14 @@ def place_sums(
     """Return the sum of the absolute values of a column for each place, over all windows and
     groups.
 
-    A place is one of the sums that a statistic keeps per group.
+    A place is one of the sums that a statistic keeps for each group.
 
     Args:
-        cells: table whose column ``group`` numbers sums: group number times ``places``, plus the
-            place.
+        cells: table of sums; its column ``group`` holds the number of the group times ``places``,
+            plus the number of the place.
         column: name of the column.
         places: number of places of a group.
-        alone: return the largest sum of one step instead; needs a column ``step``.
+        alone: return the largest sum in a single step instead; needs a column ``step``.
 
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
     [3.0, 5.0]
@@ -642,10 +655,10 @@ def _sums_of_places(
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """Return the absolute sums at each place (``group % places``).
+    """Return the sum of absolute values at each place, the number ``group % places``.
 
-    ``group`` and ``added`` have a number for each cell. If ``step`` is given, the sum of each place
-    is taken in each step, and the largest is returned.
+    ``group`` and ``added`` have one entry for each cell. If ``step`` is given, the values of each
+    step are summed apart, and the largest sum of a step is returned for each place.
     """
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:
@@ -656,7 +669,7 @@ def _sums_of_places(
     return largest
 
 
-#: The part of late rows within whose delay `Counts.late_by` is.
+#: Fraction of the late rows that came within `Counts.late_by` windows.
 _MOST_LATE = 0.95
 
 

@@ -1,7 +1,8 @@
-"""The rule for which windows are released. Every stream that is cut into time windows uses it.
+"""The rule that decides which windows are released. Every stream with time windows uses it.
 
-Unless a time is stated, the clock decides, so the number of steps does not depend on the data. The
-newest event decides only if the job says ``until="newest"``, since that event belongs to a person.
+Unless the job states a time, the clock decides, so that the number of steps does not depend on the
+data. The newest event decides only if the job says ``until="newest"``, because that event belongs
+to a person.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.base.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW
 
-#: A longer run of windows without an event before ``until`` looks like a mistake, unless stated.
+#: If more windows than this, before ``until``, have no event, a file may be missing.
 QUIET = 3
 #: The default of ``until``.
 _UNSTATED = NOW
-#: A stream that ended longer ago holds data of the past: the clock says nothing of it.
+#: A stream that ended longer ago holds data of the past, so the clock does not decide.
 _PAST = timedelta(days=31)
-#: No time is later.
+#: Latest time that Python can represent.
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -29,7 +30,7 @@ class ClockFacts(NamedTuple):
 
     Attributes:
         events: name of the events, for messages.
-        newest: time of the newest event in microseconds; None if there is none.
+        newest: time of the newest event in microseconds since 1970; None if there is none.
         beyond: True if an event lies after the last window.
         released: number of steps released before; None for a new stream.
         all_of_them: True if these are all events since the first window, not only new ones.
@@ -52,15 +53,16 @@ def windows_ended(
     watermark: str | None = None,
     now: datetime | None = None,
 ) -> tuple[int, int]:
-    """Return the moment up to which windows are released, in microseconds, and how many have ended.
+    """Return the time up to which windows are released, in microseconds since 1970, and how many
+    windows have ended by then.
 
     Args:
         until: a time, "now", or "newest"; None: now.
         windows: windows of the stream.
         seen: facts about the events.
-        yes: release even if the time looks like a mistake.
+        yes: release even if the time looks like a mistake, because many windows have no event.
         quiet: largest allowed number of windows after the newest event; None: three.
-        watermark: wait this long after a window's end before releasing it, whatever tells the time.
+        watermark: release a window this long after its end, such as ``"6h"``; None: at its end.
         now: the current time; None: this machine's clock.
 
     Raises:
@@ -158,7 +160,7 @@ def _refuse_quiet(
     """Refuse to release windows if more than ``most`` of them follow the newest event: a file may
     be missing.
 
-    New events alone do not tell whether windows released before had events.
+    If only new events are given, windows that are released already do not count as empty.
     """
     new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or since <= most:
@@ -189,7 +191,9 @@ def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int,
 
 
 def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
-    """Return the moment up to which windows end if the newest event decides."""
+    """Return the time up to which windows are released if the newest event decides, in microseconds
+    since 1970.
+    """
     if seen.newest is None:
         raise InvalidInput(
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "

@@ -69,7 +69,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
 
 
 def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
-    """Count the rows of a stream that were read and are not counted yet.
+    """Count the rows of a stream that were read and are not released yet.
 
     Args:
         kept: include rows of files of new events, which later files need not repeat.
@@ -118,7 +118,9 @@ def end_stream(
 
 
 def _definition_of(reader: JournalReader) -> Definition:
-    """Return the definition of a stream; refuse a stream whose groups were not declared."""
+    """Return the definition of an existing stream; refuse a stream that finds its groups in the
+    data.
+    """
     found = Definition.reopen(reader.design, reader.details)
     if not found.cells.named_beforehand:
         raise RequestMismatch(
@@ -140,11 +142,12 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
 
 
 def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
-    """Complete the request for a new stream that continues another, with that other stream's
+    """Complete the job of a new stream that continues an earlier stream, with the earlier stream's
     options.
 
     Returns:
-        The request, the definition of the earlier stream, and its end: last step and dropped rows.
+        The completed job, and of the earlier stream its definition and its end: last step and
+            dropped rows.
     """
     assert request.keeping.continues is not None
     if store is None:
@@ -197,7 +200,10 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
 
 def _taken_over(job: Job, before: Definition, step: int) -> Job:
-    """Return a successor's job, with the predecessor's options where the job states none."""
+    """Return a successor's job, with the predecessor's options for all that the job does not state.
+
+    ``before`` is the definition of the predecessor, ``step`` its last step.
+    """
     windows, strategy, needs = before.windows, before.record["strategy"], options_of(Job)
     promise = job.promise
     taken: dict[str, Any] = {
@@ -225,7 +231,8 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
-    """Return True if no unit counts both in a stream and in the stream that it continues.
+    """Return True if no protected unit counts both in a stream and in the stream ``before`` that it
+    continues, whose last step is ``step``.
 
 
     >>> from counton.run.new_stream import define
@@ -257,10 +264,9 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if a new period of users begins at ``end``, and both streams protect one user's
-    period.
+    """Return True if a new period begins at ``end``, and both streams protect one user's period.
 
-    ``end`` is the microsecond at which the earlier stream ends.
+    ``end`` is the end of the earlier stream, in microseconds since 1970.
     """
     from counton.run.contribution_bounds import period_of
 
@@ -286,8 +292,8 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Mark a stream's definition as reread if this run reads times in another way than the first
-    run.
+    """Return a stream's definition, marked if this run reads times in another way than the first
+    run (``before``).
 
     A stream whose guarantee depends on reading times as before is refused.
     """
@@ -310,14 +316,15 @@ def as_read(definition: Definition, before: Definition) -> Definition:
 def as_continuation(
     definition: Definition, job: Job, before: Definition, step: int, store: Store | None
 ) -> Definition:
-    """Add to a new stream's definition that it continues the stream named in its job.
+    """Return a new stream's definition with the fact added that it continues the stream named in
+    its job.
 
     Args:
         definition: definition of the new stream.
         job: job of the new stream.
         before: definition of the earlier stream.
-        step: last release of the earlier stream; the new stream begins after it.
-        store: state of both streams; None if another ledger counts them too.
+        step: last released step of the earlier stream; the new stream begins after it.
+        store: state of both streams; None if a ledger shared with other states counts them.
     """
     inherited = (
         definition.declared_groups == before.declared_groups and definition.other == before.other
@@ -347,8 +354,8 @@ def as_continuation(
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
-    """Return the last totals of all earlier streams, to which this stream adds; None: it begins at
-    0.
+    """Return the last released totals of the earlier streams, to which this stream's totals are
+    added; None if its totals begin at 0.
     """
     found = definition.continues
     if found is None or not found.totals:

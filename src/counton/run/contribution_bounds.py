@@ -1,11 +1,11 @@
-"""The choice of counted rows: bounded contributions of users, and no row counts twice.
+"""The choice of the rows that count: at most a bounded number for each user, and no row twice.
 
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
 with ``most_a_window``, at most that number in one released window. A row that was taken once stays
 taken. Of the new rows of a run, the first in the order (time, group, value, digest of the id) are
-taken while there is room: first within each window, and then in all. With ``each``, that number of
-rows is taken from each group, of the first ``most`` groups. So the choice depends only on the
-unit's own rows and on the run that brought them: with or without the unit, the same rows of all
+taken while there is room: first within each window, and then in all. With ``each``, at most that
+number of rows is taken from each of a unit's first ``most`` groups. So the choice depends only on
+the unit's own rows and on the run that brought them: with or without the unit, the same rows of all
 others are taken. Taken rows that vanish stay taken, and give no room back.
 
 **Memory.** For each taken row the state keeps a *mark*: the user's digest, the window, the group
@@ -65,16 +65,17 @@ _EARLIEST = -(2**62)  # no period or day is earlier
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
 _NAMES = ("user", "id", "sign")
-#: The purpose of digests of users, and the kind of marks that refuse new users of a bucket.
+#: Purpose number of users' digests, and kind of the digests that refuse new users of a bucket.
 USER, REFUSED = 1, "refused"
-#: The kind of marks that close periods: everybody in them is forgotten, and no row counts.
+#: Kind of the digests that close periods: everybody in them is forgotten, and no row counts.
 CLOSED = "closed"
-#: Number of parts into which all users fall; one part is refused for each forgotten person.
+#: Number of buckets into which users' digests fall; each forgotten person makes one refused.
 BUCKETS = 1024
 
 
 class DigestHolder:
-    """Rows held in memory until all are read: only then can the rows that count be chosen.
+    """Holds a run's rows in memory until all are read, because only then can the rows that count be
+    chosen.
 
     It holds digests in place of the names of users and ids; `tally` fills it.
 
@@ -96,7 +97,9 @@ class DigestHolder:
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold, with digests in place of the names of users and ids."""
+        """Select the columns to hold of rows whose time (``us``), window (``step``), group and
+        value are computed; names of users and ids become digests.
+        """
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
         types = marked.collect_schema()
@@ -147,7 +150,7 @@ class DigestHolder:
 
 
 def _narrowest(largest: int) -> Any:
-    """Return the narrowest integer type that holds numbers up to a bound.
+    """Return the narrowest numpy type of signed integers that holds numbers up to ``largest``.
 
     >>> [_narrowest(size).__name__ for size in (100, 2**15 - 1, 2**15, 2**31)]
     ['int16', 'int16', 'int32', 'int64']
@@ -156,7 +159,7 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the bucket, of a fixed number of buckets, into which each user's digest falls."""
+    """Return the bucket (0 to `BUCKETS` - 1) into which each user's digest falls."""
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
 
@@ -178,13 +181,15 @@ class ChosenRows:
     Attributes:
         cells: sums of the new rows that count: columns ``step``, ``group``, ``rows``, ``total``.
         ids: digests of the ids of these rows, with their steps.
-        users: marks of these rows, by which later runs know them; a set for each period.
-        over: rows left out because their user (in a period) has reached the bound.
-        known: rows that were counted before.
-        gone: counted rows that are missing from a file of all events.
-        closed: rows that came after their period or window was closed.
-        corrected: rows that replaced an earlier row with their id, or took it back.
-        often: corrections left out because their rows had reached the bound on corrections.
+        users: digests of these rows' users with window, group and value, by which later runs know
+            the rows; a set for each period.
+        over: number of rows left out because their user has reached the bound (in the period).
+        known: number of rows that were counted before.
+        gone: number of counted rows that are missing from a file of all events.
+        closed: number of rows that came after their period or window was closed.
+        corrected: number of rows that replaced an earlier row with the same id, or cancelled it.
+        often: number of corrections left out because their row had been corrected as often as
+            allowed.
     """
 
     cells: pl.DataFrame
@@ -205,7 +210,7 @@ class ContributionBounder:
         definition: definition of the stream.
         secret: key of the digests by which users and ids are recognised; None if the stream
             remembers no user or id yet.
-        append: the rows are new ones only, not all since the first window.
+        append: True if the rows are new events only, not all events since the first window.
         released: steps released so far.
     """
 
@@ -234,7 +239,7 @@ class ContributionBounder:
     def _thins(self) -> bool:
         """True if rows that cannot count may be dropped before all rows are read.
 
-        False if the run must compare its rows with counted ones, or find repeated ids.
+        It is False if the run must compare its rows with counted rows, or find repeated ids.
         """
         return self._counting.users and not self._by_id and (self._new or self._append)
 
@@ -242,8 +247,8 @@ class ContributionBounder:
         """Choose the held rows that are new and count.
 
         Args:
-            memory: the stream, with its remembered rows; None for a stream that has counted nothing
-                yet.
+            memory: the stream, which keeps digests of its counted rows; None if it has counted
+                nothing yet.
 
         Raises:
             StreamConflict: another process has released steps meanwhile, so other rows would count.
@@ -275,7 +280,7 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Yield sums of the rows that count, one portion of users at a time.
+        """Yield sums of the rows that count by window and group, one portion of users at a time.
 
         Everything else that is found, such as numbers of rows left out, is added to ``found``.
         """
@@ -305,7 +310,8 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Drop the rows that can no longer count.
+        """Return the held rows without those that can no longer count, because their user has
+        earlier rows enough.
 
         ``rows`` holds all rows so far of each of its users.
         """
@@ -319,8 +325,8 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the marks (digests of counted rows) to add to the stream for the chosen rows, and
-        those to delete.
+        """Return the digests of counted rows that the stream must add for the chosen rows, and
+        those that it must delete.
 
         ``target`` is the number of steps released after the run.
         """
@@ -350,8 +356,8 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Return the rows whose windows and periods are still open, their periods, and how many
-        were closed.
+        """Return the rows whose windows and periods are still open, the numbers of their periods,
+        and how many rows were closed.
 
         Rows and periods are ordered by user (or id) and period.
         """
@@ -403,10 +409,8 @@ class ContributionBounder:
         return _FirstOpen(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return the stream's marks (digests of users or ids) of one kind. They are noted for
-        `change`, which may merge them.
-
-        Without a stream there are none.
+        """Return the stream's sets of marks (digests of users or ids) of one kind, which `change`
+        may merge later; empty without a stream.
         """
         if self._memory is None:
             return []
@@ -417,7 +421,9 @@ class ContributionBounder:
     def _without_known_ids(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Leave out the rows whose ids were counted before."""
+        """Return the rows whose ids were not counted before, with their periods; add the number of
+        the others to ``found``.
+        """
         assert rows.id is not None
         kept = np.ones(len(rows), np.bool_)
         for part in before.ids:
@@ -428,8 +434,8 @@ class ContributionBounder:
         return rows.at(kept), period[kept]
 
     def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Return the rows that count from now on; the rows that they replace are added to
-        ``found``.
+        """Return the rows that count from now on, new or corrected; add the rows that they replace
+        to ``found``.
         """
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)
@@ -444,9 +450,9 @@ class ContributionBounder:
         return done.added
 
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
-        """Return one row for each id: the first in time.
+        """Return one row for each id, the first in time, with the numbers of their periods.
 
-        If any row with the id takes back (sign -1), the returned row does.
+        If any row with the id has sign -1 (it cancels an earlier row), the returned row has it.
         """
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
@@ -471,9 +477,10 @@ class ContributionBounder:
     def _apply_bounds(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Return the rows that count within the bounds of their users, with their periods.
+        """Return the rows that count within the bounds of their users, with the numbers of their
+        periods.
 
-        ``rows`` holds all new rows of each of its users; ``before`` holds the remembered ones.
+        ``rows`` holds all new rows of each of its users; ``before`` holds the rows counted earlier.
         """
         asked_for = len(rows)
         if before.refused:
@@ -508,7 +515,7 @@ class ContributionBounder:
 
         Args:
             beyond: leave out the remembered rows of a user with at most this many rows in the
-                period, old and new together: no bound can cut these.
+                period, old and new together, because the bound cannot exclude any of them.
         """
         a_window = self._counting.most_a_window is not None
         parts, numbers = (
@@ -555,7 +562,8 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Encode in each row's value its rank among its user's rows, if the statistic counts users.
+        """Return the rows with the rank of each row among its user's rows encoded in its value, if
+        the statistic counts users; otherwise unchanged.
 
         The rank depends only on the user's own rows: new ones and remembered ones.
         """
@@ -574,10 +582,10 @@ class ContributionBounder:
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
-        """Return the positions of rows that cannot be of a forgotten person: see
-        `counton.run.erasure`.
+        """Return the positions of the rows that count although some people were forgotten: rows of
+        users whose bucket is not refused, or who are known (see `counton.run.erasure`).
 
-        Whether a row stays depends on its own user's rows alone, and on the requests to forget.
+        Whether a row stays depends only on its own user's rows and on the requests to forget.
         """
         refused = np.zeros(len(rows), np.bool_)
         for part in before.refused:
@@ -590,7 +598,7 @@ class ContributionBounder:
     def _before_named(self) -> NDArray[np.int64] | None:
         """Return, for each group, the group that counted its rows before it was named.
 
-        None if no group was named after the stream began.
+        The entries are numbers of groups; None if no group was named after the stream began.
         """
         this = self._definition
         if this.other is None or not this.named:
@@ -610,7 +618,9 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The first period of users and the first day of ids that are still open."""
+    """The number of the first period of users and of the first day of ids whose rows may still
+    count.
+    """
 
     period: int
     day: int
@@ -632,8 +642,8 @@ class _Before(NamedTuple):
 def _remembered_rows(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """Yield, for each period, the positions of its rows and the remembered rows of their users in
-    it.
+    """Yield, for each period, the positions of its rows in ``rows``, and the rows of their users
+    that earlier runs counted in it.
 
     Args:
         beyond: leave out users with at most this many rows in the period, old and new together.
@@ -654,7 +664,9 @@ def _remembered_rows(
 
 @dataclass
 class _Findings:
-    """Results of a run's choice of rows other than the sums; collected portion by portion."""
+    """Everything that a run's choice of rows finds besides the sums, such as numbers of rows left
+    out; collected portion by portion.
+    """
 
     over: int
     closed: int
@@ -671,7 +683,8 @@ def known_rows_of(
 ) -> NDArray[np.bool_]:
     """Return a mask of the rows that earlier runs have counted.
 
-    Of equal rows the first are marked, as many as are remembered in ``part``.
+    Among equal rows (user, window, group, value), the first are marked, as many as ``part``
+    remembers.
 
     Args:
         before: for each group, the group that counted its rows before it was named; a remembered
@@ -690,7 +703,8 @@ def known_rows_of(
 def _match_remembered(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Mark the first rows of each kind, as many as remembered, and subtract them from ``times``.
+    """Return a mask of the first rows of each kind, as many as are remembered; subtract them from
+    ``times``.
 
     A kind is a hash of user, window, group and value; ``times`` says how often each of ``kinds`` is
     remembered.
@@ -724,7 +738,7 @@ def _hash_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def _numbers(*ordered: NDArray[Any] | None) -> Places:
-    """Number the units of sorted rows from 0 on, and return the number for each row.
+    """Number the distinct rows of sorted columns from 0 on, and return the number for each row.
 
     >>> _numbers(np.array([3, 3, 5])).tolist()
     [0, 0, 1]
@@ -734,8 +748,8 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Concatenate sets of marks (digests of users or ids) into one. Digests must ascend from set to
-    set.
+    """Concatenate sets of marks (digests of users or ids) into one set. The digests must ascend
+    from set to set.
     """
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
@@ -743,7 +757,9 @@ def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkS
 
 
 def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
-    """Split marks (digests of users or ids) into one set for each period, each sorted by digest."""
+    """Split a set of marks (digests of users or ids) into one set for each period, each sorted by
+    digest; ``period`` has the period of each digest.
+    """
     made = []
     for number, places in _by_number(period):
         digests = found.digests[places]

@@ -1,12 +1,11 @@
-"""Rows that replace an earlier row with the same id: the earlier row is subtracted, the new one
-added.
+"""Corrections: a row replaces an earlier row with the same id, which is subtracted.
 
 For each id the state remembers the row that counts: window, group and value, how often it was
-corrected, and whether it was taken back. A later row with this id and other content is a
-correction: the counted row is subtracted from its own window, and the new row is added to its own.
-A row with sign -1 only takes the earlier row back. Both changes make new versions of their windows,
-in the run that brings the correction. What happens to a row depends only on the rows with its id,
-and on the run that brings them.
+corrected, and whether it was cancelled. A later row with this id and other content is a correction:
+the counted row is subtracted from its own window, and the new row is added to its own. A row with
+sign -1 only cancels the earlier row. Both changes make new versions of their windows, in the run
+that brings the correction. What happens to a row depends only on the rows with its id, and on the
+run that brings them.
 
 A row is corrected at most as often as the stream declares: the noise is calibrated to that
 (`counton.strategies.WindowVersions`). It is corrected until its window is final, since a final
@@ -30,7 +29,7 @@ from counton.state import seen as marks
 _Flags = NDArray[np.bool_]
 _Numbers = NDArray[np.int64]
 _CELL = ("step", "group", "total")
-#: Number of remembered facts of a row; the last fact is its last window.
+#: Number of facts that the state keeps with each id's digest; the last is the id's last window.
 FACTS = 6
 
 
@@ -42,7 +41,7 @@ class Records(NamedTuple):
         there: whether anything is remembered of the id.
         step, group, total: window, group and value of the row that counts.
         used: number of corrections so far.
-        counts: whether the row counts; False once it is taken back.
+        counts: whether the row counts; False once it is cancelled.
         last: last window of any row with the id. All records of the id are kept until that window
             closes, so that an older record is never found without the newest.
     """
@@ -87,10 +86,10 @@ class CorrectedRows:
         added: rows that count from now on.
         taken: earlier rows that no longer count and are to be subtracted: for each its window
             (``step``), ``group`` and value (``total``).
-        remembered: what the state has to remember of the ids (see `Records`), as far as it is new
-            or has changed.
-        known: number of rows without effect, since they count already or were taken back.
-        corrected: number of rows that replace another, or take it back.
+        remembered: digests of ids with the facts that the state must keep of them (see `Records`),
+            where they are new or have changed.
+        known: number of rows without effect, because they count already or were cancelled.
+        corrected: number of rows that replace an earlier row, or cancel it.
         often: number of corrections left out because the row had been corrected as often as the
             stream allows.
         late: number of corrections left out because the row's window is final.
@@ -106,7 +105,7 @@ class CorrectedRows:
 
 
 def correct(rows: HeldRows, before: Records, most: int, first_open: int) -> CorrectedRows:
-    """Compute the effects of rows with distinct ids.
+    """Compute the effects of new rows with distinct ids on a stream that allows corrections.
 
     Args:
         rows: new rows, one for each id, in windows that are not final.

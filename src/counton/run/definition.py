@@ -31,11 +31,11 @@ from counton.statistics.statistic import protects, shape_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
-#: Kind of the details that a job keeps with its stream.
+#: Value that marks the public facts of streams that are made by jobs.
 KIND = "events by window and group"
-#: Options that together state the guarantee, which a stream keeps in their place.
+#: Options that together state the guarantee. A stream keeps the guarantee itself instead.
 GUARANTEE = ("epsilon", "delta", "rho", "within")
-#: All other options of every job that define its stream.
+#: All other options of a job that define its stream.
 DEFINING = tuple(
     option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
 )
@@ -46,8 +46,9 @@ class Continuation(NamedTuple):
 
     Attributes:
         name: name of the earlier stream, in the same state.
-        step: last release of the earlier stream; this stream begins after it.
-        totals: whether this stream's totals go on from that release; otherwise they begin at 0.
+        step: last released step of the earlier stream; this stream begins after it.
+        totals: whether this stream's totals are added to those of that step; otherwise they begin
+            at 0.
         apart: whether no protected unit counts in both streams, so that the ledger counts only the
             larger of both guarantees.
     """
@@ -60,22 +61,22 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Definition(Description):
-    """A stream of events: its description, and everything else that its runs need.
+    """A stream of events as its job defines it: statistic, columns, windows, groups and guarantee,
+    fixed when the stream is created.
 
     Attributes:
         details: public facts that are kept with the stream, as JSON values and names of groups.
-        parts: columns that the statistic reads, by their names when the stream was created.
-        columns: columns of time, group, user and id, by their current names.
+        parts: columns that the statistic reads, under their names when the stream was created.
+        columns: columns of time, group, user and id, under their current names.
         named: groups that were named after the stream began, each with the first step in which it
             counts.
         renamed: renamed columns: old name, new name, and first step with the new name.
         ended: step at which the operator ended the stream; None: it goes on.
         record: options that jobs stated, by name: see `from_details`.
-        other: group that counts the rows of all groups that are not declared; None: there is none.
-            In order it stands after the declared groups, and before the groups that were named
-            later.
-        spare: number of cells without a name, free for groups named later. Nothing is counted in
-            them, and they are not shown.
+        other: group that counts the rows of all groups that are not declared; None if there is
+            none. It stands after the declared groups, and before the groups that were named later.
+        spare: number of cells that are free for groups named later. Nothing is counted in them, and
+            they are not shown.
         continues: the stream that this one continues, if any.
 
     >>> from counton.run import Job
@@ -110,7 +111,7 @@ class Definition(Description):
         contribution: Contribution,
         strategy: StreamStrategy,
     ) -> Definition:
-        """Build the definition from the facts that the state keeps of a stream.
+        """Build the definition of a stream from the public facts that its state keeps.
 
         Args:
             details: public facts of the stream, by name. ``what`` is the name of its statistic,
@@ -170,7 +171,7 @@ class Definition(Description):
 
     @classmethod
     def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
-        """Return the definition of an existing stream."""
+        """Return the definition of an existing stream; refuse a stream that no job made."""
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} was not made from events and windows of time; continue it "
@@ -185,7 +186,7 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return this definition with some of its details replaced."""
+        """Return this definition with some of its public facts (``details``) replaced."""
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,
@@ -196,14 +197,16 @@ class Definition(Description):
 
     @property
     def apart_from(self) -> str | None:
-        """Name of the continued stream if no unit counts in both; else None."""
+        """Name of the stream that this one continues, if no protected unit counts in both; else
+        None.
+        """
         before = self.continues
         return before.name if before is not None and before.apart else None
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """The statistic that sums the rows of a group in its own way; None if rows are only counted
-        or added.
+        """The statistic that turns rows into sums by a rule of its own; None if the rows of a group
+        are only counted, or their values added.
         """
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
@@ -213,14 +216,14 @@ class Definition(Description):
 
     @property
     def corrections(self) -> int:
-        """Largest number of times that a row may be corrected or taken back by later rows with its
-        id.
-        """
+        """Largest number of times that later rows with the same id may correct or cancel a row."""
         return int(self.record.get("corrections") or 0)
 
     @property
     def expires(self) -> bool:
-        """True if the guarantee expires with the age of data."""
+        """True if the guarantee is an expiring one, whose privacy loss depends on the age of the
+        data.
+        """
         return bool(self.record.get("expire"))
 
     @property
@@ -233,7 +236,7 @@ class Definition(Description):
 
     @property
     def own_options(self) -> dict[str, Any]:
-        """Stated options of the stream's statistic, by name."""
+        """Values of the options that only this statistic has and that the job stated, by name."""
         names = [option.name for option in own_options(self.what)]
         return {name: self.record[name] for name in names if name in self.record}
 
@@ -244,17 +247,18 @@ class Definition(Description):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of what is kept for each window and place: the number of rows, and their sum if it
-        differs.
+        """Names of the numbers kept for each window and sum: ``rows``, and ``total`` if it differs
+        from the number of rows.
         """
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums by group and place to the cells that are released; both in grid units.
+        """Convert sums by group and place (sum that the statistic keeps for each group) to the
+        cells that are released; both in grid units.
 
         ``sums`` has shape ``(steps, groups * places)``. If windows are revised, it has the rows
-        that `counton.run.changes.Intake.inputs` returns, and the result has a last axis of
-        versions, and then their sum if totals stand beside them.
+        that `counton.run.changes.Intake.inputs` returns, and the result has a last axis of versions
+        of a window, followed by their sum if totals are released too.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -279,8 +283,8 @@ class Definition(Description):
 
     @property
     def cell_names(self) -> GroupNames:
-        """Names of all cells of one step: the groups, then the spare cells as ``(spare 1)``,
-        ``(spare 2)``.
+        """Names of all cells of one step: the groups, then the cells free for later groups, as
+        ``(spare 1)``, ``(spare 2)``.
         """
         if not self.spare:
             return self.groups
@@ -298,24 +302,24 @@ class Definition(Description):
         return column
 
     def called_once(self, column: str) -> str:
-        """Return the name that a column had at the stream's creation, given its current name."""
+        """Return the name that a column had when the stream was created, given its current name."""
         for old, new, _ in reversed(self.renamed):
             column = old if column == new else column
         return column
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns that every row must have, by their current names."""
+        """Names of the columns that every row must have, as they are called now."""
         return tuple(
             dict.fromkeys((*self.columns.names, *map(self.current_name, self.parts.names)))
         )
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """Return the rule by which rows become steps (time windows, one step a row, or one step in
-    all).
+    """Return the rule by which rows become steps: time windows, one step for each row, or one step
+    for all rows.
 
-    ``record`` has the options of a stream; ``once``: the stream is a table that is released once.
+    ``record`` has the options that jobs stated; ``once`` is True for a table that is released once.
     """
     if record.get("time") is None:
         return Once() if once else EachRow()
@@ -327,8 +331,8 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
-    """Return the rule by which rows count: all of them, a bounded number for each user, or in
-    order.
+    """Return the rule that decides which rows count: all of them, a bounded number for each user,
+    or all in their order.
     """
     if in_order:
         return Ordered(protects(statistic) == "user")
@@ -341,7 +345,9 @@ def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bo
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:
-    """Return the largest number of rows of a user that count in each group; None: no such bound."""
+    """Return the largest number of rows of a user that count in each group; None if there is no
+    bound.
+    """
     inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None
@@ -363,9 +369,10 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the columns in which a missing value leaves a row out, if the job skips such rows.
+    """Return the names of the columns whose missing values make a job that skips missing values
+    leave a row out.
 
-    Columns of labels are not among them, since a row without a label is in no cell. The column of
+    Columns of labels are not among them, because a row without a label is in no cell. The column of
     groups is not among them either, if rows of undeclared groups are counted or dropped.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"

@@ -26,7 +26,7 @@ class DryRun:
         definition: definition of the stream.
         before: number of steps released so far; None: the stream would be new.
         after: number of released steps after the run.
-        until: microsecond; windows that ended by then would be released.
+        until: time in microseconds since 1970; windows that ended by then would be released.
         counts: exact numbers of rows as read, including rows that an earlier run has counted.
     """
 
@@ -42,10 +42,11 @@ class DryRun:
 
 
 def dry_run(job: Job, progress: Progress = silent) -> DryRun:
-    """Do a whole run except its commit: resolve the job, check its outputs, read its rows.
+    """Do a whole run except its commit: complete the job from the state, check its outputs, read
+    its rows.
 
-    Rows are not compared with the counted rows of an existing stream, since only its writer can do
-    that. Unreadable rows are set aside in no file.
+    Rows are not compared with the counted rows of an existing stream, because only its writer can
+    do that. Unreadable rows are written to no file.
 
     Raises:
         InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: see `run`.

@@ -49,12 +49,12 @@ class Forgetting(NamedTuple):
 
     Attributes:
         name: name of the stream.
-        keeps: what the stream remembers of people: "digests", or only "sums", from which nothing is
+        keeps: what the stream keeps about people: "digests", or only "sums", from which nothing is
             deleted.
         marks: number of deleted digests of the people's rows. Exact: only for the operator.
         before: for a deletion by age: periods that ended by then are forgotten; None if there are
             none.
-        over: whether the stream has ended, so that no new people come.
+        over: whether the stream has ended, so that no new people can be counted.
     """
 
     name: str
@@ -87,8 +87,8 @@ def forget(
         now: the current time, aware; None: this machine's clock.
         wait: largest number of seconds to wait for a service to count the rows in its inbox, and
             for a run that writes a stream or its state.
-        yes: allow refusing all new people of the person's bucket; needed for any name, known or
-            not.
+        yes: allow that all new people in the person's bucket (1 of `BUCKETS` parts of all people)
+            are refused; needed for any name, known or not.
 
     Raises:
         InvalidInput: ``yes`` is False (for every person, known or not); a stream keeps rows or an
@@ -123,7 +123,7 @@ def forget(
 
 
 class _Patience:
-    """A time limit within which attempts are repeated."""
+    """A time limit in seconds within which attempts are repeated."""
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
@@ -160,7 +160,7 @@ def forget_older(
 ) -> list[Forgetting]:
     """Delete a state's memory of people in periods that ended long ago, in all streams or in one.
 
-    Rows of these periods no longer count, so nobody counts twice.
+    Rows of these periods are refused from now on, so that nobody counts twice.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -194,7 +194,9 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a malformed age of ``retain``, or a stream that does not protect periods of people."""
+    """Refuse a malformed length of ``retain``, or a stream that does not protect single periods of
+    people.
+    """
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
@@ -210,8 +212,8 @@ def check_retain(length: str, definition: Definition) -> None:
 
 
 def retain(stream: Stream, definition: Definition, length: str) -> None:
-    """Forget everybody in periods that ended at least ``length`` before the end of the last window
-    released.
+    """Forget everybody in periods that ended at least ``length`` (such as ``90d``) before the end
+    of the last released window.
     """
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
@@ -240,7 +242,7 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
 
 
 class _KeptStream(NamedTuple):
-    """A stream of a state, and whether it has ended.
+    """The definition of a stream in a state, and whether it has ended.
 
     The definition is None if a program adds sums to the stream directly, not from events.
     """
@@ -250,7 +252,7 @@ class _KeptStream(NamedTuple):
 
     @property
     def of_people(self) -> bool:
-        """True if the stream keeps digests of people."""
+        """True if the stream keeps digests of people's names."""
         return self.definition is not None and self.definition.counting.users
 
 
@@ -275,8 +277,8 @@ def _period(definition: Definition, moment: datetime) -> int:
 
 
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
-    """Forget everybody in all periods up to number ``last``, and count no more rows of these
-    periods.
+    """Delete the digests of everybody in all periods up to number ``last``; rows of these periods
+    count nowhere from now on.
 
     Return the number of deleted digests.
     """
@@ -288,8 +290,8 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Build the change that deletes all digests of periods up to number ``last``, and closes these
-    periods.
+    """Build the change of a stream's digests that deletes those of periods up to number ``last``,
+    and closes these periods.
     """
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
@@ -315,7 +317,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
     """Wait until a service has counted the rows in a stream's inbox.
 
-    Before that, nobody knows whose rows they are.
+    Before that, nobody can tell whose rows they are.
     """
     if before.left_out:
         raise InvalidInput(
@@ -374,7 +376,9 @@ def _users_of(stream: Stream) -> list[marks.MarkSet]:
 
 
 def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
-    """Merge the marks of one period, and leave out those of the user with this digest."""
+    """Merge the marks (digests of users with their rows) of one period, without those of the user
+    with this digest.
+    """
     whole = marks.merge([part for part in parts if part.period == period])
     stays = whole.digests != digest
     return marks.MarkSet(

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from counton.released.revisions import When
     from counton.state.key_and_witness import Kept
 
-#: Columns of each number of a reading.
+#: Columns of each number that a statistic releases.
 _NUMBERS = ("estimate", "std", "lower", "upper")
 #: Largest number of values written in one transaction.
 _CHUNK = 2**18
@@ -101,7 +101,9 @@ class Publication:
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
-    """Write all steps that are not published yet to the published tables of a database."""
+    """Write all steps that are not published yet to the published tables of a database; ``level``
+    is the probability with which each interval holds, None for the former one.
+    """
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
             f"stream {source.design.name!r} was not made from events, so its steps have no times, "
@@ -156,7 +158,7 @@ class _OneTransaction(NamedTuple):
     connection: Connection
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return the open transaction; ``write`` makes no difference."""
+        """Return the open transaction, whatever ``write`` says."""
         return nullcontext(self.connection)
 
 
@@ -168,7 +170,10 @@ def _publish_rows(
     level: float,
     readings: View,
 ) -> None:
-    """Write the steps that are not published yet."""
+    """Write the steps of a stream that are not published yet, with intervals of confidence
+    ``level``. ``begun`` says which steps are published; ``readings`` says which numbers of a
+    statistic to show.
+    """
     if not definition.shows_cells:
         _publish_readings(source, definition, place, begun, level, readings)
     elif source.step > begun.step:
@@ -202,10 +207,10 @@ def _publish_readings(
     level: float,
     readings: View,
 ) -> None:
-    """Write the steps of a statistic that are not published yet: a row for each number read from
-    its cells.
+    """Write the steps of a statistic that are not published yet: a row for each number computed
+    from its noisy cells.
 
-    Its cells are written too, packed in a table of their own.
+    The cells are written too, packed in a table of their own.
     """
     stream_id, before, cells_until = begun
     if before == source.step:
@@ -305,7 +310,7 @@ class _Selection(NamedTuple):
     as_of: When | None = None
 
     def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
-        """Return the selected steps and groups of a release."""
+        """Return a release cut down to the selected steps and groups."""
         if self.as_of is not None:
             found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):
@@ -361,13 +366,13 @@ def export(
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these groups, in this order; None: all.
         level: probability with which each interval holds; None: the level of the stream's last job,
-            initially 0.95. What a statistic shows follows the options ``over`` and ``shares`` of
-            that job.
+            initially 0.95. The numbers that a statistic shows follow the options ``over`` and
+            ``shares`` of that job.
         like: for a released table whose description was lost: see `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.
-        fit: public constraints to adjust the numbers of a hierarchy or contingency table to, if its
-            state has none.
+        fit: public constraints, such as known totals, that the numbers of a hierarchy or
+            contingency table are adjusted to, if its state has none.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
         surely_above: keep only rows whose interval lies above this number as a whole.
@@ -443,8 +448,8 @@ def _into_folder(
     above: float | None,
     surely_above: float | None,
 ) -> Release:
-    """Write the missing files of a folder, one for each step and block of groups; return the last
-    step.
+    """Write a release into a folder, one file for each step and block of groups, where the file is
+    missing; return the last step.
     """
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
@@ -572,8 +577,8 @@ def _streams_with_releases(
     *,
     of_jobs: bool = False,
 ) -> list[str]:
-    """Return the names of a state's streams that have released something; empty if the state is
-    missing.
+    """Return the names of the streams that have released something, in a state or a released table;
+    empty if ``of_jobs`` and the state is missing.
     """
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
         return [public.numbers.design.name]
@@ -602,7 +607,7 @@ def released_in(
     Args:
         state: path of a SQLite file, or a database URL.
         name: name of the stream; needed if the state has several.
-        level: probability with which each interval holds; None: the level of the stream's files.
+        level: probability with which each interval holds; None: that of the stream's last job.
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
@@ -610,7 +615,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Add a warning to a release if its state may be an old copy."""
+    """Return a release with a warning added if its state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -628,8 +633,9 @@ def methods(
 
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
-        name: name of one stream; None: all with a release.
-        level: level of the intervals in the text; None: the level of the stream's own files.
+        name: name of one stream; None: all that have released something.
+        level: probability with which the intervals in the text hold; None: that of the stream's
+            last job.
         full: return the whole account, for specialists.
 
     Returns:
@@ -667,7 +673,7 @@ def registry(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`. Such a
             source lacks the stream's beginning and the spending of other streams: fill these in.
-        name: name of one stream; None: all with a release.
+        name: name of one stream; None: all that have released something.
         like: for a released table whose description was lost: see `counton.read`.
 
     Returns:
@@ -818,7 +824,8 @@ def publish(
         level: probability with which each interval holds; None: unchanged, initially the level of
             the stream's last job.
         remove: remove the stream's rows instead.
-        key: place of the key, if not beside the state; its witness tells how new the state is.
+        key: place of the key, if not beside the state. The witness beside it shows whether the
+            state is an old copy.
 
     Raises:
         StateError: the stream is missing, the state was restored from an old copy, another stream

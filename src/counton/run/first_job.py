@@ -1,8 +1,8 @@
 """A first job for events, made from their header and common defaults, with a list of open
 questions.
 
-Rows decide nothing here: `first_look` finds the names of columns and the format of times, and all
-other defaults are the same for all events.
+The values in the rows decide nothing here: `first_look` finds the names of columns and the format
+of times, and all other defaults are the same for all events.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from counton.state.database import state_file
 from counton.state.key_and_witness import file_of
 from counton.state.standing import check_places
 
-#: Years of a new stream: a window's own number is no less accurate in a longer stream.
+#: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS, _MOST_WINDOWS = 10, 100_000
-#: Names of columns that name people.
+#: Matches names of columns that name people.
 _PEOPLE = re.compile(
     r"(^|[^a-z])(reader|user|person|people|patient|customer|client|member|visitor|student|"
     r"employee|driver|rider|author|owner|cookie|account|email|e-mail|phone|passenger|guest|"
@@ -44,12 +44,12 @@ _PEOPLE = re.compile(
     re.I,
 )
 
-#: Stated fields of a job by name, events and state among them.
+#: Fields of a `Job` that the user stated, by name, including ``events`` and ``state``.
 Said: TypeAlias = Mapping[str, Any]
 
 
 class Unsaid(NamedTuple):
-    """An option that the user must state, since the events do not tell its value.
+    """An option that the user must state, because the events do not show its value.
 
     Attributes:
         why: reason why it must be stated.
@@ -76,8 +76,9 @@ def init(
         more: fields of `Job`.
 
     Raises:
-        InvalidInput: options are open that no file answers; the message names all of them. Or the
-            events cannot be read, or a run would refuse the job or one of the first rows.
+        InvalidInput: options are missing that the events do not show; the message names all of
+            them. Or the events cannot be read, or a run would refuse the job or one of the first
+            rows.
 
     >>> import polars as pl
     >>> import counton
@@ -111,15 +112,15 @@ def init(
 
 
 def job_of(said: Said) -> Job:
-    """Return a job of counts with these fields."""
+    """Return a `Job` that counts events, with the fields that the user stated."""
     return Job("count", **said)
 
 
 def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """Complete a job with common defaults, and plan it. It refuses what a run would refuse.
+    """Complete a job with common defaults, and plan it; refuse a job that a run would refuse.
 
     Raises:
-        CountonError: see `run`, up to its first row.
+        CountonError: as `run` raises it before it reads rows.
     """
     job = complete_job(said, look)
     for name in filter(
@@ -162,10 +163,10 @@ def is_named(events: object) -> bool:
 
 
 def state_beside(events: object, *, append: bool) -> str:
-    """Return the path of a run's state if none is stated. Each run over the same events must find
-    it.
+    """Return the path of a run's state if none is stated: beside the events, where each run over
+    the same events finds it.
 
-    A link to a file has a state of its own, since it may lead to another file tomorrow.
+    A link has a state beside the link, because it may lead to another file tomorrow.
 
     Raises:
         MissingOptions: the events have no lasting name, each night has its own file, or they are a
@@ -200,9 +201,9 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the default state of the file to which a link leads, if that state exists.
+    """Return the path of the default state of the file to which a link leads, if that state exists.
 
-    None if the link has a state of its own.
+    None if it does not exist, or if the link has a state of its own.
     """
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():
@@ -212,7 +213,7 @@ def _state_behind(events: Any) -> str | None:
 
 
 def _beside(events: object, ending: str) -> Path:
-    """Return a path beside the events: their name, with another ending."""
+    """Return a path beside the events: their path, with another ending."""
     path = _path_of(events)
     return Path(f"counts{ending}") if path is None else path.parent / f"{_stem(path)}{ending}"
 
@@ -328,11 +329,13 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 
 
 def is_unpromised(said: Said) -> bool:
-    """Return True if a job states neither a privacy loss nor a wanted half-width."""
+    """Return True if the user stated neither a privacy loss nor a wanted half-width of
+    intervals.
+    """
     return not {"epsilon", "rho", "within"} & {*said}
 
 
-#: Names that end in a plural whose singular has no more than the "s" less.
+#: Matches names that end in a plural whose singular only lacks the "s".
 _PLURAL = re.compile(r"[a-z]{3}(?<!new)(?<!ie)(?<!sse)(?<!xe)(?<!che)(?<!she)(?<![siu])s$", re.I)
 
 
@@ -361,7 +364,9 @@ def _unit(name: str) -> str:
 
 
 def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
-    """List the options that the user must still state, since the events do not tell them."""
+    """List the options that the user must still state, because the events do not show their
+    values.
+    """
     job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
     if job.times.time is None and len(times) != 1:
@@ -400,7 +405,9 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
 
 
 def refuse_state(job: Job) -> None:
-    """Refuse to use an existing state file that the user did not name: it holds other streams."""
+    """Refuse to use an existing state file that the user did not name, because it holds other
+    streams.
+    """
     file = state_file(job.keeping.state)
     if (
         file is not None
@@ -415,7 +422,8 @@ def refuse_state(job: Job) -> None:
 
 
 def within(said: Said, look: FirstLook, most: str) -> str:
-    """Return the least epsilon for which a released number is off by at most ``most``: see `Job`.
+    """Return the least epsilon for which a released number is off by at most ``most`` with the
+    job's confidence: see ``within`` of `Job`.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
@@ -427,7 +435,7 @@ def within(said: Said, look: FirstLook, most: str) -> str:
 
 
 def errors_in_words(plan: PlannedJob) -> list[str]:
-    """Say in sentences how far off the numbers of a count are.
+    """Describe in sentences how far the released numbers of a planned count may be off.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}

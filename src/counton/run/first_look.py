@@ -35,16 +35,16 @@ from counton.run.contribution_bounds import period_of
 from counton.run.runs import read_rows
 from counton.run.settlement import open_source, resolve
 
-#: Bytes of each file to look at, unpacked, and rows of sources without lines.
+#: Number of uncompressed bytes of each file, or of rows of other sources, to look at.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
-#: Number of texts tried to find a column of times, and the share of them that must be times.
+#: Number of values tried to find a column of times, and the fraction that must be times.
 _TRIED, _MOST_ARE_TIMES = 1000, 0.9
 #: Numbers of seconds since 1970 that look like a time: the years 2001 to 2065.
 _EPOCH_SECONDS = (1e9, 3e9)
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
-#: Bounds on the rows of a person, and waits for late rows, for which shares are shown.
+#: Bounds on a person's rows, and waits for late rows, whose effects are shown.
 BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
-#: Column of the time at which a file was written, beside its rows.
+#: Name of an added column with the time at which a row's file was written.
 _WRITTEN = "counton written"
 #: Files whose times are this far apart were not all copied at once.
 _APART_SECONDS = 3600
@@ -71,16 +71,16 @@ class FirstFacts(NamedTuple):
     Attributes:
         rows: number of rows looked at.
         first, newest: times of the events, on clocks of the job's zone; None: unknown.
-        without: by column, number of rows without a value in it; under "" without a value in some
-            column.
-        unreadable: number of rows that cannot be read, and why the first cannot. Other facts leave
-            these rows out.
+        without: number of rows without a value, by column; the key "" has the number of rows that
+            lack a value in any of them.
+        unreadable: number of rows that cannot be read, and the reason for the first of them. The
+            other facts leave these rows out.
         names: number of rows of each group, the largest group first.
         repeated: for each column in which values repeat, the number of distinct values; columns of
             times are left out.
-        beyond: for each bound on a user's rows, the share of rows that it leaves out.
-        late: for each waiting time, the share of rows that come later than that after the end of
-            their window.
+        beyond: for each bound on a user's rows, the fraction of rows that it leaves out.
+        late: for each waiting time, such as "6h", the fraction of rows that arrive later than this
+            after the end of their window.
     """
 
     rows: int
@@ -95,8 +95,8 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """The first rows, with unreadable ones left empty, and the number of distinct values of columns
-    with repeats.
+    """The first rows, the number of unreadable rows with the reason for the first, and the number
+    of distinct values of each column in which values repeat.
     """
 
     rows: pl.DataFrame
@@ -111,7 +111,7 @@ class ReadSample(NamedTuple):
 
     Attributes:
         counts: exact numbers of the rows.
-        refusal: error of a run that sets no row aside; None if no row is refused.
+        refusal: the error of a run that refuses unreadable rows; None if there are none.
     """
 
     counts: Private[Counts]
@@ -146,8 +146,8 @@ class FirstLook:
         columns: names of the columns.
         times: columns that hold times, those likelier to be the events' times first.
         whole: whether the first rows are all rows.
-        written: whether the files were written at different times, so that these tell when rows
-            arrived.
+        written: whether the files were written at different times, so that a file's time shows when
+            its rows arrived.
         separator: separator of fields in CSV.
     """
 
@@ -163,8 +163,8 @@ class FirstLook:
         """Return exact facts about the first rows, under the options of a job.
 
         Args:
-            entered: column with the time at which each row arrived; None: the time of its file, if
-                known.
+            entered: column with the time at which each row arrived; None: the time at which its
+                file was written, if known.
         """
         sample, unreadable, reason, repeated = open_private(self._sample)
         zone = job.times.timezone or "UTC"
@@ -194,8 +194,8 @@ class FirstLook:
         """Read the first rows as a run of a job would read them; nothing is written.
 
         Args:
-            job: complete job.
-            until: see `Job`.
+            job: the job, complete enough to run.
+            until: replaces the job's ``until``.
 
         Raises:
             CountonError: a run would refuse these rows.
@@ -224,7 +224,7 @@ def _counts(job: Job) -> Private[Counts]:
 
 
 def look_at(job: Job) -> FirstLook:
-    """Read the header and the first rows of a job's events: of each file, or of a query.
+    """Read the header and the first rows of a job's events, of each file or of the query's result.
 
     Raises:
         InvalidInput: the events cannot be read; a run would raise the same error.
@@ -277,10 +277,10 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
-    """Return the separator that a CSV header seems to have, if the default one finds a single
-    column.
+    """Return the separator that a CSV header seems to have, if the usual comma finds a single
+    column only.
 
-    None if the job states a separator.
+    None if it has none, or if the job states a separator.
     """
     if job.states("separator") or len(columns) != 1:
         return None
@@ -291,7 +291,8 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
 def _beginning(
     part: Rows, names: Sequence[str], size: int, most: int
 ) -> tuple[_Sample, Rows, bool, int]:
-    """Return the first rows, a source of these, whether they are all rows, and the bytes read.
+    """Return the first rows of a file or other source, a source that holds only these, whether they
+    are all rows, and the number of bytes read.
 
     Raises:
         InvalidInput: more than ``most`` rows are unreadable, which a run refuses too; or more than
@@ -333,7 +334,7 @@ def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
-    """Return a column's name and format of times; None if it holds no times."""
+    """Return the format of the times in a column; None if the column holds no times."""
     values = sample[name].drop_nulls().head(_TRIED)
     dtype = values.dtype
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
@@ -354,15 +355,17 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
 
 
 def _formats(text: str) -> list[str]:
-    """Return formats to try for a text that is not ISO 8601: European and year-first dates."""
+    """Return time formats to try for a text that is not ISO 8601, for European and year-first
+    dates.
+    """
     like = format_like(text)
     return [form for form in (like, "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M") if form is not None]
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """Return the formats of numbers since 1970 that give years near today's.
+    """Return the formats under which numbers of time units since 1970 give years from 2001 to 2065.
 
-    They count seconds, milliseconds, microseconds or nanoseconds.
+    The units are seconds, milliseconds, microseconds or nanoseconds.
     """
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():
@@ -373,7 +376,7 @@ def _epochs(values: pl.Series) -> list[str]:
     return [form for form, size in sizes.items() if least * size < low <= high < most * size]
 
 
-#: Words in names of columns of times other than the time of an event.
+#: Matches names of columns with other times than the event's.
 _OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
 
 
@@ -414,7 +417,7 @@ def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> 
 
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
-    """Return, for each bound on a user's rows in a period, the share of all rows that it leaves
+    """Return, for each bound on a user's rows in a period, the fraction of all rows that it leaves
     out.
     """
     if job.people.user is None or job.people.user not in sample.columns:
@@ -434,7 +437,7 @@ def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
 
 
 def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
-    """Return, for each waiting time, the share of rows that arrived later than that after their
+    """Return, for each waiting time, the fraction of rows that arrived later than this after their
     window's end.
     """
     if entered is None or job.times.time is None or job.times.every is None:

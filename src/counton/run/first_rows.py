@@ -19,11 +19,11 @@ from counton.base.exact import name_alone
 from counton.released.counting import Counting
 
 Places = NDArray[np.intp]
-#: At most this many rows have numbers that fit beside the first bits of a key.
+#: Most rows whose positions fit into one 64-bit word beside enough bits of a key.
 _PACKED: Final = 2**22
 #: Approximate number of rows that are processed together.
 _TOGETHER: Final = 2**18
-#: Number of first bits of a key by which rows are held.
+#: Number of a key's first bits by which held rows are sorted.
 _WORD: Final = 16
 
 
@@ -36,9 +36,10 @@ class HeldRows:
         us: microseconds since 1970.
         step, group: the row's step, and the position of its group in the domain.
         total: value of the row.
-        user, id: digests (uint64), or other numbers that are equal exactly if the names are; None
-            if there is no such column.
-        sign: 1, or -1 if the row takes back the row with its id; None if there is no such column.
+        user, id: digests (uint64) of names, or other numbers that are equal exactly if the names
+            are; None if there is no such column.
+        sign: 1, or -1 if the row cancels an earlier row with its id; None if there is no such
+            column.
         due: step that releases the row; None if it was not computed.
     """
 
@@ -56,7 +57,7 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """Digest by which rows belong together: that of the user, or of the id if there are no
+        """Digests that show which rows belong together: the users', or the ids' if there are no
         users.
         """
         key = self.id if self.user is None else self.user
@@ -79,7 +80,7 @@ class HeldRows:
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
-    """Concatenate rows of several parts."""
+    """Concatenate several sets of rows."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.fields for part in parts), strict=True)
@@ -93,11 +94,11 @@ class Pool:
     dropped.
 
     Args:
-        thinned: receives rows (of each key all that are held) and returns those that may still
-            count, in the order of their keys; None: all may.
+        thinned: function that is given all held rows of some keys, and returns those that may still
+            count, in the order of their keys; None keeps all rows.
     """
 
-    #: Fewer rows are never thinned out.
+    #: With fewer rows than this, none are dropped.
     least = 2**24
 
     def __init__(self, thinned: Callable[[HeldRows], HeldRows] | None) -> None:
@@ -120,8 +121,8 @@ class Pool:
             self._after = self._rows
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the rows in portions of ascending keys; all rows of one key come in the same
-        portion.
+        """Yield the rows in portions of ascending keys (digests of users or ids); all rows of one
+        key come in the same portion.
         """
         times = 1 << min(_WORD, (self._rows // _TOGETHER).bit_length())
         width = 2**_WORD // times
@@ -155,7 +156,7 @@ def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> 
 def _by_word(key: NDArray[np.uint64]) -> Places:
     """Return positions that sort keys; equal keys keep their order.
 
-    Keys and positions are packed into words, since sorting words is faster.
+    Keys and positions are packed into 64-bit words, because sorting words is faster.
     """
     if len(key) > _PACKED:
         return np.argsort(key, kind="stable")
@@ -171,7 +172,8 @@ def _by_word(key: NDArray[np.uint64]) -> Places:
 
 
 def runs(*ordered: NDArray[Any] | None) -> tuple[Places, Places]:
-    """Return the position at which each run of equal values begins, and its length.
+    """Return the positions at which runs of rows begin that are equal in all columns, and the
+    lengths of the runs.
 
     >>> [one.tolist() for one in runs(np.array([3, 3, 5]))]
     [[0, 2], [2, 1]]
@@ -195,13 +197,14 @@ def first_rows(
     due: NDArray[np.integer[Any]] | None = None,
     most: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows that count: the first of each unit, as many as its bound allows.
+    """Return a mask of the rows that count: the first rows of each protected unit, as many as the
+    bound allows.
 
     Args:
-        rows: rows; those of one unit stand together.
+        rows: the rows; those of one unit stand together.
         unit: number of each row's unit, from 0 on, ascending.
-        named: for each group, its rank among the sorted names of groups. Unlike the number of a
-            group, it does not depend on other units' rows.
+        named: for each group, its rank in the sorted list of names. Unlike a group's number, the
+            order of ranks does not depend on other units' rows.
         bound: bound on the rows of a unit.
         old: mask of rows that earlier runs have counted. They always count, and come before all
             others.
@@ -234,8 +237,9 @@ def first_rows(
 
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each row's rank among the rows of its unit, from 1 on, in the order of
-    `first_rows`."""
+    """Return each row's rank among the rows of its protected unit, from 1 on, in the order of
+    `first_rows`.
+    """
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
     ordered = places[_in_order(rows.at(places), unit[places], named)]
@@ -251,8 +255,8 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Keep the first ``most`` of each unit's rows with equal cells, and all old rows; return the
-    positions of the kept rows.
+    """Among rows of one unit that are equal in all columns ``cells``, keep the first ``most``, and
+    all rows marked ``old``; return the positions of the kept rows.
     """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
@@ -265,7 +269,9 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Return positions of rows in the first ``most`` groups that each unit has rows in."""
+    """Return the positions of the rows that lie in one of the first ``most`` groups of their
+    unit.
+    """
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])
     begins, sizes = runs(*(key[alike] for key in keys))
@@ -279,7 +285,8 @@ def _in_first_groups(
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
     """Return positions that sort rows by unit, time, name of the group, value, and id.
 
-    Different rows never tie: among ties the order would depend on other units' rows.
+    Rows that differ are never equal in this order, because otherwise their order would depend on
+    other units' rows.
     """
     if not len(rows):
         return np.zeros(0, np.intp)

@@ -39,7 +39,8 @@ _KNOWN = 200
 
 
 def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
-    """Return a report of the alarms in a release; None if there are too few windows to learn from.
+    """Return a report of the alarms in a release; None if it has too few windows to learn the usual
+    level from.
 
     Raises:
         InvalidInput: the statistic has no counts or sums of windows, or a term is out of range.
@@ -90,17 +91,17 @@ def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
 
 
 class PlannedAlarm(NamedTuple):
-    """Noise and delay of a job's alarms, for one of the series that it may release.
+    """Noise and delay of a job's alarms if it releases this series.
 
     Attributes:
         release: the series: "windows" or "totals".
         windows: length of the changes to find, in windows; 1 to find lasting changes.
-        std: typical standard deviation of the noise in the sum of that many windows.
+        std: typical standard deviation of the noise in the sum of ``windows`` windows.
         delay: mean number of windows until a lasting change gives an alarm; None: no size of a
             change is stated, or there may be no alarm.
         final_after: number of further windows after which a window is final; only then can it give
-            an alarm. Comes on top of ``delay``.
-        spread: variance of a window's true count that the delay assumes; 0: noise alone.
+            an alarm. It is not part of ``delay``.
+        spread: variance of a window's true count that the delay assumes; 0 if only noise varies.
     """
 
     release: str
@@ -122,7 +123,7 @@ def planned_alarms(
 
     Args:
         job: the job.
-        terms: options of the alarms.
+        terms: the job's options for alarms.
         definition: definition of the job's stream.
         steps: number of windows to plan for; with ``revise`` the job's own number is used.
         size: expected number of rows by the last step; None: that of the job. Counts are then
@@ -187,7 +188,7 @@ def planned_alarms(
 
 
 def report(found: WatchReport) -> dict[str, Any]:
-    """Return the found alarms as JSON values."""
+    """Return the alarms of a report as JSON values."""
     times = ("window_start", "window_end")
     rows = found.table().to_dicts()
     return {
@@ -199,7 +200,7 @@ def report(found: WatchReport) -> dict[str, Any]:
 
 
 def send(found: WatchReport, webhook: str) -> str | None:
-    """Post an alarm to an address as JSON; return the error as text, or None.
+    """Post a report of alarms to a URL as JSON; return the error as text, or None if it was sent.
 
     The receiver can tell alarms apart by stream, group and window.
     """

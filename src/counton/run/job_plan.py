@@ -70,10 +70,11 @@ class PlannedNumber(NamedTuple):
             rows is not stated, or the released number is no count.
         in_rank: whether ``percent`` is the error of a quantile's rank: the part of the rows that
             may lie between the released and the true quantile.
-        part: for a report, name of the member statistic that the number belongs to; else "".
-        share: share of the report's budget that this member gets; None: it gets none, since it is
-            derived from another member.
-        source: name of that other member; "": there is none.
+        part: name of the member statistic that the number belongs to, if the statistic is a report
+            of several; else "".
+        share: fraction of the report's budget that this member gets; None if it gets none, because
+            it is computed from another member.
+        source: name of the other member that it is computed from, or "".
     """
 
     what: str
@@ -96,16 +97,17 @@ class PlannedJob:
             that is released once; for revised windows the versions of one window.
         level: probability with which each interval holds.
         numbers: released numbers.
-        needs_size: whether some half-widths are left out since they depend on the unstated number
-            of rows.
+        needs_size: whether some half-widths are left out because they depend on the number of rows,
+            which is not stated.
         state: path or URL of its state.
-        ledger: path or URL of the state whose ledger and limit it shares, if any.
+        ledger: path or URL of the shared ledger that it counts in, if any.
         spend: its entry in the ledger of its state.
-        shown: what the job shows of its statistic.
-        delays: for revised windows: the cost of the job's delay, and of shorter and longer ones.
+        shown: the numbers of its statistic that the job shows.
+        delays: for revised windows: errors with the job's number of days of revision, and with
+            fewer and more.
         totals: errors of totals beside revised windows; None: there are none.
-        sizes: for groups that nobody declared: lowest and highest threshold from which on a group
-            is shown; None: groups are declared.
+        sizes: if groups are found in the data, the lowest and highest count from which on a group
+            is shown; None if groups are declared.
     """
 
     name: str
@@ -124,8 +126,8 @@ class PlannedJob:
 
     @property
     def bound_note(self) -> str | None:
-        """Warning if the bound on a person's rows spoils later windows of a period, with the
-        remedy; else None.
+        """Warning, with the remedy, if the bound on a person's rows makes later windows of a period
+        count too low; else None.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
@@ -221,7 +223,8 @@ class Account(NamedTuple):
         spent: privacy loss of all jobs together; None if their guarantees cannot be added.
         limit: largest loss allowed; None: there is no limit.
         left: rest of the limit; None: nothing is left, or there is no limit.
-        shares: by name of a job, its share of the limit; without a limit, of the sum.
+        shares: by name of a job, the fraction of the limit that it spends; without a limit, of the
+            sum.
     """
 
     unit: str
@@ -241,7 +244,7 @@ class PlannedFile:
         failed: errors of jobs that cannot be planned or do not fit a limit, by name.
         ended: last step of each job whose stream has ended, by name.
         accounts: planned spending by kind of unit, for each state.
-        shared: the same for each ledger that several states share.
+        shared: planned spending by kind of unit, for each ledger that several states share.
     """
 
     jobs: Mapping[str, PlannedJob]
@@ -280,9 +283,9 @@ class _Book:
             self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
-        """Add the entry of a job, unless its stream has one.
+        """Add the ledger entry of a planned job, unless its stream has one already.
 
-        ``shared`` holds ledgers that several states share, by their address.
+        ``shared`` holds the ledgers that several states share, by address.
         """
         spend, ledger = settled.spend, deepcopy(self.ledger)
         new = settled.saved is None
@@ -311,7 +314,7 @@ def planned_jobs(
     size: int | None = None,
     alarms: Mapping[str, AlarmTerms] | None = None,
 ) -> PlannedFile:
-    """Plan jobs one by one, and what all of them together will have spent.
+    """Plan each job, and the privacy loss of all of them together.
 
     Args:
         jobs: jobs by name.
@@ -392,7 +395,7 @@ def planned_job(
 
     Raises:
         InvalidInput: a run would refuse the job, or its rows would have to be read.
-        StateError: its state does not fit.
+        StateError: the job's state cannot be used, or its stream was made with other options.
         BudgetExceeded: the job does not fit the limit of its state.
     """
     with _before_rows(job) as (settled, shown):
@@ -401,7 +404,9 @@ def planned_job(
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """Yield a resolved job, and what it shows of its statistic; no row is read."""
+    """Yield a job completed from its state, and the selection of its statistic's numbers to show;
+    no row is read.
+    """
     if statements.is_numbered(job):
         raise InvalidInput(
             f"without {field('label')} each row is counted by itself, and their number is known "
@@ -419,7 +424,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
 
 
 def _without_rows(job: Job) -> Job:
-    """Return the job with an empty source of rows, if its files do not exist or can be read only
+    """Return the job with an empty source in place of files that do not exist or can be read only
     once.
     """
     try:
@@ -468,8 +473,8 @@ def _plan_of(
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """Add to a planned number the member of a report that it belongs to, and that member's budget
-    share.
+    """Return a planned number with the name and the budget share of the report's member that it
+    belongs to; unchanged if the statistic is no report.
     """
     if not members_of(definition.inner):
         return one
@@ -488,8 +493,8 @@ def _with_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """Add to a planned number its error in per cent of rows; per group, an even share of the rows
-    is assumed.
+    """Return a planned number with its error in per cent of the number of rows (``size``); each
+    group is assumed to have equally many rows.
 
     ``ranks`` has, for each member of a report, half-widths of quantiles in numbers of rows.
     """
@@ -541,9 +546,9 @@ def _accounts(
 
 
 def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Return the share of a guarantee in another one: ratio of their rhos or epsilons.
+    """Return the ratio of one guarantee's rho or epsilon to that of a larger one.
 
-    NaN if they are of different kinds.
+    NaN if the guarantees are of different kinds.
     """
     if one is None or whole is None:
         return float("nan") if whole is None else 0.0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.state.reader import JournalReader
 
-#: Largest number of values of found groups that are read together.
+#: Most values that are read together, for groups that were found in the data.
 _READ = 2**22
 
 
@@ -47,8 +47,8 @@ def read_released(
 
     Args:
         level: probability with which each interval holds; None: the level of the stream's last job.
-        shown: what to show of the statistic; None: what the last job showed, so that all ways to
-            read give the same numbers.
+        shown: selection of the statistic's numbers to show; None: that of the last job, so that all
+            ways to read give the same numbers.
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown
@@ -64,12 +64,14 @@ def read_released(
 
 
 def level_of(definition: Definition) -> float:
-    """Return the probability with which intervals of a stream hold: that of its last job."""
+    """Return the probability with which a stream's intervals hold, stated by its last job or
+    0.95.
+    """
     return float(definition.record.get("level", 0.95))
 
 
 def shown_by(job: Job) -> View:
-    """Return what a job shows of its statistic, such as certain quantiles.
+    """Return the selection of its statistic's numbers that a job shows, such as certain quantiles.
 
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
     (0.5,)
@@ -98,7 +100,8 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """Return the public constraints that a table's numbers are adjusted to; None: there are none.
+    """Return the public constraints that a table's numbers are adjusted to, such as known totals;
+    None if there are none.
 
     ``told`` has the options of a job by name.
     """
@@ -112,7 +115,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse to adjust a table to other constraints than before."""
+    """Refuse to adjust the table ``name`` to other public constraints than before."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit other conditions before "
@@ -122,7 +125,7 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return known public totals, each with the path of its node in the hierarchy.
+    """Return publicly known totals, each after the path of its node in the hierarchy.
 
     ``given`` is a file, a mapping from paths to totals, or pairs of both.
     """
@@ -154,8 +157,8 @@ def read_cells(
     shown: View,
     steps: range | None = None,
 ) -> ReleasedNumbers:
-    """Read counts or sums, or numbers of found groups, from the journal, with intervals of
-    confidence ``level``.
+    """Read counts, sums, or numbers of groups found in the data from the journal, with intervals
+    that hold with probability ``level``.
 
     Args:
         steps: read only these steps, and those before that their windows need; None: all. Ignored
@@ -187,7 +190,9 @@ def read_cells(
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Read revised windows: the newest version of each, and all versions published so far."""
+    """Read windows that are released again when late rows come: the newest version of each, and all
+    versions published so far.
+    """
     releases, versions = stream.releases(), stream.design.strategy.facts.versions
     values = np.asarray(releases.values)
     if definition.statistic.card.additive:  # cells without a name are not shown
@@ -203,7 +208,9 @@ def _read_versions(
     shown: View,
     since: Mapping[str, int] | None,
 ) -> ReleasedNumbers:
-    """Return revised windows from the versions that each night published: see `Revisions`."""
+    """Return the numbers of windows that are released in several versions; ``values`` has the
+    released versions, step by step (see `Revisions`).
+    """
     from counton.released.revisions import Revisions
 
     revisions = Revisions(cast("Any", design), values, since)
@@ -219,7 +226,9 @@ def _found_cells(
     level: float,
     shown: View,
 ) -> ReleasedNumbers:
-    """Read the groups that were found privately and are shown: by first shown step, then name."""
+    """Read the numbers of the groups that were found in the data and may be shown, ordered by the
+    first step that showed them, then by name.
+    """
     assert isinstance(definition.cells, Discovery)
     labels, terms, compared = (
         open_private(stream.labels()),

@@ -1,5 +1,5 @@
-"""Checks of a later run of a stream: it may leave out options that define the stream, not change
-them.
+"""Checks of a later run of a stream. It may leave out options that define the stream, but not
+change them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from counton.strategies import Expiring
 
 
 def with_kept(job: Job, kept: Definition) -> Job:
-    """Complete a later run's job with the options that define its stream.
+    """Complete a later run's job with the options that define its stream, whose definition is
+    ``kept``.
 
-    Columns get the names that they had when the stream was created.
+    Columns that were renamed get the names that they had when the stream was created.
     """
     if kept.renamed:
         job = statements.rename_columns(job, kept.called_once)
@@ -96,7 +97,7 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return two values of each option that defines a stream: the later run's and the stream's."""
+    """Return, for each option that defines a stream, the later run's value and the stream's."""
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":
@@ -133,8 +134,8 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
-    """Return the later run's statistic if it differs from the stream's (else None), and its
-    columns.
+    """Return the later run's statistic and its columns, if the statistic differs from the stream's;
+    else None twice.
     """
     # A count or a ranking of groups that are found has no parameters.
     silent = kept.cells.policy is not None and kept.statistic.card.additive
@@ -178,7 +179,9 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
 
 
 def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
-    """Return the first group whose epsilon a later run states otherwise, with both epsilons."""
+    """Return the first group for which a later run states another epsilon, and words on both
+    epsilons; None twice if there is none.
+    """
     domain, column = job.groups.domain, kept.record["tiers"]
     if domain is None or column not in (columns_of(domain) or ()):
         return None, None

@@ -57,10 +57,12 @@ if TYPE_CHECKING:
 
 
 def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
-    """Define a new stream: everything that follows from a job without its events.
+    """Define the new stream of a job: statistic, strategy, guarantee and all else that does not
+    depend on its events.
 
     Args:
-        units: kinds of unit that its state, or the ledger it shares, has entries for.
+        units: protected units that have entries in the ledger of its state, or in the shared
+            ledger.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -89,7 +91,9 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 
 def _definition_of(asked: StreamRequest) -> Definition:
-    """Return the definition for a request: choose guarantee and strategy, and derive the rest."""
+    """Return the definition of a requested stream: choose its guarantee and strategy, and derive
+    the rest.
+    """
     job, cut, most, record = asked.job, asked.cut, asked.counting.most, asked.record
     statistic, guarantee = asked.statistic, asked.guarantee
     cells: Cells = DECLARED
@@ -176,7 +180,9 @@ def with_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> WindowsAndTotals:
-    """Return revised windows with the best totals beside them, for a share of the guarantee."""
+    """Return the strategy that releases revised windows and also totals. The totals get the
+    strategy with the least error, and the fraction ``share`` of the guarantee.
+    """
     from counton.planning.planner import ranked_designs
     from counton.strategies import WindowsAndTotals
 
@@ -192,7 +198,8 @@ def with_totals(
 
 
 def _enough(asked: StreamRequest) -> Guarantee:
-    """Return the least guarantee with which the last release has the accuracy that the job wants.
+    """Return the guarantee with the least privacy loss under which the last release has the
+    accuracy that the job wants.
 
     It depends only on what the job states, not on rows.
     """
@@ -234,7 +241,8 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """Return a statistic with its wanted accuracies settled, and the guarantee that they cost.
+    """Return a statistic with its wanted accuracies turned into shares of the budget, and the
+    guarantee that they cost.
 
     Only tables can state wanted accuracies. Any other statistic is returned unchanged, with None as
     the guarantee. A user counts in at most ``most`` cells.
@@ -306,7 +314,7 @@ def _strategy(
     )
 
 
-#: Largest number of steps at which the numbers of periods are weighed.
+#: Most steps at which errors of sums over periods are compared.
 _WEIGHED = 512
 
 
@@ -326,7 +334,7 @@ def _best(
     periods: tuple[tuple[int, int], ...] | None,
     corrections: int = 0,
 ) -> StreamStrategy:
-    """Return the best strategy of one kind.
+    """Return the strategy of one kind (``name``) with the least error.
 
     Args:
         whole: only strategies whose noise is a sum of draws from one distribution.
@@ -406,7 +414,7 @@ def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -
         )
 
 
-#: Name of the number of each window beside the totals.
+#: Name of the numbers of single windows, beside the totals.
 EACH_WINDOW = "in each window"
 
 
@@ -414,8 +422,8 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
     """Return the last step of a stream; for a stream without an end, the step that errors are
     planned for.
 
-    None if there is no such step. If windows are revised, the result is the number of the last
-    version of a window.
+    None if a stream without an end names no such step. If windows are revised, the result is the
+    number of versions of a window.
     """
     if definition.cut.lags:
         return definition.cut.lags + 1
@@ -455,7 +463,8 @@ def halfwidths_at(
         level: probability with which each interval holds.
         rows: number of rows by the last of the steps; None: half-widths that depend on it are left
             out.
-        over, ask: what to show of the statistic: over how many windows, and which readings.
+        over, ask: selection of the statistic's numbers: over how many windows, and which (such as
+            the ranks of quantiles).
     """
     terms, lags = design_of(definition, shape), definition.cut.lags
     if lags:
@@ -490,7 +499,9 @@ def halfwidths_at(
 def _of_cells(
     release: str, terms: Design, steps: Sequence[int], level: float
 ) -> dict[str, tuple[float, ...]]:
-    """Return half-widths of counts and sums by name: of totals, of windows, or of both."""
+    """Return half-widths of counts and sums by name: of totals (""), of single windows, or of
+    both.
+    """
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
         return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())

@@ -1,5 +1,5 @@
-"""Rows of statistics that count in order: letters of a text, edges of a graph, users who come and
-go.
+"""Rows of statistics for which the order of rows matters: letters of a text, edges of a graph,
+users who come and go.
 
 The file holds all rows since the first step. Rows of released steps must be as before; they are
 compared and not released again.
@@ -62,7 +62,7 @@ def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
 
 
 def read_rows(job: Job, definition: Definition, source: Source) -> Private[OrderedEvents]:
-    """Return the rows of a source in the order in which they happened.
+    """Return the rows of a source as events, in the order in which they happened.
 
     Raises:
         InvalidInput: a column is missing, or a row is no event.
@@ -102,9 +102,9 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 
 
 def in_any_order(definition: Definition) -> bool:
-    """Return True if rows of equal time may come in any order.
+    """Return True if the order of rows with equal times does not matter.
 
-    False for letters, and for users who come and go.
+    It matters for letters, and for users who come and go.
     """
     return definition.cut.timed and not (
         definition.statistic.card.of_letters or definition.parts.flags
@@ -116,7 +116,7 @@ class OrderedRows(ReadRows):
     """Rows of one run, read in their order, and the steps to release.
 
     Attributes:
-        settled: the job, completed from what its stream remembers.
+        settled: the job, completed with the options that its stream keeps.
         events: events of all rows since the first step, up to the last step of the stream.
         counts: exact numbers of rows, for the operator.
         until: microsecond up to which windows are released; None if each row is a step.
@@ -131,8 +131,8 @@ class OrderedRows(ReadRows):
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
-        """Return the new steps' events. Refuse malformed events, and a change to events of released
-        steps.
+        """Return the events of the new steps as changes of the stream. Refuse malformed events, and
+        events of released steps that differ from before.
         """
         definition, events = self.settled.definition, open_private(self.events)
         statistic, before = definition.statistic, 0 if stream is None else stream.step
@@ -172,7 +172,7 @@ class OrderedRows(ReadRows):
 def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
     """Return the events of some steps, and for each step the number of these events up to its end.
 
-    ``steps`` counts from 0.
+    ``steps`` are counted from 0.
     """
     begin = int(events.stops[steps.start - 1]) if steps.start else 0
     stops = events.stops[steps.start : steps.stop] - begin
@@ -184,7 +184,7 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
 
     Raises:
         HorizonExceeded: each row is a step, and there are more rows than steps. A stream that has
-            released all its steps takes its own rows.
+            released all its steps still accepts the rows that it counted.
     """
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)

@@ -1,5 +1,6 @@
 """The output files of a job: checked before anything is released, written from the journal
-after."""
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +38,10 @@ class WrittenOutputs:
     """The releases so far, and the files written.
 
     Attributes:
-        released: released numbers; None if no step is released. If no file needs all steps, only
-            the last one, unless the caller asked for all.
+        released: released numbers; None if no step is released. If neither a file nor the caller
+            needs all steps, only those of the last step.
         drawn: whether a chart was drawn without an error.
-        not_drawn: why the chart could not be drawn; None: nothing went wrong.
+        not_drawn: why the chart could not be drawn; None if it was drawn or not wanted.
     """
 
     released: ReleasedNumbers | None
@@ -54,13 +55,13 @@ def _warn(said: str) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The output files that a job states, with what they show.
+    """The output files that a job states, and the numbers that they show.
 
     Attributes:
         job: the job.
         out, plot: files of the table and the chart.
         sums: files of sums over periods, by the length of the period.
-        shown: what to show of the statistic.
+        shown: selection of the statistic's numbers to show.
         level: probability with which each interval holds.
 
     >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
@@ -77,7 +78,9 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Return the outputs of a resolved job, after a check that its stream can have them."""
+        """Return the outputs of a job that was completed from its state, after a check that its
+        stream can have them.
+        """
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
         return found
@@ -139,12 +142,12 @@ class Outputs:
         warn: Callable[[str], object] = _warn,
         whole: bool = False,
     ) -> WrittenOutputs:
-        """Write the output files of a run, from the values that the journal has.
+        """Write the output files of a run, from the released values in its journal.
 
         Args:
             outcome: outcome of the run.
-            progress: receives the run's progress.
-            warn: receives a message if a chart cannot be drawn.
+            progress: called with the current task and the finished share of the run.
+            warn: function that is called with a message if a chart cannot be drawn.
             whole: read all steps, even if no file needs them.
         """
         if not outcome.after:
@@ -195,8 +198,8 @@ class Outputs:
 
 
 def _threshold(job: Job) -> str | None:
-    """Return the option that states a threshold, ``above`` or ``surely_above``, as it reads in
-    messages.
+    """Return the words, for messages, of the option by which a job shows only large numbers:
+    ``above`` or ``surely_above``, with its value.
 
     None if the job states neither.
     """
@@ -207,9 +210,10 @@ def _threshold(job: Job) -> str | None:
 
 
 def files_of_sums(sums: str, out: Path | None) -> dict[str, Path]:
-    """Return, for each period in ``sums``, the file of its sums: beside the table, by its length.
+    """Return, for each period in ``sums``, the path of the file with the sums over such periods:
+    beside the table ``out``, and named by the period.
 
-    ``sums`` is a list such as "1w,1mo".
+    ``sums`` is a text such as "1w,1mo".
     """
     if out is None:
         raise InvalidInput(

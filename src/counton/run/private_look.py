@@ -1,8 +1,8 @@
 """Private questions on contribution bounds and value ranges, and their exact answers.
 
-A private question becomes a job like any other. From each user's rows one row is made, or a few
-(`counton.run.rows_of_user`). Made rows are counted in public cells, and the counts are released
-once. So the answer is journaled, entered in the ledger and verified like every release.
+A private question becomes a job like any other. From each user's rows one new row, or a few, are
+made (`counton.run.rows_of_user`). The new rows are counted in public cells, and the counts are
+released once. So the answer is journaled, entered in the ledger and verified like every release.
 
 `activity` shows exact facts about the events, for the operator's eyes only. A choice made from them
 is not protected: choose by an older log or a public one, and keep the choice.
@@ -66,8 +66,9 @@ class Activity:
 
     Attributes:
         sizes: all numbers of events that some user has, ascending.
-        units: for each of these, the number of users (or periods of users) with so many events.
-        without: rows without a user, or with periods without a readable time.
+        units: for each of ``sizes``, the number of users (or periods of users) with this number of
+            events.
+        without: number of rows without a user, or, if there are periods, without a readable time.
 
     >>> activity = Activity(np.array([1, 4]), np.array([6, 1]), 0)
     >>> activity.events, activity.dropped_events(2), activity.above(2)
@@ -107,7 +108,7 @@ class BoundCost(NamedTuple):
 
     Attributes:
         most: the bound.
-        dropped: share of all events that the bound leaves out.
+        dropped: fraction of all events that the bound leaves out.
         above: number of users, or periods of users, with more events than the bound.
         std: typical standard deviation of the noise in a total; None without a guarantee.
         error: typical error of the last total from noise and left-out events, if events come evenly
@@ -200,13 +201,13 @@ def weigh(
     most_a_window: int | None = None,
     **options: Unpack[StreamOptions],
 ) -> list[BoundCost]:
-    """Return, for each candidate bound, the share of events it leaves out, and the error of the
-    noise.
+    """Return, for each candidate bound on a user's events, the fraction of events that it leaves
+    out, and the error of the noise.
 
-    The error needs steps and guarantee.
+    The error is computed only if steps and guarantee are given.
 
     Args:
-        found: see `activity`.
+        found: numbers of events of users, from `activity`.
         steps: number of windows of the stream.
         guarantee: guarantee for a user.
         most_a_window: largest number of events of a user that count in each window.
@@ -290,7 +291,7 @@ def inspect(
     The answer is one release of one step, and protects each user with all events. The state's
     ledger counts it. The same call again reads the journal and spends nothing more.
 
-    *Events.* Each user counts once, in the cell of that user's number of events: each number up to
+    *Events.* Each user counts once, in the cell for that user's number of events: each number up to
     16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
     ones.
 
@@ -301,10 +302,11 @@ def inspect(
         events: see `release`.
         user: column of users.
         state: see `release`.
-        guarantee: guarantee of the answer.
+        guarantee: privacy guarantee of the answer, for a user.
         epsilon, delta, rho: numbers of the guarantee instead.
-        share: part of the users (or values) that the bound in the answer should cover. Of several
-            shares, the largest for which the cells show a bound is suggested.
+        share: fraction of the users (or values) that the bound in the answer should cover. If
+            several are given, the answer suggests the bound of the largest for which the cells show
+            one.
         at_most: the largest number of events that has a cell below "all larger ones".
         bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.
@@ -315,8 +317,9 @@ def inspect(
         name: name of the stream.
         key, ledger, party: see `release`.
         level: probability with which each interval holds.
-        progress: receives the run's progress.
-        tell_set_aside: receives how many rows ``bad_rows`` set aside: exact, only for the operator.
+        progress: called with the current task and the finished share of the run.
+        tell_set_aside: called with the exact number of unreadable rows that ``bad_rows`` set aside;
+            only for the operator.
         how: options for reading rows: see `release`: ``file_format``, ``time_format``, ``missing``,
             ...
 
@@ -410,7 +413,9 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """Return the word for the protected unit, as the state already uses it."""
+    """Return the word for the protected unit that the state or its ledger already uses, else
+    ``unit``.
+    """
     if per is None:
         return unit
     known: list[SpentUnit] = []

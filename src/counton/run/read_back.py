@@ -31,8 +31,8 @@ def read(
 ) -> Release:
     """Read a release from a file, published tables or a service, without state and key.
 
-    The rows may be incomplete or reordered; only a request for a missing row is refused. The reader
-    cannot notice changed values.
+    A file may lack rows, or have them in another order; only a request for a missing row is
+    refused. Changed values are not noticed.
 
     Args:
         source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
@@ -40,14 +40,16 @@ def read(
             ``2024-*.parquet``; or a folder of such files by step. Or the address of a stream of a
             service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton
             publish`` wrote: a SQLite file, ``sqlite:///public.db`` or
-            ``postgresql://USER@HOST/DATABASE``. Or several of one stream. Or a frame of Spark from
+            ``postgresql://USER@HOST/DATABASE``. Or several tables of one stream. Or a frame of
+            Spark from
             `Release.to_spark`, or from a table that keeps the metadata of its columns.
         name: name of the stream, for a database that has several.
         level: probability with which each interval holds; None: the level of the file.
         token: token of a service, or ``env:NAME``, the environment variable that holds it; None:
             COUNTON_TOKEN, if set.
-        like: for a file that another tool cut, so that its description was lost: the original file,
-            or another file of the same stream. Its rows are checked.
+        like: for a file that another tool shortened, so that its description was lost: the original
+            file, or another file of the same stream, whose description is used. The rows are
+            checked against it.
 
     Raises:
         InvalidInput: the file or stream is missing or has no description, files are of several
@@ -83,8 +85,8 @@ def read_public(
     token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release | None:
-    """Read tables, a published database or a service, as `read` does; None if the source is a
-    state.
+    """Read released tables, a published database or a service, as `read` does; None if the source
+    is a state.
 
     Raises:
         InvalidInput, StateError: see `read`; or the source is a state and ``like`` is given.

@@ -1,4 +1,6 @@
-"""Planned errors of revised windows for several delays, before anything is spent."""
+"""Planned errors of revised windows, which are released again until a delay is over, for several
+delays.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,23 @@ if TYPE_CHECKING:
     from counton.strategies import Metric
 
 #: Names of versions of a window, for statements of wanted half-widths. A version is the window's
-#: number as one release gives it; later ones have more rows.
+#: number as one release gives it; later versions include more late rows.
 FIRST, FINAL = "first", "final"
 
 
 class PlannedDelay(NamedTuple):
-    """Planned noise of revised windows: standard deviations in data units, for one delay after
-    which a window is final.
+    """Planned noise of revised windows, for one delay after which a window is final: standard
+    deviations in data units.
 
     Attributes:
-        lags: the delay: number of further windows until a window is final.
+        lags: the delay, as a number of further windows until a window is final.
         corrections: largest number of corrections of a row.
-        by_lag: deviation of each version of a window; the first version comes at the window's end.
+        by_lag: deviation of each version of a window; the first version is released at the window's
+            end.
         first: deviation of the first version.
         mean: typical deviation over all versions.
         final: deviation of the last version.
-        week, year: deviation of the sum of all final windows in a week, and in a year; None: a
+        week, year: deviation of the sum of all final windows in a week, and in a year; None if a
             window is longer.
     """
 
@@ -63,11 +66,11 @@ class PlannedTotals(NamedTuple):
     window.
 
     Attributes:
-        share: the part of the budget that totals have.
+        share: fraction of the privacy budget that totals have.
         windows: number of windows.
         final: deviation of the number of one final window.
-        week, year: deviation of the sum of all final windows of a week, and of a year; None: there
-            are fewer windows, or one window is as long.
+        week, year: deviation of the sum of all final windows of a week, and of a year; None if
+            there are fewer windows, or a window is as long.
         total: deviation of the sum of all windows.
         alone: the deviations ``final``, ``week``, ``year`` and ``total`` if windows have the whole
             budget, and no totals are released.
@@ -82,19 +85,21 @@ class PlannedTotals(NamedTuple):
     alone: tuple[float, float | None, float | None, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the errors as JSON values."""
+        """Return the planned standard deviations as JSON values."""
         return {**self._asdict(), "share": float(self.share), "alone": list(self.alone)}
 
 
 def windows_of(terms: Design) -> WindowVersions:
-    """Return the strategy of a design's revised windows, without that of totals, if it has one."""
+    """Return the strategy that a design uses for its revised windows. A design that also releases
+    totals has another strategy for them, which is left out.
+    """
     strategy: Any = terms.strategy
     found: WindowVersions = strategy.windows
     return found
 
 
 def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | None:
-    """Return the planned errors of windows and totals after the last window; None: the stream
+    """Return the planned errors of windows and totals after the last window; None if the stream
     releases no totals.
 
     >>> from counton.job.job import Job
@@ -129,8 +134,8 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return the design by which the versions of one window are planned: at step ``lags + 1`` all
-    of them are published.
+    """Return the design of a stream in which, at step ``lags + 1``, all versions of the first
+    window are published. The errors of versions are planned with it.
 
     A stream of fewer steps is planned with the noise of a stream of ``lags + 1`` steps.
     """
@@ -143,7 +148,7 @@ def newest_at(terms: Design, lags: int) -> Design:
 def halfwidths_of_versions(
     terms: Design, versions: Sequence[int], level: float
 ) -> tuple[float, ...]:
-    """Return half-widths of a cell in some versions of a window.
+    """Return half-widths of a cell in some versions of a window, given by their numbers from 1 on.
 
     Version 1 is released at the window's end, and each further version one window later.
     """
@@ -154,15 +159,17 @@ def halfwidths_of_versions(
 
 
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
-    """Return half-widths of the first version and of the final one, by name."""
+    """Return half-widths of a window's first and final version, under the names `FIRST` and
+    `FINAL`.
+    """
     last = windows_of(terms).lags + 1
     first, final = halfwidths_of_versions(terms, (1, last), level)
     return {FIRST: (first,), FINAL: (final,)}
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return the planned errors for half of the job's delay, for the delay, and for twice the
-    delay, or the longest possible one.
+    """Return the planned errors for half of the job's delay, for the delay, and for twice the delay
+    or the longest possible delay.
 
     If rows may be corrected, two more plans are returned: the job's delay without corrections, and
     with one correction more. Only counts and sums have such plans; for others the result is empty.
@@ -198,7 +205,9 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
 def _terms_of(
     definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
 ) -> Design:
-    """Return the best design of windows alone for a guarantee, a delay and some corrections."""
+    """Return the design with the least error for revised windows without totals, given guarantee,
+    delay (``lags`` further windows) and number of corrections.
+    """
     from counton.planning.planner import plan_stream
 
     metric = cast("Metric", definition.metric)
@@ -221,7 +230,7 @@ def _terms_of(
 
 
 def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> float:
-    """Return the mean or largest variance over a window's versions, if rows may be corrected.
+    """Return the mean or largest noise variance over a window's versions, if rows may be corrected.
 
     Args:
         terms: design of a window's versions without corrections.

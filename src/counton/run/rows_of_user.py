@@ -39,12 +39,12 @@ class UserRows:
 
     Attributes:
         user: column of users.
-        named: name of the column that is made.
-        grid: quantile statistic whose cells the values fall into; None: no values are read.
+        named: name of the new column.
+        grid: quantile statistic whose cells the values fall into; None if no values are read.
         value: column of the values; None: the user's rows are counted.
         most: number of values that are taken from each user.
         per: length of a period; each period of a user is then treated as a user. None: no periods.
-        time: column of times, which tells the period of a row.
+        time: column of times, which determines the period of a row.
         timezone: zone of local times and of periods.
         how: options for reading rows.
     """
@@ -96,14 +96,15 @@ class UserRows:
 
 
 class EachUser(EventFrame):
-    """Made rows of each user: a single row, or one for each taken value. They are made when read.
+    """New rows made from each user's rows when they are read: a single row, or one for each taken
+    value.
 
-    The columns are the user's, and the made column ``asked.named``: the number of the user's rows,
-    or the cell of a value. If a user has more values than are taken, evenly spaced ones are taken.
+    The columns are the user's name, and ``asked.named``: the number of the user's rows, or the cell
+    of a value. If a user has more values than are taken, evenly spaced ones are taken.
 
     Args:
         source: all rows.
-        asked: how rows are made.
+        asked: rules by which the new rows are made.
 
     Attributes:
         found: exact numbers of rows, once they have been read.
@@ -131,7 +132,7 @@ class EachUser(EventFrame):
 
     @override
     def columns(self) -> list[str]:
-        """Return the names of the columns, before anything is read."""
+        """Return the names of the two columns, before anything is read."""
         return [self._asked_for.user, self._asked_for.named]
 
     @override
@@ -170,12 +171,12 @@ class _MarkedRowHolder:
         self.rows: list[pl.DataFrame] = []
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select all columns."""
+        """Select all columns of the rows to come."""
         self.rows.append(marked.collect_schema().to_frame())
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold these rows."""
+        """Hold these rows in memory."""
         self.rows.append(rows)
 
 

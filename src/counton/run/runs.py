@@ -1,8 +1,9 @@
-"""One run of a job in three parts: `resolve` the job, `read_rows`, `commit` what they add.
+"""One run of a job in three parts: `resolve` completes the job, `read_rows` reads its rows,
+`commit` releases.
 
-A job is completed with what its stream remembers (`counton.run.settlement`). Its rows are added up
-(`counton.run.unordered_rows`) or taken in their order (`counton.run.ordered_rows`). The stream
-releases the sums and journals them.
+A job is completed with the options that its stream keeps (`counton.run.settlement`). Its rows are
+added up (`counton.run.unordered_rows`) or taken in their order (`counton.run.ordered_rows`). The
+stream releases the sums and journals them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Outcome(Closing):
         definition: the definition of the stream.
         stream: the stream, to read the journal from.
         before, after: steps released before and after the run.
-        until: microsecond; windows that ended by then are released.
+        until: time in microseconds since 1970; windows that ended by then are released.
         until_stated: whether the clock or the job sets ``until``; False: the newest event does.
         counts: exact numbers of rows: see `for_operator`.
         again: True if an earlier run has counted these new events, so that this run did nothing.
@@ -59,15 +60,15 @@ class Outcome(Closing):
         return for_operator(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
-        """Read all releases so far from the journal, with intervals of confidence ``level``.
+        """Read all releases so far from the journal, with intervals.
 
         Args:
             level: probability with which each interval holds; None: that of the stream's last job.
-            shown: what to show of the statistic; None: what the last job showed.
+            shown: selection of the statistic's numbers to show; None: that of the last job.
 
         Raises:
-            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic cannot
-                show this.
+            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
+                such numbers.
 
         >>> from pathlib import Path
         >>> from counton.run import Job, run
@@ -98,19 +99,20 @@ def run(
     also: CommitHook | None = None,
     now: datetime | None = None,
 ) -> Outcome:
-    """Read the events, check them, release the windows that have ended, and remember the rows.
+    """Read the events, check them, release the windows that have ended, and store what later runs
+    need.
 
     All checks of the request and the events come before anything is written. To act between its
     parts, call `resolve`, `read_rows` and `commit`.
 
     Args:
         request: the job; a job whose state is open already (`OpenedJob`) uses that state.
-        progress: receives the run's progress.
+        progress: called with the current task and the finished share of the run.
         also, now: see `commit` and `read_rows`.
 
     Raises:
         InvalidInput: a value of the request or the data is out of range.
-        StateError: the state does not fit the request.
+        StateError: the state cannot be used, or its stream was made with other options.
         ReplayMismatch: rows of released steps have changed in a stream of ordered rows, or a file
             of new events was counted before.
 
@@ -140,13 +142,13 @@ def run(
 def read_rows(
     settled: SettledJob, progress: Progress = silent, now: datetime | None = None
 ) -> ReadRows:
-    """Read the rows of a resolved job, and add them up or order them. Nothing is written.
+    """Read the rows of a completed job, and add them up or order them. Nothing is written.
 
     Args:
-        settled: the job.
-        progress: receives the run's progress.
-        now: current time with a zone; None: the time at which a query with moments was asked, else
-            this machine's clock.
+        settled: the completed job, from `resolve`.
+        progress: called with the current task and the finished share of the run.
+        now: current time with a zone; None: the time at which a query with ``{since}`` or
+            ``{until}`` was asked, else this machine's clock.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -173,7 +175,7 @@ def read_rows(
 
 
 def check_rows(settled: SettledJob, rows: ReadRows) -> None:
-    """Refuse rows that `commit` would refuse; nothing is counted.
+    """Refuse rows that `commit` would refuse; nothing is released.
 
     Raises:
         ReplayMismatch: see `run`.
@@ -193,10 +195,10 @@ def commit(
     state.
 
     Args:
-        progress: receives the run's progress.
+        progress: called with the current task and the finished share of the run.
         also: function that writes more into the transaction; its exception undoes everything. It is
-            called once, even if no number changes, and only in a run that adds unordered new events
-            to an existing stream.
+            called once, even if no number changes. Use it only in a run that adds unordered new
+            events to an existing stream.
 
     Raises:
         StateError, ReplayMismatch, SumOverflow: see `run`.
@@ -237,8 +239,8 @@ def commit(
 
 
 def open_stream(settled: SettledJob) -> Stream:
-    """Open the stream as its writer, or create it. If it continues an earlier stream, that one is
-    ended.
+    """Open a job's stream as its writer, or create it. If it continues an earlier stream, the
+    earlier stream is ended.
     """
     definition, store, keeping = settled.definition, settled.store, settled.job.keeping
     kept: dict[str, Any] = {

@@ -1,10 +1,10 @@
-"""Completion and check of a job before a row is read, from its options and what its stream
-remembers.
+"""Completion and check of a job, before a row is read, from its options and those that its stream
+keeps.
 
 All refusals that need no rows happen here. The state is open, but nothing is written. A new stream
 is defined (`counton.run.new_stream`). A later run of an existing stream may leave out options that
-define the stream, and may not contradict them; the operator may change some. From its last job a
-stream remembers policies, outputs, and what to show of its statistic.
+define the stream, and may not contradict them; the operator may change some. A stream keeps its
+last job's policies and outputs, and its selection of the statistic's numbers to show.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.unit_names import SpentUnit
 
-#: Ways to keep options that a later run inherits if it does not state them.
+#: Kinds of options that a later run takes from the last job if it does not state them.
 _REMEMBERED = ("policy", "view", "output")
 
 
@@ -68,12 +68,12 @@ _REMEMBERED = ("policy", "view", "output")
 class OpenedJob(Closing):
     """A job with its open state: the input of `resolve`.
 
-    Close it, or the object that `resolve` makes of it.
+    Close it, or the `SettledJob` that `resolve` makes of it.
 
     Attributes:
-        job: the job, completed from what its stream remembers.
+        job: the job, completed with the options that its stream keeps.
         store: the state; None if it does not exist yet.
-        saved: its stream, opened for reading; None if it is new.
+        saved: the job's stream, opened for reading; None for a new stream.
     """
 
     job: Job
@@ -81,7 +81,7 @@ class OpenedJob(Closing):
     saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
-        """Return the opened job with some fields of its job replaced."""
+        """Return a copy with some fields of its job replaced."""
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
@@ -95,13 +95,14 @@ class SettledJob(OpenedJob):
     """A complete job with its open state and its stream's definition; no row is read yet.
 
     Attributes:
-        definition: definition of the stream, with what it is to remember of this job.
+        definition: definition of the stream, including the options of this job that it will keep.
         source: source of the rows; None if events are the letters of a text.
         outputs: the job by which outputs are written, completed with the outputs that the stream
-            remembers. Its columns have the names that they had when the stream was created.
-        dropped: number of uncounted rows in the continued stream; None: it continues none.
-        asked_at: for a query with moments, the time at which it is asked; only windows that ended
-            by then are released.
+            keeps. Its columns have the names that they had when the stream was created.
+        dropped: number of uncounted rows in the earlier stream that this one continues; None if it
+            continues none.
+        asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
+            windows that ended by then are released.
     """
 
     definition: Definition
@@ -117,13 +118,15 @@ class SettledJob(OpenedJob):
 
     @property
     def spend(self) -> Spend:
-        """Entry of the job's stream in the ledger: its privacy loss and its unit."""
+        """Ledger entry of the job's stream: its guarantee and its protected unit."""
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
         return Spend(name, *promise, this.apart_from, self.job.keeping.party)
 
     def shared_book(self) -> SharedBook | None:
-        """Return the ledger that the job's state shares with other states; None: it shares none."""
+        """Return a copy of the ledger that the job's state shares with other states; None if it
+        shares none.
+        """
         database = None if self.store is None else self.store.database
         shared = ledger_of(database, self.job.keeping.ledger)
         if shared is None:
@@ -135,19 +138,20 @@ class SettledJob(OpenedJob):
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
-    """Complete a job from its stream's memory, or define its new stream, and check everything.
+    """Complete a job with the options that its stream keeps, or define its new stream, and check
+    everything.
 
     No row is read and nothing is written. A plan ends here; a run goes on with rows. Close the
     result.
 
     Args:
         asked: the job; or a job with an open state, which then belongs to the result.
-        units: further kinds of unit that the state will have entries for.
-        progress: receives the run's progress.
+        units: further protected units for which the state's ledger will have entries.
+        progress: called with the current task and the finished share of the run.
 
     Raises:
         InvalidInput: a value of the job is out of range.
-        StateError: the state does not fit the job.
+        StateError: the state cannot be used, or its stream was made with other options.
         BudgetExceeded: the limit of the state, or of its shared ledger, does not allow the job.
 
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
@@ -184,7 +188,7 @@ def resolve(
 
 
 def _refuse_other_party(settled: SettledJob) -> None:
-    """Refuse a party that is not the one with which the stream was entered in the ledger."""
+    """Refuse a job with another party (whose quota it spends) than its stream has in the ledger."""
     name, party = settled.spend.name, settled.spend.party
     assert settled.store is not None
     for entry in settled.store.spends:
@@ -201,7 +205,7 @@ def _refuse_other_party(settled: SettledJob) -> None:
 
 
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
-    """Complete a job with its stream: define a new stream, or check the job against a known one."""
+    """Complete a job: define its new stream, or check it against its existing stream."""
     job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
     # An unreadable state is refused first.
@@ -269,7 +273,9 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """Return the definition of an existing stream after the operator's changes."""
+    """Return the definition of an existing stream after the changes that a job states (renamed
+    columns, new groups); refuse an ended stream.
+    """
     definition = amend(kept, job, released)
     if definition.ended is not None:
         name = job.keeping.name
@@ -285,10 +291,11 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
-    """Add the policies and outputs of the last job to a stream's definition.
+    """Return a stream's definition with the policies and outputs of this job, which later jobs
+    inherit.
 
-    A job without outputs leaves the remembered ones unchanged. For statistics whose cells are
-    computed on demand, outputs are not remembered: each job asks anew.
+    A job without outputs leaves the kept outputs unchanged. For statistics whose cells are computed
+    on demand, outputs are not kept, because each job asks for other cells.
     """
     known, on_demand = options_of_job(job), definition.statistic.card.on_demand
     writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
@@ -315,13 +322,14 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Number the rows of a job if each row is a cell of its table and no column names the cells.
+    """Add row numbers to the rows of a job if each row is a cell of its table and no column names
+    the cells.
 
     The returned job has a column of row numbers, which are then the names of the cells. Any other
     job is returned unchanged. The number of rows is published.
 
     Args:
-        before: definition of the existing stream; None: it is new.
+        before: definition of the existing stream; None for a new stream.
     """
     if before is not None and name_of(job.what) == before.what:
         numbered = before.record.get("label") == ROWS
@@ -373,10 +381,12 @@ def number_rows(job: Job, before: Definition | None = None) -> Job:
 def moments_of(
     job: Job, definition: Definition, query: str, released: int
 ) -> tuple[datetime | None, dict[str, str]]:
-    """Return the time of asking, and values for ``{since}`` and ``{until}`` in a database query.
+    """Return the time at which a database query is asked, and the values for ``{since}`` and
+    ``{until}`` in it.
 
-    Rows from ``since`` to before ``until`` belong to the windows that are released now. So new
-    events that are selected with both come once. The time is None if the query names neither.
+    Rows from ``since`` to before ``until`` belong to the windows that are released now. So if a
+    query of new events uses both, each event is selected once. The time is None if the query names
+    neither.
     """
     if not (named := moments_named(query)):
         return None, {}
@@ -410,10 +420,11 @@ def moments_of(
 def open_source(
     job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
 ) -> Source:
-    """Open the rows of a job; refuse a domain of groups that is read from the events themselves.
+    """Open the source of a job's rows; refuse a list of groups that is read from the events
+    themselves.
 
     Args:
-        moments: values of ``{since}`` and ``{until}`` in the job's query; None: it may name
+        moments: values of ``{since}`` and ``{until}`` in the job's query; None: the query must use
             neither.
     """
     if is_database(job.events):
@@ -441,8 +452,8 @@ def open_source(
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
-    """Refuse a quarantine file (for unreadable rows) that the run reads, keeps, or would read next
-    time.
+    """Refuse a file for unreadable rows that is one of the run's inputs (``events``, ``kept``), or
+    that the next run would read as events.
     """
     if policies.quarantine is None:
         return
@@ -454,7 +465,9 @@ def check_quarantine(
 
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
-    """Refuse a domain that is read from the events: its groups would tell whose events exist."""
+    """Refuse a list of groups that is read from the events, because its groups would reveal whose
+    events exist.
+    """
     if definition is None:
         time, by = request.times.time, request.groups.by
         whose = request.people.user, request.rows.id
@@ -478,7 +491,7 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
 
 
 def open_job(job: Job) -> OpenedJob:
-    """Open a job with its state, and complete it with what its stream remembers.
+    """Open a job's state, and complete the job with the options that its stream keeps.
 
     The stream is not opened for writing.
 
@@ -506,7 +519,7 @@ def open_job(job: Job) -> OpenedJob:
 
 
 def recall(job: Job) -> Job:
-    """Complete a job with what its stream remembers.
+    """Complete a job with the options that its stream keeps.
 
     Raises:
         InvalidInput, StateError: see `open_job`.
@@ -519,7 +532,9 @@ def recall(job: Job) -> Job:
 
 
 def with_totals(job: Job) -> Job:
-    """Replace the file of known public totals in a job by its content: the file may change."""
+    """Return a job with the file of known public totals replaced by its content, because the file
+    may change.
+    """
     if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
@@ -539,7 +554,9 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """Complete a job with the policies and outputs that its stream remembers of the last job."""
+    """Return a job completed with the policies and outputs that its stream keeps from the last
+    job.
+    """
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {
@@ -556,10 +573,10 @@ def as_before(job: Job, saved: JournalReader) -> Job:
 
 
 def amend(definition: Definition, request: Job, released: int) -> Definition:
-    """Apply the operator's changes to a stream's definition: renamed columns, and names for spare
-    cells.
+    """Return a stream's definition with the changes that a job states: renamed columns, and new
+    groups that get free cells.
 
-    Changes that were made already are left as they are, so the same request may come again.
+    Changes that were made already are left as they are, so that the same job may run again.
 
     Args:
         definition: definition that the state keeps.
@@ -605,11 +622,11 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
 
 
 def _unread(definition: Definition, released: int) -> int:
-    """Return the first window from which no row has been read yet.
+    """Return the number of the first window of which no row can have been read yet.
 
     A group that is named now counts by itself from this window on: rows read earlier were added to
-    the group of all others and cannot be told from it. The window follows from public facts: the
-    last run came before the end of the first unreleased window plus its watermark.
+    the group of all others, and cannot be separated from it. The window follows from public facts:
+    the last run came before the end of the first unreleased window plus its watermark.
     """
     windows, kept = definition.windows, definition.record.get("watermark")
     if released >= windows.steps:

@@ -1,7 +1,8 @@
-"""Check of the jobs of a file together: none may write a file that another writes, reads or keeps.
+"""Check of the jobs of a job file together: none may write a file that another job writes, reads or
+keeps.
 
 Each job checks its own files before it runs (`counton.run.outputs`). Paths that several jobs share,
-through defaults of the job file or through links, show only when all jobs are compared.
+through defaults of the job file or through links, are found only when all jobs are compared.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _Use(NamedTuple):
         """Yield values that are equal for all paths to the file, regardless of links and letter
         case.
 
-        Names that differ only in capitals are taken for equal: on many disks they are.
+        Names that differ only in capitals are taken as equal, because on many disks they are.
         """
         real = os.path.realpath(self.path)
         yield real.casefold()
@@ -62,7 +63,7 @@ class _Use(NamedTuple):
 
 
 def refuse_shared(jobs: Mapping[str, Job]) -> None:
-    """Refuse jobs if one would overwrite a file that another writes, reads or keeps."""
+    """Refuse jobs if one would overwrite a file that another job writes, reads or keeps."""
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
         stream = (state_of(job), job.keeping.name)
@@ -101,7 +102,8 @@ class JobStates(Closing):
         jobs: jobs by name.
 
     Attributes:
-        jobs: jobs, completed with what their streams remember if their states can be read.
+        jobs: the jobs, completed with the options that their streams keep if their states can be
+            read.
         begun: names of jobs whose streams exist.
     """
 
@@ -116,7 +118,7 @@ class JobStates(Closing):
                     self.jobs[name] = as_before(with_totals(job), saved)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
-        """Return the open state at this place; None if it does not exist yet."""
+        """Return the open state at this path or URL; None if it does not exist yet."""
         where = _place_of(state)
         if where not in self._stores:
             try:
@@ -156,8 +158,8 @@ class JobStates(Closing):
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse a limit before it is set, if new jobs protect another kind of unit than the limit
-        is for.
+        """Refuse a limit, before it is set, if a new job protects another kind of unit than the
+        limit (``about``).
         """
         for name, job in jobs.items():
             store = self.at(job.keeping.state)
@@ -180,7 +182,7 @@ def ledger_within(
     Existing entries count.
 
     Returns:
-        None if neither the state nor the file has a limit.
+        The ledger; None if neither the state nor the file has a limit.
     """
     known = store.ledger
     if limit is None:
@@ -200,9 +202,10 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if a job file's word for the protected unit means the state's unit.
+    """Return True if a job file's word for the protected unit (``about``) means the unit of the
+    state's limit (``known``).
 
-    The state's unit may also name a time zone.
+    The latter may also name a time zone.
     """
     if about is None or known is None:
         return about is known
@@ -210,7 +213,9 @@ def _is_subject(about: str | None, known: str | None) -> bool:
 
 
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit for people if a job protects single rows: the job could never run under it."""
+    """Refuse a limit for people if a job protects single rows, because the job could never run
+    under it.
+    """
     kind = statements.kind_of(job.what)
     events = (
         kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None

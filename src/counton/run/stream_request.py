@@ -1,7 +1,7 @@
 """The request for a stream, made from a job before any row is read and any strategy is chosen.
 
 A new stream is planned from it (`counton.run.new_stream`). A later run makes a request too,
-completed with what its stream remembers, and is compared with the stream (`refuse_other`).
+completed with the options that its stream keeps, and is compared with the stream (`refuse_other`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StreamRequest:
         groups: declared groups and the group of all others; None: rows are not split by group.
         record: options that define the stream, by name, as the state keeps them.
         cut, counting: rules by which rows become steps, and by which they count.
-        guarantee: stated guarantee; None: it follows from the wanted accuracy.
+        guarantee: stated guarantee; None if it follows from the wanted accuracy.
         unit: word for the protected unit; None: the statistic's own.
     """
 
@@ -94,7 +94,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     """Build the request of a job for a new stream.
 
     Args:
-        units: kinds of unit that its state, or the ledger it shares, has entries for.
+        units: protected units that have entries in the ledger of its state, or in the shared
+            ledger.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -137,14 +138,16 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
 
 
 def growth_of(job: Job) -> str:
-    """Return a job's ``growth``, by which the privacy loss grows with age, as exact text; 1 by
-    default.
+    """Return a job's ``growth`` as exact text, 1 by default: the privacy loss grows like
+    log(age)^growth with the age of the data.
     """
     return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
 def share_of_totals(job: Job) -> str | None:
-    """Return the part of the budget that totals have beside revised windows, as exact text."""
+    """Return the fraction of the privacy budget that totals get beside revised windows, as exact
+    text; None if a job releases no such totals.
+    """
     from counton.strategies.streams.windows_and_totals import checked_share
 
     share = job.times.also_totals
@@ -156,7 +159,7 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
 
     Args:
         once: whether the job is a table that is released once.
-        known: whether the stream exists.
+        known: whether the job's stream exists already.
     """
     if once:
         remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
@@ -296,7 +299,7 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 def in_which_order(statistic: Statistic) -> str:
     """Return a clause that follows the name of a statistic in messages and says how its rows count.
 
-    The messages go on after its comma with another clause on the statistic: " which ...".
+    The clause ends with a comma.
     """
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
@@ -304,7 +307,7 @@ def in_which_order(statistic: Statistic) -> str:
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
     """Return the guarantee that a job states; None if it states a wanted accuracy, or nothing.
 
-    If protection expires with age, the guarantee does not know its strategy yet.
+    If ``expires``, the result is an expiring guarantee, which is not bound to a strategy yet.
     """
     epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
     if job.promise.within is not None:
@@ -325,7 +328,7 @@ def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
 
 
 def needs_one_loss() -> InvalidInput:
-    """Build the error for a stream without an end that states no loss, or two."""
+    """Build the error for a job with an expiring guarantee that states no privacy loss, or two."""
     return InvalidInput(
         f"{field('expire')} needs either {field('epsilon')} or {field('rho')}, the loss of the "
         f"newest event; {field('plan_expiring(...)')} finds it from the losses that you allow at "
@@ -398,9 +401,7 @@ def check_discovery(job: Job, by: str | None) -> None:
 
 
 def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return the statistic for several groups: its own form by group if it has one, else one for
-    each group.
-    """
+    """Return the statistic that computes a given statistic for each of several groups."""
     if job.groups.unknown == "discover":
         return _to_be_found(statistic)
     if job.promise.tiers is not None:
@@ -424,7 +425,9 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _to_be_found(statistic: Statistic) -> Statistic:
-    """Return the statistic whose cells are counted in each group that nobody declared."""
+    """Return the form of a statistic that is counted in each group found in the data; refuse a
+    statistic that cannot be.
+    """
     from counton.statistics.average import found_form
 
     found = found_form(statistic)
@@ -438,7 +441,9 @@ def _to_be_found(statistic: Statistic) -> Statistic:
 
 
 def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return a count or a sum for groups with guarantees of their own."""
+    """Return the statistic that computes a count or a sum for groups, each with an epsilon of its
+    own (``tiers``).
+    """
     from counton.statistics.tiers import TieredGroups
 
     assert job.promise.tiers is not None
@@ -491,7 +496,9 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _checked_versions(revise: str, every: str) -> int:
-    """Return the number of versions of a window, one more than windows within ``revise``."""
+    """Return the number of versions of a window: one more than the number of windows of length
+    ``every`` within ``revise``, the time in which a window is revised.
+    """
     from counton.strategies.streams.window_versions import MOST_VERSIONS
 
     lags, most = lags_in(revise, every), MOST_VERSIONS - 1
@@ -507,8 +514,8 @@ def _checked_versions(revise: str, every: str) -> int:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return what the state keeps of a stream without time windows; refuse options that need
-    windows.
+    """Return the options on windows that the state keeps of a stream without time windows; refuse
+    options that need windows.
     """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
@@ -521,8 +528,8 @@ def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
 
 
 def _most(job: Job, statistic: Statistic) -> int:
-    """Return the bound on a user's contribution: counted events, or groups in which the user
-    counts.
+    """Return the bound on a user's contribution: the number of counted events, or of groups in
+    which the user counts.
     """
     people, by = job.people, job.groups.by
     if people.per is not None:
@@ -554,7 +561,7 @@ def _most(job: Job, statistic: Statistic) -> int:
 
 
 def check_period(per: str, timezone: str = "UTC") -> None:
-    """Refuse a user's period that is not a length of time."""
+    """Refuse a length of a user's period that is not a length of time."""
     try:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:
@@ -564,7 +571,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
     """Return what each step releases: "totals", "windows" or "both".
 
-    It is "periods" if users are counted anew in each period.
+    The result is "periods" if users are counted anew in each period.
     """
     if cut.lags:
         _check_users_of_windows(job, statistic, per, cut)
@@ -591,7 +598,9 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
 
 
 def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
-    """Refuse totals beside revised windows that have no sums, or no number that fits."""
+    """Refuse totals beside revised windows if the statistic has no sums, or the number of windows
+    is missing or too large.
+    """
     from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
 
     asked = field("also_totals", job.times.also_totals)
@@ -608,7 +617,7 @@ def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
 
 
 def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:
-    """Refuse revised windows if a user counts once in a longer time than a window.
+    """Refuse revised windows if a user counts only once in a time longer than a window.
 
     Otherwise a window would count only the users whose first row is in it.
     """
@@ -625,9 +634,10 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """Return the word for the protected unit of a stream, as its state already uses it.
+    """Return the word for the protected unit of a job's stream: the job's, or the one that its
+    state already uses.
 
-    ``known`` are kinds of unit that the state has entries for.
+    ``known`` are the protected units that have entries in the state's ledger.
     """
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:
@@ -638,8 +648,8 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
     """Return the name of the strategy that a job states; None if it states none.
 
-    The user's own strategy object has the name `OWN`. If it differs from the stream's strategy, its
-    ``repr`` is returned.
+    The user's own strategy object has the name `OWN`. If the object differs from the stream's
+    strategy, its ``repr`` is returned.
     """
     own = own_strategy(job.noise.strategy)
     if own is None:

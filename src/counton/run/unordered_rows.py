@@ -1,5 +1,4 @@
-"""Rows whose order does not matter: late ones, new ones, rows of bounded users, rows of found
-groups.
+"""Reading of rows whose order does not matter, and the changes that they make to a stream.
 
 If groups are not declared, the names (labels) of groups are secret until a group is shown.
 
@@ -7,8 +6,8 @@ If groups are not declared, the names (labels) of groups are secret until a grou
 whatever its name. A data frame, and rows that a database or Spark counts in place, are recognised
 by the columns that are read. A file counts once, and each row in it is new: no row's content
 decides whether another row counts. A file with one row more or less is another file. Rows with ids
-are recognised one by one, and rows in the state itself are removed when they are counted, so these
-need no record of files.
+are recognised one by one, and rows in the state itself are removed when they are counted, so for
+these the state records no files.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class FoundLabels(NamedTuple):
     """Names (labels) of the groups that the rows of a run have. Secret.
 
     Attributes:
-        known: labels that the state has, in the order of their cells.
+        known: labels that the state has already, in the order of their cells.
         new: other labels, ordered by first window and name. Some may come only with rows that a
             user's bound leaves out.
     """
@@ -79,8 +78,8 @@ class FoundLabels(NamedTuple):
 def labels_in(
     source: Source, reading: RowReading, known: Private[tuple[str, ...]]
 ) -> Private[FoundLabels]:
-    """Return the labels of rows within the stream's windows; ``known`` are those that the state
-    has.
+    """Return the labels (group names) of the rows within the stream's windows; ``known`` are those
+    that the state has already.
     """
     before = open_private(known)
     if isinstance(source, Spread):
@@ -95,7 +94,7 @@ def labels_in(
     return Private(FoundLabels(before, tuple(name for _, name in new)))
 
 
-#: Digests of files, by which later runs recognise them, with the files.
+#: Each file of a run after the digest by which later runs recognise it.
 Marks = Sequence[tuple[str, Rows]]
 
 
@@ -107,12 +106,14 @@ class AddedRows(ReadRows):
     Attributes:
         settled: the complete job with its open state.
         tally: sums of all rows, by window and group.
-        labels: labels of groups, if groups are found privately; None if they are declared.
-        bounder: choice of the rows that count; None if users are not bounded and rows have no ids.
+        labels: labels of groups that are found in the data; None if groups are declared.
+        bounder: object that chooses the rows that count; None if users' contributions are not
+            bounded and rows have no ids.
         marks: digest of each file, by which later runs recognise it; empty if the source never
             repeats rows.
         counts: exact numbers of the rows as read.
-        until: microsecond up to which windows are released; None for a table released once.
+        until: time up to which windows are released, in microseconds since 1970; None for a table
+            released once.
         ended: number of windows that have ended by then.
     """
 
@@ -205,8 +206,8 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Return whether earlier runs have counted all of these new events, and the digests of
-        files that are not counted yet.
+        """Return whether earlier runs have counted all files of new events, and the digests of
+        those that are not counted yet.
 
         Raises:
             InvalidInput: windows would be released without a new event, without permission.
@@ -241,8 +242,8 @@ class AddedRows(ReadRows):
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Leave out labels (names of found groups) of which no row counts, and renumber the cells
-        of the others.
+        """Leave out labels (names of groups found in the data) of which no row counts, and renumber
+        the cells of the others.
 
         Return the sums, the chosen rows, the number of known labels, and the new ones.
 
@@ -278,11 +279,11 @@ class AddedRows(ReadRows):
     def _intake(
         self, stream: Stream | None, cells: pl.DataFrame, groups: int, *, new: bool
     ) -> Intake:
-        """Compare the sums of the rows with what the stream has kept, and check that new sums stay
-        exact.
+        """Compare the sums of the rows (``cells``, by window and group) with those that the stream
+        has kept, and check that new sums stay exact.
 
         Args:
-            new: the rows are only new ones, not all rows since the first window.
+            new: True if the rows are new events only, not all rows since the first window.
 
         Raises:
             SumOverflow: sums would not be exact.
@@ -312,7 +313,7 @@ class AddedRows(ReadRows):
 
 
 def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> AddedRows:
-    """Read the rows and add them up."""
+    """Read the rows of a completed job, and add them up by window and group."""
     job, definition, saved = settled.job, settled.definition, settled.saved
     assert settled.source is not None
     source = open_private(settled.source)
@@ -345,7 +346,7 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     return AddedRows(settled, found, labels, bounder, marks, counts, until, ended)
 
 
-#: Tells whether a stream has counted the file of a mark.
+#: Function that returns whether a stream has counted the file with a digest.
 Counted = Callable[[str], bool]
 
 
@@ -354,9 +355,10 @@ def _mark(part: Rows, definition: Definition) -> str:
 
 
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
-    """Leave out files that repeat another one or are counted already; keep all if all are counted.
+    """Return a source without the files that repeat another file or are counted already; if all are
+    counted, without repeats only.
 
-    So of a folder that gets a file every night, only the new file is read.
+    So only the new file is read of a folder that gets a file every night.
     """
     if isinstance(source, Spread) or source.comes_once:
         return source
@@ -370,10 +372,10 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, progress: Progress, given: Source
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally], Private[Marks]]:
-    """Read the rows: return their labels, the choice of rows that count, the sums of all rows, and
-    marks of their files.
+    """Read the rows: return their labels (group names), the object that chooses the rows that
+    count, the sums of all rows, and digests of their files.
 
-    Labels are None if groups are declared; the choice is None if no users are bounded.
+    Labels are None if groups are declared; the second object is None if no users are bounded.
     """
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)
@@ -390,7 +392,7 @@ def _read(
     start, said, read = monotonic(), 0.0, 0
 
     def watch(rows: int) -> None:
-        """Report how many rows have been read, and how fast, a few times a second."""
+        """Report how many rows have been read, and how fast, at most three times a second."""
         nonlocal said, read
         seconds, read = monotonic() - start, read + rows
         if seconds > said + 0.3:

@@ -1,12 +1,12 @@
 """Files of a release: refused early if they cannot be written, and written whole.
 
-A table is useful as long as its guarantee is known. So a Parquet file carries it in its metadata,
-under the name ``counton``, and in its Arrow schema: pyarrow and pandas copy this schema to files
-that they make from parts of it. Every other file has a second file beside it, FILE.json.
+A table is useful as long as its guarantee is known. So a Parquet file carries the guarantee in its
+metadata, under the name ``counton``, and in its Arrow schema: pyarrow and pandas copy this schema
+to files that they make from parts of it. Every other file has a second file beside it, FILE.json.
 
 A release of many steps and groups may be a folder of Parquet files, one for each step and block of
 groups. Releases never change, so existing files stay, and each run adds its own. Steps are read a
-few at a time: the groups decide the memory, not the steps.
+few at a time, so that memory grows with the groups and not with the steps.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def check_outputs(
     key: Kept,
     read: Sequence[object],
 ) -> None:
-    """Refuse output files that could not be written, or would replace another file of the run."""
+    """Refuse output files (table ``out``, chart ``plot``) that could not be written, or would
+    replace another file of the run.
+    """
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
     if out is not None:
@@ -166,7 +168,7 @@ _OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
 
 
 def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Return the files of the charts of totals and of windows, by series.
+    """Return the paths of the charts by series ("totals", "windows"), given the form of release.
 
     If both are released, two files stand beside each other.
 
@@ -206,7 +208,7 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def csv_style(path: Path | None, formulas: str, separator: str, decimal: str) -> CsvStyle:
-    """Return the requested style of CSV; refuse a separator if the file is no CSV."""
+    """Return the requested style of CSV; refuse unusual signs if the file is no CSV."""
     style = CsvStyle.of_signs(formulas, separator, decimal)
     if "csv" in style.facts and (path is None or path.suffix.lower() != ".csv"):
         name = "separator" if style.separator != "," else "decimal"
@@ -269,8 +271,7 @@ def write_table(
         path: path of the file; its ending is one of `TABLES`.
         facts: guarantee and other facts of the release, kept with the table; None for a table
             without a guarantee.
-        style: separator and decimal sign of CSV; the facts name them if they are not the usual
-            ones.
+        style: separator and decimal sign of CSV; they are added to the facts if they are unusual.
     """
     kind = TABLES[path.suffix.lower()]
     if facts is not None and kind == "csv":
@@ -309,7 +310,7 @@ def write_table(
 
 
 def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata of a table in the form of metadata for an Arrow schema."""
+    """Return a table's metadata as metadata for an Arrow schema; empty if it is too long."""
     short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
     return {ATTRS: json.dumps(carried)} if carried and short else {}
 
@@ -405,8 +406,8 @@ def write_folder(
     above: float | None = None,
     surely_above: float | None = None,
 ) -> ReleasedNumbers:
-    """Write those files of a folder that do not exist yet; ``read`` returns the numbers of some
-    steps.
+    """Write the files of steps and groups that a folder lacks; ``read`` returns the released
+    numbers of a range of steps.
 
     Args:
         folder: folder, made if missing.
