@@ -1,7 +1,7 @@
-"""Released numbers for everybody: tables, charts, words and files, from published values only.
+"""Released numbers for everybody: tables, charts, sentences and files, from published values only.
 
-This package knows descriptions and released numbers, and no row, state or key. `read` returns the
-release in a file, which answers questions about its numbers.
+This package uses descriptions of streams and released numbers, but no row, state or key. `read`
+returns the release in a file, which answers questions about its numbers.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Alarms: changes of level in a series of released numbers, with a stated rate of false alarms.
 
-Each number is compared with its forecast from the earlier ones. The differences (recursive
-residuals) are scaled so that without a change they are independent and standard normal, whatever
-the level, the noise and the budget. So one threshold has one rate of false alarms in all streams.
-
-Two charts use these residuals. A cumulative sum finds lasting changes. A comparison of the last
-windows with those before finds changes of a known length. Noise law and numbers are public, so an
-alarm costs no privacy.
+Each number is compared with its forecast from the earlier numbers. The differences (recursive
+residuals) are scaled such that without a change they are independent and standard normal, whatever
+the level, the noise and the guarantee. So one threshold has the same rate of false alarms in all
+streams. Two control charts use these residuals. A cumulative sum finds lasting changes. A
+comparison of the last windows with those before them finds changes of a known length. The noise
+distribution and the numbers are public, so an alarm costs no privacy.
 
 Sources: recursive residuals, Brown, Durbin and Evans, "Techniques for testing the constancy of
 regression relationships over time", JRSS B 37 (1975); charts without known parameters, Hawkins,
 "Self-starting cusum charts for location and scale", The Statistician 36 (1987); the integral
 equation of the run length, Page, "Continuous inspection schemes", Biometrika 41 (1954).
 """
-# The covariance of the noise is divided out. Level, season and the variance of the counts are
-# estimated from the past alone, so a residual has a Student law, which is mapped to the normal one.
+# Numbers are whitened with the covariance of the noise. Level, season and the variance of counts
+# are estimated from the past alone, so a residual follows a Student distribution, which is mapped
+# to the normal distribution.
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ from counton.base.errors import InvalidInput, field
 
 Floats = NDArray[np.float64]
 
-#: Windows before the first possible alarm, besides one for each estimated parameter.
+#: Number of windows before the first possible alarm, besides one for each estimated parameter.
 BASELINE = 14
-#: Points of the integral equation, and simulated windows of a contrast.
+#: Number of points of the integral equation, and of simulated windows with which the threshold for
+#: changes of a known length is found.
 _NODES, _SIMULATED = 96, 2**21
-#: Simulated charts of a mean delay, and windows before it in which a cumulative sum settles.
+#: Number of simulated series for a mean delay, and of windows before the change in which a
+#: cumulative sum reaches its usual distribution.
 _CHARTS, _SETTLED = 2_000, 50
-#: Least and largest rate of false alarms in one window.
+#: Smallest and largest allowed rate of false alarms in one window.
 _LEAST, _LARGEST = 1e-5, 0.05
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A rule that decides from residuals, numbers less their forecasts, in which windows to give
-    an alarm.
+    """A control chart: a rule that decides from residuals (number minus forecast) which windows
+    give an alarm.
 
     Attributes:
-        rate: expected false alarms in one window, for increases and decreases together.
-        over: length of the changes to find, in windows; None: lasting changes.
-        shift: size of the change for which a cumulative sum is best, in standard deviations of one
-            residual.
+        rate: expected number of false alarms in one window, for increases and decreases together.
+        over: length of the changes to find, in windows; None: changes that last.
+        shift: size of the change for which a cumulative sum is optimal, in standard deviations of
+            one residual.
 
     >>> weekly = Chart(rate=1 / 365, over=7)
     >>> round(weekly.threshold, 1)
@@ -77,7 +79,7 @@ class Chart:
 
     @property
     def threshold(self) -> float:
-        """Absolute value of the chart's statistic beyond which there is an alarm, in standard
+        """Absolute value of the chart's statistic above which there is an alarm, in standard
         deviations.
         """
         if self.over is None:
@@ -87,7 +89,10 @@ class Chart:
     def statistic(self, residuals: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Return the chart's signed statistic after each residual, and the indices of the alarms.
 
-        The statistic begins anew after each alarm.
+        The statistic starts again after each alarm.
+
+        Args:
+            residuals: standard normal numbers unless there is a change, shape ``(residuals,)``.
         """
         limit, values, alarms = self.threshold, np.zeros(len(residuals)), []
         up = down = 0.0
@@ -109,12 +114,13 @@ class Chart:
         return values, np.array(alarms, np.int64)
 
     def mean_first_alarm(self, residuals: Floats, before: int) -> float | None:
-        """Return the mean number of residuals up to the first alarm, over several simulated series.
+        """Return the mean number of residuals up to the first alarm, over simulated series.
 
         Args:
             residuals: shape ``(series, residuals)``.
-            before: number of leading residuals whose alarms do not count. After an alarm in them
-                the cumulative sum begins anew, so that it has a usual value at the change.
+            before: number of first residuals whose alarms do not count. After an alarm there, a
+                cumulative sum starts again, so that it has its usual distribution when the change
+                comes.
 
         Returns:
             The mean; None if more than 1% of the series have no alarm.
@@ -142,15 +148,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class Alarms:
-    """Alarms in one series.
+    """Alarms in one series of numbers.
 
     Attributes:
         windows: numbers of the windows with an alarm.
-        rising: True for an alarm of an increase.
+        rising: for each alarm, True if it is about an increase.
         first: number of the first window in which an alarm was possible.
-        values: the chart's values, from that window on.
-        threshold: absolute value beyond which it gives an alarm.
-        std: standard deviation of one number about its expectation, from noise and counts together.
+        values: the chart's statistic in each window, from ``first`` on.
+        threshold: absolute value of the statistic above which there is an alarm.
+        std: standard deviation of one number from its expectation, from noise and counts together.
     """
 
     windows: NDArray[np.int64]
@@ -162,7 +168,7 @@ class Alarms:
 
 
 def least_windows(season: int, *, trend: bool = False) -> int:
-    """Return the number of first windows that only teach the level, so that no alarm is
+    """Return the number of first windows that are needed to estimate the level, so that no alarm is
     possible.
     """
     return season + trend + BASELINE
@@ -183,13 +189,13 @@ def find_changes(
         numbers: numbers by window, shape ``(windows,)``.
         noise: variance of the noise by window, shape ``(windows,)``, or its covariance, shape
             ``(windows, windows)``.
-        chart: the rule.
+        chart: the rule that gives alarms.
         start: number of the first window.
-        season: windows after which the level repeats, such as 7 for days of a week.
+        season: number of windows after which the level repeats, such as 7 for days of a week.
         trend: True if constant growth is not a change.
 
     Raises:
-        InvalidInput: too few numbers.
+        InvalidInput: there are too few numbers.
 
     >>> rng = np.random.default_rng(5)
     >>> numbers = rng.normal(1000, 30, 120) + np.where(np.arange(120) < 100, 0, 90)
@@ -225,14 +231,14 @@ def mean_delay(
     season: int = 1,
     trend: bool = False,
 ) -> float | None:
-    """Return the mean number of windows from a lasting change to its alarm, over simulated charts.
+    """Return the mean number of windows from a lasting change to its alarm, found by simulation.
 
     Args:
         size: size of the change in each window, in data units, above 0.
-        noise: variance or covariance of the noise, as for `find_changes`, of the windows before the
-            change and of those after it.
-        spread: variance of the true counts about their level; the noise is not part of it.
-        chart: the rule.
+        noise: variances or covariance of the noise, as for `find_changes`, for windows before and
+            after the change.
+        spread: variance of the true counts around their level, without noise.
+        chart: the rule that gives alarms.
         after: number of windows before the change.
 
     Returns:
@@ -249,10 +255,10 @@ def mean_delay(
     6
     3
     """
-    # The change is sent through the same filter as the numbers: the covariance of the noise is
-    # divided out, and level, season and trend learn the change while it lasts. What is left of it
-    # is the mean of each residual, with which the chart is simulated. Where noise has a covariance,
-    # the variance of the counts is learnt too, and the change adds to it.
+    # The change is sent through the same filter as the numbers: it is whitened with the covariance
+    # of the noise, and the estimates of level, season and trend adapt to it while it lasts. What
+    # remains is the mean of each residual, with which the chart is simulated. If noise is
+    # correlated, the variance of the counts is estimated too, and the change increases it.
     if not size > 0:
         raise InvalidInput(
             f"{field('change', size)} is not the size of a change; give a number above 0"
@@ -279,10 +285,15 @@ def mean_delay(
 
 
 def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) -> float | None:
-    """Return the mean delay of an alarm, from regressors and a change whose errors are independent
-    with variance 1.
+    """Return the mean delay of an alarm, from regressors and a change that are already whitened.
+
+    Args:
+        design: regressors of the level, shape ``(windows, parameters)``.
+        changed: the change in each window; errors are independent with variance 1.
+        chart: the rule that gives alarms.
+        after: number of windows before the change.
     """
-    # Before the change nothing is missed, so that residuals from there on tell all.
+    # Before the change residuals have mean 0, so only those after it matter.
     means = np.array([missed for missed, _ in _forecasts(design, changed, after)])
     before, degrees = chart.over or _SETTLED, after - design.shape[1] + np.arange(len(means))
     rng = np.random.default_rng(after)
@@ -294,9 +305,16 @@ def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) 
 
 
 def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float) -> float:
-    """Return the variance that counts seem to have about their level while a change is in them.
+    """Return the variance of counts around their level that would be estimated while a change
+    lasts.
 
-    It is that of `_spread_of_counts` with the expected squares.
+    It is the estimate of `_spread_of_counts` for expected squares.
+
+    Args:
+        design: regressors of the level.
+        changed: the change in each window.
+        noise: covariance of the noise.
+        spread: true variance of counts around their level.
     """
     missed = changed - design @ np.linalg.lstsq(design, changed)[0]
     own, axes = np.linalg.eigh(noise)
@@ -305,9 +323,9 @@ def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float
 
 
 def _levels(count: int, season: int, *, trend: bool) -> Floats:
-    """Return the regressors of the expected numbers: shape ``(count, parameters)``.
+    """Return the regressors of the expected numbers, shape ``(count, parameters)``.
 
-    They are an indicator for each position in the season, and the time if there is a ``trend``.
+    They are an indicator of each position in the season and, with ``trend``, the time.
     """
     columns = [(np.arange(count) % season == one).astype(float) for one in range(season)]
     columns += [np.arange(count) / count] if trend else []
@@ -319,7 +337,7 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 
     Args:
         noise: covariance of the noise.
-        spread: variance of each true count about its expectation.
+        spread: variance of each true count around its expectation.
     """
     from scipy import linalg
 
@@ -330,8 +348,8 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[float, float]]:
     """Yield the error of each one-step forecast, and the mean square of the earlier errors.
 
-    The first forecast is that of the value at index ``least``. Errors are scaled to the variance of
-    one value.
+    The first forecast is for the value with index ``least``. Errors are scaled to the variance of a
+    single value.
     """
     parameters = design.shape[1]
     gram = np.linalg.inv(design[:least].T @ design[:least])
@@ -351,7 +369,8 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
 def _residuals(
     numbers: Floats, noise: Floats, season: int, trend: bool, least: int
 ) -> tuple[Floats, float]:
-    """Return standardised forecast errors from index ``least`` on, and the std of one number.
+    """Return standardised forecast errors from index ``least`` on, and the standard deviation of
+    one number.
 
     Without a change the errors are independent standard normal numbers.
     """
@@ -369,7 +388,7 @@ def _residuals(
 
 
 def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:
-    """Convert forecast errors, which follow Student laws, to standard normal numbers.
+    """Convert forecast errors, which follow Student distributions, to standard normal numbers.
 
     Args:
         missed: forecast errors.
@@ -383,7 +402,7 @@ def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> F
 
 
 def _spread_of_counts(missed: Floats, noise: Floats) -> float:
-    """Estimate the variance of true counts about their level, by maximum likelihood.
+    """Estimate the variance of true counts around their level by maximum likelihood.
 
     Args:
         missed: numbers minus their level.
@@ -394,12 +413,12 @@ def _spread_of_counts(missed: Floats, noise: Floats) -> float:
 
 
 def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:
-    """Return the variance that makes squares likeliest which have it on top of their own variance.
+    """Return the most likely variance of counts, given squared deviations that also contain noise.
 
     Args:
         own: eigenvalues of the covariance of the noise.
-        squares: of the numbers less their level, along its axes.
-        largest: variance of these numbers.
+        squares: squared deviations of the numbers from their level, along its eigenvectors.
+        largest: variance of these deviations.
     """
     from scipy import optimize
 
@@ -415,7 +434,8 @@ def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:
 def _run_length(limit: float, reference: float) -> float:
     """Return the mean run length of a one-sided cumulative sum of standard normal numbers.
 
-    The sum begins at 0, loses ``reference`` in each window, and ends beyond ``limit``.
+    The sum begins at 0, is reduced by ``reference`` in each window, never falls below 0, and ends
+    above ``limit``.
     """
     from scipy import special
 

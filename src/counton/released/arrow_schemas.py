@@ -23,17 +23,17 @@ class _CSchema(ctypes.Structure):
     )
 
 
-#: Returns the address of a capsule's schema.
+#: Function that returns the address of the schema in a capsule.
 _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-#: Text types: as polars stores them, and as all readers of Parquet can filter them.
+#: Two text types: that of polars, and one that all readers of Parquet can filter.
 _VIEWS, _LARGE = b"vu", b"U"
 
 
 class _WithMetadata:
-    """An object with a schema for Arrow's C interface, which keeps the schema's metadata in
-    memory.
+    """An object that offers a schema through Arrow's C interface, and keeps the schema's metadata
+    in memory.
     """
 
     def __init__(self, schema: pl.Schema, metadata: Mapping[str, str]) -> None:
@@ -57,9 +57,9 @@ class _WithMetadata:
 
 
 def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
-    """Return a schema of flat columns with metadata for `polars.LazyFrame.sink_parquet`.
+    """Return a schema of flat columns with metadata, for `polars.LazyFrame.sink_parquet`.
 
-    Returns None if there is no metadata: polars then writes its own schema.
+    None: there is no metadata; polars then writes its own schema.
 
     >>> import polars as pl
     >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None

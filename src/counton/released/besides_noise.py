@@ -1,8 +1,8 @@
-"""Errors of a published number other than noise, in words. No other module words them.
+"""Errors of published numbers other than noise, in words. No other module words them.
 
-Each error is one line. Tables, charts, pages, files and methods print these lines, and no words of
-their own. The lines follow from the public description alone, so they state which rows may be
-missing, but never whether a row is missing, or how many.
+Each error is one line. Tables, charts, pages, files and methods print these lines unchanged. The
+lines follow from the public description alone, so they say which rows may be missing, but never
+whether a row is missing, or how many.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def besides_noise(definition: Description) -> list[str]:
 
 
 def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]:
-    """Return the line about rows that are left out, because they lack a value or cannot be read.
+    """Return the line on rows that do not count because they lack a value or cannot be read.
 
-    It is empty if no such rows are left out.
+    The list is empty if no such rows are left out.
 
     Args:
-        columns: columns without whose value a row is left out.
+        columns: columns whose missing values leave a row out.
         aside: True if rows that cannot be read were set aside.
 
     >>> _rows_that_do_not_count(["borrowed_at", "branch", "reader_id"], aside=False)
@@ -80,7 +80,7 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
-    """Return the lines about rows or groups that count no more because of a bound for each user."""
+    """Return the lines on rows or groups that do not count because of a bound for each user."""
     beyond, inner = definition.beyond_bound, definition.inner
     if beyond is None:
         return []
@@ -95,9 +95,9 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _own_lines(definition: Description) -> list[str]:
-    """Return the lines of the statistic itself, such as about clipped values.
+    """Return the lines of the statistic itself, such as on clipped values.
 
-    For a report, the lines of all its statistics are returned.
+    For a report these are the lines of all its statistics.
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
@@ -112,9 +112,9 @@ def _own_lines(definition: Description) -> list[str]:
 
 
 def anew_notes(definition: Description) -> list[str]:
-    """Return notes about numbers in which one user counts several times, once in each period.
+    """Return notes on numbers in which one user counts several times, once in each period.
 
-    There are none if each user counts once.
+    The list is empty if each user counts once.
     """
     parts = members_of(definition.inner)
     if not parts:

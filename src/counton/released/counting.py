@@ -1,6 +1,7 @@
-"""Rules by which rows count: each alone (`Added`), bounded per user (`Bounded`), or in order.
+"""Rules by which rows count: each row alone (`Added`), bounded for each user (`Bounded`), or in
+order (`Ordered`).
 
-The three kinds have one interface, so callers need not ask which one a stream has.
+All rules have the same methods, so callers need not ask which one a stream has.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from counton.privacy.guarantees import plural
 
 
 class Counting:
-    """Base class of counting rules. Its methods fit rules without a bound on users and without
-    order.
+    """Base class of counting rules. Its methods are right for rules without a bound on users and
+    without order.
     """
 
     most: int = 1
@@ -31,34 +32,34 @@ class Counting:
     distinct: bool = False
     each: int | None = None
     most_a_window: int | None = None
-    #: True if rows of a user are bounded together.
+    #: True if the number of a user's rows is bounded.
     users: ClassVar[bool] = False
-    #: True if rows are taken one after the other.
+    #: True if the order of rows matters.
     in_order: ClassVar[bool] = False
-    #: True if a user, or a user's period, is protected.
+    #: True if a user, or a user's period, is protected instead of single rows.
     of_people: bool = False
 
     def of(self, unit: str) -> str:
-        """Return the name of the protected unit, given the name of a row or a user."""
+        """Return the name of the protected unit, given the name of a row or of a user."""
         return unit
 
     def unit_of(self, word: str | None, own: str) -> str:
         """Return the name of the protected unit of a stream.
 
         Args:
-            word: the stated name of a row, or of a user; None: none is stated.
-            own: the name that the statistic uses by default.
+            word: the name of a row or of a user that the caller stated; None: none.
+            own: the default name, which the statistic has.
         """
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the largest change of the counts by all rows of one unit: see
+        """Return the contribution bound of one unit, given that of one row; see
         `Bounded.bounding`.
         """
         return row
 
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        """Return words for what happens to rows that come after the release of their window.
+        """Return words that say how rows count that come after the release of their window.
 
         Args:
             window: the name of a window, such as "day".
@@ -72,19 +73,22 @@ class Counting:
         return local_text(said + ", or do not count", window=local_text(window))
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return words for the rows or groups that a bound per user leaves out; None without a
+        """Return words for the rows or groups that a bound for each user leaves out; None without a
         bound.
 
         Args:
             cut: how rows are assigned to steps.
             unit: the name of one protected unit.
-            groups: number of declared groups; None: there is one total.
+            groups: number of declared groups; None: one total.
         """
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that the last windows of a period are counted too low; None if no bound
-        spans several windows.
+        """Return a note that the last windows of a period are counted too low; None if they are
+        not.
+
+        Args:
+            cut, unit, groups: see `beyond`.
         """
         return None
 
@@ -93,7 +97,7 @@ class Counting:
 
         Args:
             unit, groups: see `beyond`.
-            alone: True if single windows are released, and not running totals.
+            alone: True if counts of single windows are released, False if running totals are.
         """
         return f"number of {plural(unit)}"
 
@@ -101,30 +105,35 @@ class Counting:
         """Return words for the number in one cell, such as "number of loans".
 
         Args:
-            alone: True if single windows are released, and not running totals.
+            unit: the name of one protected unit.
+            alone: True if counts of single windows are released, False if running totals are.
         """
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return the rule with a bound on a user's rows in each group; unchanged if it bounds no
-        users.
+        """Return a copy that bounds a user's rows in each group; the rule itself if it has no bound
+        on users.
         """
         return self
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the bound per user as JSON values; None if there is none."""
+        """Return the bound for each user as JSON values; None if there is none."""
         return None
 
     def check_any_order(self, what: str, remedy: str) -> None:
-        """Refuse rows whose order is unknown, if the rule depends on it."""
+        """Raise an error if the rule depends on the order of rows, which the caller does not
+        know.
+        """
 
     def check_forgets(self, name: str, statistic: object) -> None:
-        """Refuse to delete a user's data, if this rule or the statistic makes it impossible."""
+        """Raise an error if this rule or the statistic makes it impossible to delete a user's
+        data.
+        """
 
 
 @dataclass(frozen=True)
 class Added(Counting):
-    """Rule under which rows are added up in any order, and each row is a protected unit."""
+    """The rule that rows are added up in any order, and that each row is a protected unit."""
 
 
 ADDED = Added()
@@ -132,7 +141,7 @@ ADDED = Added()
 
 @dataclass(frozen=True)
 class Ordered(Counting):
-    """Rule under which rows are taken one after the other, in their order.
+    """The rule that rows are counted one after another, because their order matters.
 
     Attributes:
         of_people: True if the statistic protects users.
@@ -164,16 +173,16 @@ class Ordered(Counting):
 
 @dataclass(frozen=True)
 class Bounded(Counting):
-    """Rule under which only some rows of each user count; a user, or a user's period, is protected.
+    """The rule that only some rows of each user count. A user, or a user's period, is protected.
 
     Attributes:
-        most: most events of a user that count; with ``per`` in each period; with ``each`` the most
-            groups in which they count.
-        per: length of a period, written like that of a window; None: the whole stream is one
-            period.
+        most: largest number of a user's events that count; with ``per`` in each period; with
+            ``each`` it is the largest number of groups in which events count.
+        per: length of a period, such as "1d"; None: the whole stream is one period.
         distinct: True if at most one event of a user counts in each window and group.
-        each: most events of a user that count in each group; None: ``most``, over all groups.
-        most_a_window: most events, among ``most``, that count in one window.
+        each: largest number of a user's events that count in each group; None: ``most`` bounds all
+            groups together.
+        most_a_window: largest number of events, among ``most``, that count in one window.
         row: the name of one row.
 
     >>> Bounded(3, "1d").of("visitor"), Bounded(3, row="loan").cells_count("reader", alone=False)
@@ -201,9 +210,10 @@ class Bounded(Counting):
         return f"{said}, as those that came more than {LATE_DAYS} days after the {unit}"
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return whether a unit can have more rows than the bound lets count.
+        """Return True if a unit may have more countable rows than the bound allows.
 
-        It cannot if so few of its rows count in each window that all of them stay within the bound.
+        It may not if so few of its rows count in each window that all of them stay within the
+        bound.
         """
         a_window = self.most_a_window or self.most + 1
         if self.distinct:  # once in each group
@@ -233,8 +243,8 @@ class Bounded(Counting):
         """Return a note that the last windows of a period are counted too low; None if they are
         not.
 
-        Rows of a user count in order of time until the bound is reached
-        (`counton.run.contribution_bounds`). So the rows that are left out lie in the last windows
+        A user's rows count in order of time until the bound is reached
+        (`counton.run.contribution_bounds`). So the rows that are left out are in the last windows
         of a period.
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
@@ -276,12 +286,14 @@ class Bounded(Counting):
 
     @override
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the largest change of the counts by all rows of one unit.
+        """Return the contribution bound of one unit: how much all its rows together change the
+        counts.
 
         Args:
-            row: the change by one row; with ``each`` the change by the rows of one group together.
-            norms: 1-norm and squared 2-norm of the change by all rows, if they are smaller than one
-                row's change implies.
+            row: the contribution bound of one row; with ``each``, of a unit's rows in one group
+                together.
+            norms: 1-norm and squared 2-norm of the change by all rows, if they are smaller than the
+                bound of one row implies; None: they are not.
 
         Raises:
             InvalidInput: the bound holds for each window, but a row counts in several cells; or the
@@ -318,11 +330,11 @@ class Bounded(Counting):
 def counting_from_dict(
     bound: Mapping[str, Any] | None, *, in_order: bool, of_people: bool
 ) -> Counting:
-    """Rebuild a counting rule from `to_dict`.
+    """Rebuild a counting rule from the result of `Counting.to_dict`.
 
     Args:
-        bound: the bound on the rows of a user, as JSON values.
-        in_order: True if rows are taken one after the other.
+        bound: the bound on each user's rows, as JSON values; None: there is none.
+        in_order: True if the order of rows matters.
         of_people: True if the statistic protects users.
     """
     if in_order:

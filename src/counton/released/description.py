@@ -1,7 +1,7 @@
-"""The public description of a stream: with the published values, all that a result needs.
+"""The public description of a stream: together with published values it is all that a reader needs.
 
-A description holds no state, no key and no exact number. Every file of released numbers contains
-one as JSON, so that a file answers the questions that the run could answer.
+A description contains no state, no key and no exact number. Every file of released numbers contains
+one as JSON, so that a file answers the questions that the run itself could answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from counton.strategies import StreamStrategy, strategy_from_dict
 #: counted anew in each period, the number of that period.
 Published = Literal["totals", "windows", "both", "periods"]
 RELEASES: tuple[Published, ...] = get_args(Published)
-#: Text parts of a description, with their allowed words; (): any text, or none.
+#: Fields of a description that are texts, with their allowed values; (): any text or None.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "what": (),
     "by": (),
@@ -51,7 +51,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
-    """Return the period in which a statistic counts each user once more; None if each counts once.
+    """Return the period after which a statistic counts each user again; None if each user counts
+    once.
 
     It is a number of steps, or a length of time such as "1w".
     """
@@ -61,7 +62,8 @@ def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
 
 
 def counted_anew(period: str) -> str:
-    """Return a note that users count once in each period, so that one user counts several times.
+    """Return a note that each user counts once in each period, so that one user may count several
+    times.
 
     >>> counted_anew("week")
     'each counted anew in each week'
@@ -70,11 +72,12 @@ def counted_anew(period: str) -> str:
 
 
 class Predecessor(NamedTuple):
-    """A stream that another stream continues, with its own privacy loss.
+    """A stream that another stream continues. It has a privacy loss of its own.
 
     Attributes:
         name: the name of the stream.
-        guarantee: its own guarantee; None: its state is older than this field.
+        guarantee: the guarantee of that stream alone; None: unknown, because its state is older
+            than this field.
         apart: True if no protected unit has data in both streams.
 
     >>> from counton.privacy import PureDP
@@ -101,12 +104,12 @@ class Predecessor(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The rule by which a release shows only rows whose numbers are large enough.
+    """The rule that a release shows only rows whose numbers are large enough.
 
     Attributes:
         value: the value that a number must exceed.
-        of: the compared number of a row: its estimate, or the lower end of its interval.
-        declared: number of groups, shown or not.
+        of: the number of a row that is compared: its estimate, or the lower end of its interval.
+        declared: number of all declared groups, shown or not.
 
     >>> print(Threshold(100.0, "lower", 10**6))
     rows are left out whose lower end is not above 100
@@ -125,7 +128,7 @@ class GroupBlock(NamedTuple):
     """Consecutive groups of a release that are published in a file of their own.
 
     Attributes:
-        number: the number of the block, from 0 on.
+        number: number of the block, from 0.
         declared: number of groups in all blocks together.
     """
 
@@ -140,27 +143,30 @@ class Description:
     Attributes:
         what: name of the statistic.
         statistic: the statistic that counts the rows.
-        by, value: columns of the groups, and of the values that are added up, in words of the data.
-        cut: how rows are assigned to steps: `Windows`, `Once`, or `EachRow`.
-        simulated: True if numbers are invented, with noise of no stream (`Release.simulate`).
-        domain: the groups, in the order of their cells. None for one total.
-        unit: the protected unit, in a word: one row, one user or a user's period.
-        counting: which rows count: `Added`, `Bounded` by user, or `Ordered`.
+        by, value: names of the columns of groups, and of values that are added up; None: there are
+            none.
+        cut: how rows are assigned to steps: `Windows` of time, `Once` (all rows are one step), or
+            `EachRow`.
+        simulated: True if numbers are invented, with noise of no real stream (`Release.simulate`).
+        domain: names of the groups, in the order of their cells; None: one total.
+        unit: the word for the protected unit: a row, a user or a user's period.
+        counting: which rows count: `Added` (all), `Bounded` for each user, or `Ordered`.
         guarantee, contribution, strategy: as in `Counter`.
-        release: the published numbers: totals so far, the windows' own counts, or both; or, for
-            users counted anew in each period, the number of the period so far.
-        metric: the error by which the strategy was chosen.
+        release: the published numbers: totals so far, counts of single windows, or both; or, for
+            users who are counted again in each period, the number in the period so far.
+        metric: the error that the strategy minimises, mean or largest.
         cells: whether groups are declared, or how they are found; if found, ``domain`` is empty.
-        above: threshold above which rows are shown, if not all are; then ``domain`` has only the
-            shown groups.
-        block: the part of all groups that a file has, if not all; then ``domain`` has only these.
-        drops: True if rows of undeclared groups were left out in at least one run.
-        skips: columns whose missing values left rows out, in at least one run, whether or not there
-            were such rows.
-        sets_aside: True if rows that cannot be read were set aside in at least one run, whether or
-            not there were such rows.
+        above: threshold above which rows are shown; None: all are shown. With a threshold
+            ``domain`` has only the shown groups.
+        block: the block of groups in a file; None: all groups. With a block ``domain`` has only its
+            groups.
+        drops: True if a run left out rows of undeclared groups.
+        skips: columns whose missing values leave rows out, in at least one run, whether or not
+            there were such rows.
+        sets_aside: True if at least one run set aside rows that cannot be read, whether or not
+            there were such rows.
         ids: True if rows are identified by an id.
-        follows: the streams that this one continues, from the last to the first.
+        follows: the streams that this stream continues, from the last to the first.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -199,7 +205,7 @@ class Description:
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
-        """Return the description of a stream without windows, to which a program gave numbers,
+        """Return the description of a stream without windows, to which a program passes numbers,
         not events.
         """
         return cls(
@@ -220,7 +226,7 @@ class Description:
 
     @property
     def windows(self) -> Windows:
-        """The windows of time into which rows fall. If all rows are one step, it has no times.
+        """The windows of time into which rows fall. If all rows are one step, they have no times.
 
         Raises:
             InvalidInput: each row is a step.
@@ -229,27 +235,31 @@ class Description:
 
     @property
     def window(self) -> str:
-        """Word for one window of the stream, such as "day"."""
+        """The word for one window of the stream, such as "day"."""
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
     def ranks(self) -> bool:
-        """True if the stream shows a ranking: the largest of groups that nobody declared."""
+        """True if the stream shows a ranking: the largest groups, when nobody declared groups."""
         return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of columns of single windows: empty if all columns are of windows."""
+        """Prefix of the names of columns for single windows; empty if all columns are for
+        windows.
+        """
         return "" if self.cut.lags and self.release == "windows" else "window_"
 
     @property
     def shows_cells(self) -> bool:
-        """True if the published numbers are the cells themselves, as for counts and sums."""
+        """True if the published numbers are the counted cells themselves, as for counts and
+        sums.
+        """
         return self.statistic.card.additive and not self.ranks
 
     @property
     def holds(self) -> str:
-        """The content of the stream in words, such as "number of visits"."""
+        """What the stream contains, in words, such as "number of visits"."""
         return self.subject if self.inner.card.additive else repr(self.statistic)
 
     @property
@@ -259,8 +269,8 @@ class Description:
 
     @property
     def people_note(self) -> str | None:
-        """Note on the privacy loss of a person whose rows are not all protected together; else
-        None.
+        """Note on the privacy loss of a person whose rows are not all protected together; None if
+        they are.
         """
         if not self.of_people:
             return people_in_words(self.guarantee, self.unit)
@@ -268,8 +278,9 @@ class Description:
 
     @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
-        """Groups by the epsilon that rows of theirs lose at most, the largest first; empty if the
-        loss does not depend on the group.
+        """Names of groups by the epsilon that bounds the loss of their rows, largest epsilon first.
+
+        Empty if the loss does not depend on the group.
         """
         return getattr(self.statistic, "tiers", {})
 
@@ -284,7 +295,9 @@ class Description:
 
     @property
     def beyond_bound(self) -> str | None:
-        """Words for the rows or groups that a bound per user leaves out; None if there are none."""
+        """Words for the rows or groups that a bound for each user leaves out; None if there are
+        none.
+        """
         return self.counting.beyond(self.cut, self.unit, self._groups_apart)
 
     @property
@@ -293,19 +306,20 @@ class Description:
         return None if self.by is None else self.declares
 
     def anew_every(self, of: Statistic | None = None) -> int | str | None:
-        """Return the period in which each user counts once more: a number of steps, or a length
-        of time.
+        """Return the period after which each user is counted again; None if each user counts once.
 
         Args:
             of: one statistic of a report; None: the statistic of the stream.
 
         Returns:
-            None if each user counts once.
+            A number of steps, a length of time such as "1w", or None.
         """
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return a word for the period of `anew_every`, such as "week"."""
+        """Return the word for the period of `anew_every`, such as "week"; None if each user counts
+        once.
+        """
         found = self.anew_every(of)
         if found is None or isinstance(found, str):
             return None if found is None else PERIODS.get(found, f"period of {found}")
@@ -314,8 +328,8 @@ class Description:
 
     @property
     def counting_rule(self) -> str | None:
-        """Words for the window in which a late row counts: by arrival, or by its time; None if
-        neither.
+        """Words that say in which window a late row counts: by arrival, or by its time; None if
+        neither applies.
         """
         if not (self.cut.timed and self.cut.goes_on) or self.counting.in_order:
             return None
@@ -325,49 +339,53 @@ class Description:
 
     @property
     def adds_users_up(self) -> str | None:
-        """Note that a user counts once in each period, and that all these counts are added up."""
+        """Note that each user counts once in each period and that these counts are added up; None
+        if they are not.
+        """
         anew = self.anew()
         return None if anew is None or self.release != "totals" else counted_anew(anew)
 
     @property
     def late_note(self) -> str | None:
-        """Note that the last windows of a period are counted too low, since users have used up
-        their bound; else None.
+        """Note that the last windows of a period are too low, because users have used up their
+        bound; None if not.
         """
         return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 
     @property
     def inner(self) -> Statistic:
-        """The statistic that is computed for each group."""
+        """The statistic that is computed for each group; the statistic itself if there are no
+        groups.
+        """
         return inner_of(self.statistic)
 
     @property
     def least(self) -> Literal["mean", "max"]:
-        """The error metric that the strategy minimises."""
+        """The error that the strategy minimises: "mean" or "max"."""
         return "max" if self.metric == "max" else "mean"
 
     @property
     def groups(self) -> GroupNames:
-        """Names of the groups that each step shows; "all" if there is one total."""
+        """Names of the groups that each step shows; ``["all"]`` if there is one total."""
         return GroupNames(["all"]) if self.domain is None else self.domain
 
     @property
     def declares(self) -> int:
-        """Number of declared groups, including those that are not shown."""
+        """Number of declared groups, shown or not."""
         of = self.above or self.block
         return len(self.domain or ()) if of is None else of.declared
 
     @property
     def subject(self) -> str:
-        """Words for the counted or added-up quantity, such as "number of visits"."""
+        """Words for the counted or summed quantity, such as "number of visits"."""
         if self.value is not None:
             return f"sum of {self.value}"
         alone = self.release == "windows"
         return self.counting.subject(self.unit, self._groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
-        """Return the description as JSON values, without the design of the stream (strategy and
-        noise).
+        """Return the description as JSON values, without strategy and noise, which are in the
+        stream's design.
         """
         named = self.domain if self.block is None else None if self.domain is None else ()
         return {
@@ -394,12 +412,11 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Rebuild a description from the design of its stream and from the JSON values of
-        `public`.
+        """Rebuild a description from the design of its stream and from the JSON values of `public`.
 
         Raises:
-            InvalidInput: a part that has to be a text, or one of some words, is not.
-            LookupError, TypeError, ValueError: missing or malformed parts.
+            InvalidInput: a field that must be a text, or one of some words, is not.
+            LookupError, TypeError, ValueError: a field is missing or malformed.
         """
         for name, words in _WORDS.items():
             said = public[name]
@@ -442,12 +459,12 @@ class Description:
 
 @dataclass(frozen=True)
 class CarriedTotals:
-    """Last totals of earlier streams, from which a stream counts on.
+    """The last totals of earlier streams, to which the counts of a new stream are added.
 
     Attributes:
-        estimates: the released totals by group, in data units.
-        variance: variance of their noise, in squared data units.
-        releases: strategy, law and step of each release that they add up.
+        estimates: released total of each group, in data units, shape ``(groups,)``.
+        variance: variance of their noise, in squared data units, equal for all groups.
+        releases: strategy, noise distribution and step of each release that was added up.
     """
 
     estimates: NDArray[Any]
@@ -459,15 +476,15 @@ class CarriedTotals:
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the totals as the part of a description that a file contains."""
+        """Return the totals in the form of a file's description."""
         of = self.of(len(groups)).to_dict(terms.resolution)
         return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:
-        """Return the totals as JSON values, with noise distributions in data units.
+        """Return the totals as JSON values, with parameters of noise distributions in data units.
 
         Args:
-            resolution: one unit of the exact sums, in data units.
+            resolution: value, in data units, of 1 in the exact sums.
         """
         releases = [
             {
@@ -497,7 +514,7 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
     """Return the statistic of a stream.
 
     Args:
-        terms: the design of the stream, which describes all statistics but counts and sums.
+        terms: the design of the stream, which contains every statistic except counts and sums.
         what: name of the statistic.
     """
     if terms.statistic is not None:
@@ -506,11 +523,12 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Rebuild windows from the values of `Windows.to_dict`.
+    """Rebuild how rows are assigned to steps, from the values of `Windows.to_dict`.
 
     Args:
         kept: the values; None: there are no windows.
-        once: without windows, True if all rows are one step, False if each row is one.
+        once: for streams without windows: True if all rows are one step, False if each row is a
+            step.
     """
     if kept is None:
         return Once() if once else EachRow()

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from counton.numbers.contrasts import Answer
     from counton.released.released_numbers import ReleasedNumbers
 
-#: About how many steps a chart of a statistic shows.
+#: Approximate number of steps that a chart of a statistic shows.
 _DRAWN = 500
-#: By question: the title of a chart of its answers, and the name of its axis.
+#: For each kind of question: the title of a chart of its answers, and the label of its axis.
 _DRAWN_AS = {
     "difference": ("differences", "difference in {subject}"),
     "ratio": ("ratios", "ratio: 1 is as many"),
@@ -51,7 +51,7 @@ _DRAWN_AS = {
     "changes": ("largest changes", "change of {subject}"),
     "hidden": ("groups that are not shown", "{subject}"),
 }
-#: Subjects of averages.
+#: Words for averages by time, by the name of the pattern.
 AVERAGES = {
     "hour": "of each hour of the day, over the days that have it whole",
     "weekday": "of each day of the week, over those that are there whole",
@@ -60,10 +60,11 @@ AVERAGES = {
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    """Return the charts of a release by subject: see `counton.Release.figures`.
+    """Return the charts of a release by the name of their subject; see `counton.Release.figures`.
 
     Args:
-        look: words, width and language.
+        released: the release.
+        look: words, width and language of the charts.
         panels: True for a small chart of each group.
     """
     if isinstance(released.said, Releases):
@@ -98,7 +99,7 @@ def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
     """Return charts of counts or sums: of totals, of windows, or of both.
 
-    With many groups they show the largest.
+    If there are many groups, the charts show the largest.
     """
     from counton.charts.totals import MOST_PANELS, plot_totals
 
@@ -150,7 +151,9 @@ def _by(what: str, grouped: str | None) -> str:
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:
-    """Return the data of a chart of totals, each at the end of the windows that it counts."""
+    """Return the data of a chart of totals; each total is drawn at the end of the last window that
+    it counts.
+    """
     # Before the delay is over nothing is counted.
     start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
     part = slice(start, None)
@@ -159,10 +162,10 @@ def totals_curves(released: ReleasedNumbers) -> Curves:
 
 
 def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
-    """Return the data of a chart of single windows, and the length of these.
+    """Return the data of a chart of single windows, and the length of a window.
 
-    More than ``most`` windows are added up to days, weeks, months or years. Then only periods are
-    shown that the released windows cover wholly.
+    If there are more than ``most`` windows, they are added up to days, weeks, months or years. Then
+    only periods are shown that released windows cover completely.
     """
     windows = released.definition.windows
     if len(released.shown_steps) > most:
@@ -215,9 +218,8 @@ def _curves(
 
 
 def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
-    """Return the rows of a statistic's table that a chart shows: those of evenly spaced steps.
-
-    The last step is among them.
+    """Return the rows of a statistic's table that a chart shows: evenly spaced steps, including the
+    last step.
     """
     if released.statistic.card.on_demand and released.shown.ask is None:
         return released.table()
@@ -267,7 +269,7 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
     """Return a chart of a table that was released once.
 
     Raises:
-        InvalidInput: rows were left out of the file that was read.
+        InvalidInput: the release was read from a file in which rows were left out.
     """
     from counton.charts.table_charts import plot_table
 
@@ -300,14 +302,14 @@ def figure_of_answers(
     steps: range,
     other_steps: range | None = None,
 ) -> Figure:
-    """Return a chart of answers to questions about groups, with their subject and time above it.
+    """Return a chart of answers to questions about groups, whose heading states subject and time.
 
     Args:
         released: the release that answered.
         answers: the answers.
         questions: kinds of the questions, such as ``"difference"`` and ``"share"``.
-        steps: the steps that the answers are about.
-        other_steps: earlier steps with which answers compare; None: none.
+        steps: the steps to which the answers refer.
+        other_steps: earlier steps with which the answers compare; None: there are none.
     """
     from counton.charts.answer_charts import plot_answers
     from counton.charts.style import Caption
@@ -339,8 +341,8 @@ def figure_of_answers(
 
 
 def _for_chart(one: Answer, time: str) -> Answer:
-    """Return an answer for a chart: without its time, which the heading states, and shares in
-    per cent.
+    """Return an answer for a chart: shares in per cent, and without its time, which the heading
+    states.
     """
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
@@ -350,7 +352,7 @@ def _for_chart(one: Answer, time: str) -> Answer:
 def figure_of_pattern(
     released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
 ) -> Figure:
-    """Return a chart of averages by hour or weekday, from a table of `Release.pattern`."""
+    """Return a chart of averages by hour or weekday, given a table of `Release.pattern`."""
     from counton.charts.answer_charts import plot_pattern, plot_week
     from counton.charts.style import Caption
 

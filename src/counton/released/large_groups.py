@@ -1,4 +1,4 @@
-"""Selection of large groups among many, by their released numbers."""
+"""Selection of large groups among many groups, by their released numbers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 def large_only(
     released: ReleasedNumbers, above: float | None = None, surely_above: float | None = None
 ) -> ReleasedNumbers:
-    """Return the groups above a threshold, or all groups without a threshold: see `only_above`.
+    """Return a release of only the groups above a threshold; all groups if both thresholds are
+    None.
 
     Args:
+        released: the release.
         above: threshold for estimates.
         surely_above: threshold for lower ends of intervals.
 
     Raises:
-        InvalidInput: both thresholds are given, or as `only_above`.
+        InvalidInput: both thresholds are given, or see `only_above`.
     """
     check_thresholds(above, surely_above)
     if surely_above is not None:
@@ -37,10 +39,11 @@ def large_only(
 
 
 def check_thresholds(above: float | None, surely_above: float | None) -> None:
-    """Refuse two thresholds at once, or a malformed one, before anything is released.
+    """Raise an error for two thresholds, or for one that is not finite, before anything is
+    released.
 
     Raises:
-        InvalidInput: names the thresholds.
+        InvalidInput: the message names the thresholds.
     """
     if above is not None and surely_above is not None:
         raise InvalidInput(
@@ -58,20 +61,21 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
 def only_above(
     released: ReleasedNumbers, value: float, of: Literal["estimate", "lower"] = "estimate"
 ) -> ReleasedNumbers:
-    """Return the rows whose number is above a threshold; there may be none.
+    """Return a release of only the rows whose number is above a threshold; there may be none.
 
-    The number is the total, or that of the window if no totals are published. This costs no
-    privacy: the choice is a function of released numbers.
+    The compared number is the total, or the count of the window if no totals are published. This
+    costs no privacy, because the choice is a function of released numbers.
 
     Args:
         released: counts or sums of declared groups.
-        value: the threshold, chosen beforehand. A number shown because it is large is on average
-            larger than the true one; three standard deviations of the noise keep nearly all groups
-            away whose number is 0.
+        value: the threshold, chosen without looking at the numbers. A number that is shown because
+            it is large is on average larger than the true one. A threshold of three standard
+            deviations of the noise leaves out nearly all groups whose true number is 0.
         of: the compared number: the estimate, or the lower end of the interval.
 
     Raises:
-        InvalidInput: not a finite number, or not counts or sums of declared groups.
+        InvalidInput: the threshold is not finite, or the release has no counts or sums of declared
+            groups.
     """
     name = field("above" if of == "estimate" else "surely_above", value)
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
@@ -112,9 +116,11 @@ def only_above(
 def _at_positions(
     released: ReleasedNumbers, places: NDArray[np.intp], **facts: Any
 ) -> ReleasedNumbers:
-    """Return the release of the groups at some positions.
+    """Return a release of only the groups with these indices.
 
     Args:
+        released: the release.
+        places: indices of the groups.
         facts: fields of its description that change, such as the threshold.
     """
     found = released._at_places(places)
@@ -124,10 +130,11 @@ def _at_positions(
 
 
 def block_of(released: ReleasedNumbers, places: range, number: int) -> ReleasedNumbers:
-    """Return the release of consecutive groups of counts or sums, for a file of their own.
+    """Return a release of consecutive groups of counts or sums, which get a file of their own.
 
     Args:
-        places: positions of the groups.
+        released: the release of all groups.
+        places: indices of the groups.
         number: number of the block, from 0.
     """
     none = {"domain": None} if released.definition.domain is None else {}

@@ -1,7 +1,7 @@
 """Results of a private look at events, which helps to choose bounds before a stream begins.
 
-It finds a bound on the events of a user, or bounds of values. All results are functions of released
-numbers, so further questions cost no privacy.
+It finds a bound on the number of a user's events, or bounds on values. All results are functions of
+released numbers, so further questions cost no privacy.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from counton.statistics.quantiles import QuantilesReading
 if TYPE_CHECKING:
     from counton.planning.planner import StreamOptions
 
-#: Numbers of events are distinguished one by one up to this, and beyond by these times powers of
-#: ten.
+#: Each number of events up to the first number has a histogram cell of its own. Above it, cells end
+#: at these numbers times powers of ten.
 EXACTLY = 16
 _BEYOND = (10, 12, 16, 20, 25, 30, 40, 50, 60, 80)
-#: Default bounds of a sweep, times powers of ten.
+#: Default bounds that are compared: these numbers times powers of ten.
 _TRIED = (1, 2, 5)
-#: Values are distinguished by powers of two with exponents between these, on both sides of 0.
+#: Cells for values end at powers of two with exponents in this range, and at their negatives.
 _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Return the edges of the histogram cells in which users are counted by their number of events.
+    """Return the edges of histogram cells in which users are counted by their number of events.
 
-    Each number up to 16 has a cell, then cells end at 20, 25, 30, 40, 50, 60, 80, 100, 120, 160,
+    Each number up to 16 has a cell. Then cells end at 20, 25, 30, 40, 50, 60, 80, 100, 120, 160,
     200 and so on; the last cell has all larger numbers. So 20, 50, 100 and 200 can be judged as
     bounds.
 
     Args:
-        at_most: the largest number that is distinguished from larger ones.
+        at_most: the largest number that has an end of a cell; larger numbers share the last cell.
 
     Raises:
-        InvalidInput: a number below 1, or above 2^40.
+        InvalidInput: the number is below 1, or above 2^40.
 
     >>> numbers_of_events(40)[14:]
     [15.0, 16.0, 17.0, 21.0, 26.0, 31.0, 41.0, 42.0]
@@ -66,8 +66,8 @@ def numbers_of_events(at_most: int) -> list[float]:
 
 
 def powers_of_two() -> list[float]:
-    """Return the edges of histogram cells for values of unknown size: 0 and powers of two, also
-    negative.
+    """Return the edges of histogram cells for values of unknown size: 0, powers of two, and their
+    negatives.
 
     >>> edges = powers_of_two()
     >>> len(edges), edges[-1] == 2.0**34, edges[40:44]
@@ -78,12 +78,13 @@ def powers_of_two() -> list[float]:
 
 
 class Most(NamedTuple):
-    """Estimate of the number of events that a given share of the users do not exceed.
+    """Estimated number of events that a given share of the users do not exceed.
 
     Attributes:
-        share: this share, from 0 to 1: of all users, or of all periods of users.
-        most: estimate; None: above the largest distinguished number, or apparently no users.
-        lower, upper: ends of the interval; upper None: unbounded.
+        share: that share, from 0 to 1: of all users, or of all periods of users.
+        most: the estimate; None: it is above the largest cell's end, or the released counts show no
+            users.
+        lower, upper: ends of its interval; ``upper`` is None if there is no upper bound.
 
     >>> Most(0.95, 7, 6, 8).options
     {'most': 7}
@@ -96,17 +97,20 @@ class Most(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Field of a `Job` that sets this number as the bound."""
+        """Field of a `Job` that sets this number as the bound, by name; empty if there is no
+        estimate.
+        """
         return {} if self.most is None else {"most": self.most}
 
 
 class ValueBounds(NamedTuple):
-    """Estimated bounds that contain a given share of the values; equally many values lie below and
+    """Estimated bounds between which a given share of the values lie, with equally many below and
     above.
 
     Attributes:
-        share: this share, from 0 to 1, of all examined values.
-        lower, upper: ends of the cells with the estimated quantiles; None: apparently no values.
+        share: that share, from 0 to 1.
+        lower, upper: ends of the cells that contain the estimated quantiles; None: the released
+            counts show no values.
         lower_from, lower_to: the interval of the lower quantile.
         upper_from, upper_to: the interval of the upper quantile.
 
@@ -124,23 +128,23 @@ class ValueBounds(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Fields of a `Job` that set these bounds."""
+        """Fields of a `Job` that set these bounds, by name; empty if there are no estimates."""
         if self.lower is None or self.upper is None:
             return {}
         return {"lower": plain(self.lower), "upper": plain(self.upper)}
 
 
 class Swept(NamedTuple):
-    """Effect of one bound on the events of a user: the events that it keeps, and the noise it
-    causes.
+    """The effect of one bound on a user's events: how many events count, and how much noise there
+    is.
 
     Attributes:
         most: the bound.
-        kept, lower, upper: share of all events that count, and its interval. A user with more
-            events than the largest distinguished number is taken to have that number. None:
-            apparently no users.
-        halfwidth: half-width of an interval of the last release, by the plan alone; None: nothing
-            is planned.
+        kept, lower, upper: share of all events that count, with its interval. A user with more
+            events than the largest cell's end is taken to have that number. ``kept`` is None if the
+            released counts show no users.
+        halfwidth: half-width of an interval of the last release, from a plan; None: nothing is
+            planned.
 
     >>> Swept(1, 0.3, 0.25, 0.36, None).most
     1
@@ -158,12 +162,12 @@ class Inspection:
     """A private look at the number of events of users, or at the size of values.
 
     Attributes:
-        released: histogram of users by their events, or of values by size, released once.
-        shares: the requested shares of users, or of values.
-        of_values: True if it looks at the values of a column.
+        released: histogram of users by number of events, or of values by size, released once.
+        shares: the shares of users, or of values, for which estimates are requested.
+        of_values: True if it is about the values of a column.
 
     Raises:
-        InvalidInput: other releases, or a share that is not above 0 and below 1.
+        InvalidInput: the release is not such a histogram, or a share is not above 0 and below 1.
 
     >>> import polars as pl
     >>> from counton import inspect
@@ -194,12 +198,12 @@ class Inspection:
 
     @property
     def unit(self) -> str:
-        """The protected unit, in a word."""
+        """The word for the protected unit."""
         return self.released.numbers.definition.unit
 
     @property
     def protection(self) -> str:
-        """Words for the protected unit, and for what the noise hides about it."""
+        """Words that state the protected unit, and what the noise hides about it."""
         definition, whose = self.released.numbers.definition, "with all events"
         if self.of_values:
             most = definition.counting.most
@@ -209,7 +213,7 @@ class Inspection:
 
     @property
     def level(self) -> float:
-        """The probability with which each single interval holds."""
+        """The probability with which each interval holds."""
         return self.released.numbers.level
 
     @cached_property
@@ -223,12 +227,14 @@ class Inspection:
 
     @property
     def at_most(self) -> int:
-        """The largest number of events that is distinguished from larger ones."""
+        """The largest number of events with an end of a cell; larger numbers share the last
+        cell.
+        """
         return int(self._edges[-1]) - 2
 
     @cached_property
     def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
-        """One estimate for each requested share: the bound on events, or the bounds of values."""
+        """One estimate for each requested share: a bound on events, or bounds of values."""
         if self.of_values:
             return tuple(map(self._bounds, self.shares))
         return tuple(map(self._most, self.shares))
@@ -260,9 +266,9 @@ class Inspection:
 
     @property
     def recommendation(self) -> Most | ValueBounds | None:
-        """The recommended bound: that of the largest share for which the cells can show one.
+        """The recommended bound: the estimate for the largest share whose interval is informative.
 
-        None: the cells show none, because an interval has no upper end or covers all cells.
+        None: every estimate is missing, or its interval has no upper end or contains all cells.
         """
         told = [one for one in self.answers if one.options and not self._is_open(one)]
         return max(told, key=lambda one: one.share, default=None)
@@ -273,7 +279,9 @@ class Inspection:
         return {} if self.recommendation is None else self.recommendation.options
 
     def _is_open(self, one: Most | ValueBounds) -> bool:
-        """Return whether the interval of an estimate has no end on one side."""
+        """Return True if the interval of an estimate has no end on one side, or contains all
+        cells.
+        """
         if isinstance(one, Most):
             return one.upper is None
         ends = float(self._edges[0]), float(self._edges[-1])
@@ -289,23 +297,24 @@ class Inspection:
         most_a_window: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> tuple[Swept, ...]:
-        """Compare bounds on the number of a user's events: the share of all events that count under
-        each bound, and the half-width of the planned stream's intervals.
+        """Compare bounds on the number of a user's events.
 
-        The comparison reads only released numbers and a plan.
+        For each bound it estimates the share of all events that count, and the half-width of a
+        planned stream's intervals. It uses only released numbers and a plan.
 
         Args:
-            most: bounds to try. None: each ``most`` in ``answers``, and 1, 2, 5, 10, ... up to the
-                first that is not below them (nor below ``upper``, or ``at_most``, of an answer
-                whose ``most`` is None).
+            most: bounds to try. None: the estimates in ``answers``, and 1, 2, 5, 10, ... up to the
+                first number that is at least the largest estimate (or its ``upper`` or ``at_most``,
+                if there is no estimate).
             steps, guarantee: number of steps and guarantee of the planned stream.
             of: statistic of the planned stream; None: a count.
-            most_a_window: most events of a user that count in one window.
+            most_a_window: largest number of a user's events that count in one window.
             options: options of the plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
-            InvalidInput: the look was at values of a column, not at events of users; a bound below
-                1; steps without a guarantee; or a statistic that does not add up rows.
+            InvalidInput: the look was at values of a column, not at events of users; a bound is
+                below 1; only one of steps and guarantee is given; or the statistic does not add up
+                rows.
         """
         if self.of_values:
             raise InvalidInput(
@@ -330,7 +339,7 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """Return the share of events that count if at most ``most`` of each user do, and its
+        """Return the share of events that count if at most ``most`` events of each user do, and its
         interval.
         """
         # Counted and lost events are two sums over users, each with an interval of half the
@@ -365,26 +374,24 @@ class Inspection:
 
     @property
     def events(self) -> float | None:
-        """Estimated number of events. Of each user at most the largest distinguished number
-        counts.
-
-        None: apparently no users.
+        """Estimated number of all events, where each user has at most ``at_most`` events; None: it
+        is 0.
         """
         ends = np.append(self._edges[1:-1] - 1, self.at_most)
         middle = (np.minimum(self._edges[:-1], self.at_most) + ends) / 2
         return float(np.diff(self._reading.monotone) @ middle) or None
 
     def table(self) -> pl.DataFrame:
-        """Return the estimates as a table, with a row for each share of users or values."""
+        """Return the estimates as a table, with one row for each requested share."""
         numbers = pl.Float64 if self.of_values else pl.Int64
         names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}
         return pl.DataFrame([one._asdict() for one in self.answers], schema=types)
 
     def describe(self) -> str:
-        """Return the estimates in words, with the protected unit and the guarantee.
+        """Describe the estimates, with the protected unit and the guarantee.
 
-        There is a line for each share; then the options that set the recommended bound.
+        There is a line for each share, followed by the options that set the recommended bound.
         """
         lines = [*self.words(), "", self.released.describe()]
         if self.suggestion:
@@ -394,13 +401,13 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """Words that introduce the options which set the recommended bound."""
+        """Words that introduce the options by which a job takes the recommended bound."""
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"
 
     def notes(self) -> list[str]:
-        """Return notes to read before using the estimates."""
+        """Return notes that should be read before the estimates are used."""
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
         open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
@@ -451,7 +458,7 @@ class Inspection:
         return f"{who} lie between {plain(one.lower)} and {plain(one.upper)} ({interval}: {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return estimates, recommendation, protection and notes as JSON values."""
+        """Return estimates, recommendation, protected unit and notes as JSON values."""
         definition = self.released.numbers.definition
         return {
             "name": self.released.numbers.design.name,
@@ -480,7 +487,7 @@ def planned_halfwidths(
     most_a_window: int | None = None,
     **options: Unpack[StreamOptions],
 ) -> list[float | None]:
-    """Return half-widths of the last release's interval, for each bound on a user's events.
+    """Return the half-width of the last release's interval, for each bound on a user's events.
 
     Args:
         most: the bounds.
@@ -491,8 +498,8 @@ def planned_halfwidths(
         most_a_window, options: as in `Inspection.sweep`.
 
     Raises:
-        InvalidInput: one of steps and guarantee without the other; or a statistic that does not add
-            up rows.
+        InvalidInput: only one of steps and guarantee is given, or the statistic does not add up
+            rows.
 
     >>> from counton import PureDP
     >>> one, two = planned_halfwidths([1, 2], 365, PureDP(1))
@@ -527,7 +534,8 @@ def planned_halfwidths(
 
 
 def check_share(share: Any) -> float:
-    """Check that a share of users, or of values, is above 0 and below 1, and return it.
+    """Return a share of users or of values as a float, after checking that it is above 0 and below
+    1.
 
     Raises:
         InvalidInput: it is not.
@@ -541,7 +549,7 @@ def check_share(share: Any) -> float:
 
 
 def plain(number: float) -> str:
-    """Format a float with all its digits and no exponent, as options are written.
+    """Format a float with all its digits and without an exponent, as options are written.
 
     >>> plain(0.0), plain(-1024.0), plain(0.0009765625), plain(2.0**40)
     ('0', '-1024', '0.0009765625', '1099511627776')

@@ -1,4 +1,6 @@
-"""Metadata for catalogues of open data beside a CSV file: CSV on the Web, DCAT-AP, SDMX-CSV."""
+"""Metadata for catalogues of open data, which describe a CSV file: CSV on the Web, DCAT-AP,
+SDMX-CSV.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from counton.base.exact import decimals
 from counton.released.release_facts import USUAL, CsvStyle, facts_of
 from counton.released.released_numbers import ReleasedNumbers
 
-#: The kinds of metadata, and the file name of each beside ``visits.csv``.
+#: The kinds of metadata, and the name of each metadata file for a CSV file called ``name``.
 ENDINGS = {"csvw": "{name}-metadata.json", "dcat": "{name}.dcat.jsonld", "sdmx": "{stem}.sdmx.csv"}
 #: Descriptions of the columns that releases of counts and sums may have.
 _WORDS = {
@@ -30,24 +32,24 @@ _WORDS = {
     "window_lower": "lower end of the interval of the window's number",
     "window_upper": "upper end of the interval of the window's number",
 }
-#: Numbers of a row, and their names in a code list.
+#: Prefixes of the numbers of a row, and their names in the code list of measures.
 _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 
 
 def metadata_of(
     released: ReleasedNumbers, name: str, kind: str, style: CsvStyle = USUAL
 ) -> dict[str, Any] | pl.DataFrame:
-    """Return metadata that a data catalogue needs about a released table in a CSV file.
+    """Return the metadata that a data catalogue needs about a released table in a CSV file.
 
     Args:
         released: the release.
-        name: the name of the CSV file, in the folder of the metadata.
+        name: the name of the CSV file, which is in the same folder as the metadata.
         kind: "csvw" (https://www.w3.org/TR/tabular-metadata/), "dcat" (DCAT-AP 3, JSON-LD), or
             "sdmx", which is the table itself with the columns of SDMX-CSV 2.0.
-        style: how the CSV file is written.
+        style: the format of the CSV file.
 
     Raises:
-        InvalidInput: another kind; or "sdmx" for anything but counts and sums.
+        InvalidInput: another kind of metadata; or "sdmx" for a release without counts or sums.
 
     >>> from counton import PureDP, release
     >>> rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"]})
@@ -68,7 +70,7 @@ def metadata_of(
 
 
 def _text(facts: Mapping[str, Any]) -> str:
-    """Return a description of the released numbers in sentences, for a catalogue."""
+    """Return sentences that describe the released numbers, for a catalogue."""
     said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
     said += [f"{note[:1].upper()}{note[1:]}." for note in facts.get("besides_noise", ())]
     return " ".join(said)
@@ -153,7 +155,7 @@ def _dataset(released: ReleasedNumbers, name: str) -> dict[str, Any]:
 
 
 def _duration(start: datetime, end: datetime) -> str:
-    """Format a length of time by ISO 8601; whole calendar months are stated as months."""
+    """Format a length of time by ISO 8601; complete calendar months are given as months."""
     months = 12 * (end.year - start.year) + end.month - start.month
     same = start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
     if months and start.day == end.day == 1 and same:
@@ -163,7 +165,7 @@ def _duration(start: datetime, end: datetime) -> str:
 
 
 def _period(start: datetime, end: datetime) -> str:
-    """Format a time period for SDMX: a day, a month, or a beginning with its length."""
+    """Format a period of time for SDMX: a day, a month, or a start with a length."""
     length = _duration(start, end)
     plain = start.replace(tzinfo=None)
     if plain.time().isoformat() == "00:00:00":
@@ -213,11 +215,12 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
 
 
 def _decimals(table: pl.DataFrame, prefix: str) -> pl.Series:
-    """Return how many decimals each row of a table has: 0 for integers, else two digits of its
-    noise.
+    """Return the number of decimals of each row's number: 0 for integers, otherwise as the noise
+    justifies.
 
     Args:
-        prefix: prefix of the columns of the number.
+        table: the table.
+        prefix: prefix of the names of the number's columns.
     """
     if table.schema[f"{prefix}estimate"].is_integer():
         return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)

@@ -1,15 +1,18 @@
-"""Nowcasts: forecasts of the final number of a provisional window.
+"""Nowcasts: forecasts of the final count of a window to which rows still come (a provisional
+window).
 
-A night is a release: the window that ended then gets its first version, earlier provisional windows
-get a new one. The lag of a version is the number of windows that had ended since its own. Released
-versions of earlier windows show how fast rows arrive. A chain ladder multiplies the newest version
-of a provisional window by the growth of earlier windows from its lag on. A second forecast is the
-level of recent final windows, which helps if few rows have arrived yet. The weight of each, and the
-width of the interval, come from similar forecasts of earlier nights, compared with windows that are
-final now. So an interval holds without an assumed law of the delays, as long as delays of the last
-weeks are like those of today.
+A release is made after each window, called a night here. It contains the first version of the
+window that just ended, and new versions of earlier provisional windows. The lag of a version is the
+number of windows that have ended after its own. Released versions of earlier windows show how fast
+rows arrive.
 
-All inputs are released numbers, and the covariance of their noise is public: a nowcast costs no
+A chain ladder multiplies the newest version of a provisional window by the growth of earlier
+windows from the same lag on. A second forecast is the mean of recent final windows, which helps if
+few rows have arrived yet. The weight of each forecast, and the width of the interval, come from the
+same forecasts on earlier nights, compared with windows that are final now. So an interval holds
+without an assumed distribution of delays, as long as delays stay like those of the last weeks.
+
+All inputs are released numbers, and the covariance of their noise is public, so a nowcast costs no
 privacy.
 
 Sources: the chain ladder with a variance proportional to the mean, Mack, "Distribution-free
@@ -29,19 +32,19 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 
-#: Most windows whose final number is compared with the forecasts of earlier nights.
+#: Largest number of windows whose final count is compared with forecasts of earlier nights.
 HISTORY = 56
-#: Weights of earlier windows halve after this many windows.
+#: Number of windows after which the weight of an earlier window has halved.
 HALF_LIFE = 14
-#: Fewest final windows with a forecast for each lag.
+#: Smallest number of final windows with a forecast for each lag.
 LEAST = 8
-#: Last nights whose arrivals are compared with earlier ones, and the largest distance of their mean
-#: in standard deviations.
+#: Numbers of last nights whose arrivals are compared with those of earlier nights, and the largest
+#: difference in standard deviations.
 _NIGHTS, _CHANGED = (3, 7), 4.0
 
-#: A window is unusual if its distance is this many times the median distance.
+#: A window's growth is unusual if its deviation exceeds the median deviation by this factor.
 _FAR = 8.0
-#: Least part of a window's rows that may still arrive, for the width of its interval.
+#: Smallest share of a window's rows that is taken to be missing, for the width of its interval.
 _LITTLE = 0.01
 
 Floats = NDArray[np.float64]
@@ -49,18 +52,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Nowcast:
-    """Forecasts of the final numbers of windows that are provisional, since rows still arrive.
+    """Forecasts of the final counts of provisional windows, to which rows still come.
+
+    All arrays have shape ``(windows,)``.
 
     Attributes:
-        windows: numbers of the provisional windows, from 1: shape ``(windows,)``.
-        lags: number of windows that had ended since each one when its newest version was released.
-        estimates: forecast of the final number, without its noise.
-        std: standard deviation of the forecast's error.
-        degrees: degrees of freedom of each std.
-        weights: weight of the chain ladder; the level of recent windows has the rest.
-        changed: True if arrivals of the last nights contradict earlier delays. Then no interval can
-            be trusted.
-        level: probability with which each interval holds the exact final number.
+        windows: numbers of the provisional windows, from 1.
+        lags: number of windows that had ended after each window when its newest version was
+            released.
+        estimates: forecasts of the final counts, without noise.
+        std: standard deviations of the errors of the forecasts.
+        degrees: degrees of freedom of each standard deviation.
+        weights: weight of the chain ladder in each forecast; the mean of recent windows has the
+            rest.
+        changed: True if arrivals of the last nights contradict earlier delays. Then intervals
+            cannot be trusted.
+        level: probability with which each interval holds the exact final count.
     """
 
     windows: NDArray[np.int64]
@@ -98,15 +105,16 @@ def forecast_final(
     level: float = 0.95,
     row: float = 1.0,
 ) -> Nowcast:
-    """Forecast the final number of each provisional window.
+    """Forecast the final count of each provisional window.
 
     Args:
-        versions: released numbers of each window by lag, shape ``(windows, lags)``; NaN where a
-            version is not released yet. Window w of W has the versions of lags 0 to W - w.
+        versions: released counts by window and lag, shape ``(windows, lags)``; NaN if a version is
+            not released yet. Window w of W has versions of lags 0 to W - w.
         covariance: covariance of the noise of the versions of one window, shape ``(lags, lags)``.
-        season: windows after which delays and levels repeat: 7 for days of a week; 1 for none.
+        season: number of windows after which delays and levels repeat: 7 for days of a week; 1 for
+            no season.
         level: probability with which each interval holds.
-        row: the least that one row adds: 1 for counts, the resolution for sums.
+        row: the smallest amount that one row adds: 1 for counts, the resolution for sums.
 
     Raises:
         InvalidInput: too few windows are final, or versions are missing.
@@ -129,16 +137,17 @@ def forecast_final(
 
 
 def nights_needed(lags: int) -> int:
-    """Return how many windows must be released to forecast numbers that are final after ``lags``
-    more.
+    """Return the number of windows that must be released before counts that are final ``lags``
+    windows later can be forecast.
     """
     return 2 * lags + LEAST
 
 
 class _Triangle:
-    """Released versions of all windows, with the forecasts that earlier releases (nights) allowed.
+    """Released versions of all windows, with the forecasts that were possible on earlier nights.
 
-    A version is identified by its window and its lag, the number of windows that had ended since.
+    A version is identified by its window and its lag, the number of windows that had ended after
+    its own.
     """
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
@@ -161,9 +170,8 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratios of final numbers to earlier versions, for each night.
-
-        Each array has the shape ``(lags, seasons)``.
+        """Estimated ratios of final counts to earlier versions, for each night: shape ``(lags,
+        seasons)``.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -175,11 +183,11 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Return the factor by which a window's number grows from one lag to the next, for each
-        season.
+        """Return the factor by which a window's count grows from one lag to the next, shape
+        ``(seasons,)``.
 
-        It is estimated from the windows that are known at the release ``night``. The factors of
-        seasons are moved towards a common one, as far as chance explains their differences.
+        It is estimated from the windows known on the night ``night``. The factors of seasons are
+        shrunk towards a common factor, as far as chance explains their differences.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
@@ -202,20 +210,21 @@ class _Triangle:
         return np.asarray(np.maximum(shrunk, 1.0))
 
     def _ladder(self, window: int, lag: int) -> tuple[float, float]:
-        """Return the chain ladder's forecast of a window's final number, and the ratio that it
-        used.
+        """Return the chain ladder's forecast of a window's final count, and the ratio that it used.
 
         Args:
-            lag: lag of the version from which it forecasts; later versions are ignored.
+            window: number of the window.
+            lag: lag of the version on which the forecast is based; later versions are ignored.
         """
         ratio = float(self.ratios[window - 1 + lag][lag, (window - 1) % self.season])
         return ratio * float(self.versions[window - 1, lag]), ratio
 
     def _level(self, window: int, lag: int) -> float:
-        """Return the mean of the last windows of the same season whose numbers were final.
+        """Return the mean of the last windows of the same season whose counts were final.
 
         Args:
-            lag: number of windows that had ended since this one.
+            window: number of the window.
+            lag: number of windows that had ended after this window.
         """
         final = np.arange(window - 1 + lag - self.last + 1)
         same = final[final % self.season == (window - 1) % self.season][-3:]
@@ -223,9 +232,10 @@ class _Triangle:
         return float(self.versions[chosen, self.last].mean())
 
     def forecast(self, window: int) -> tuple[float, float, float, float]:
-        """Return the forecast of a window, its std, the std's degrees of freedom, and a weight.
+        """Return the forecast of a window, its standard deviation with degrees of freedom, and a
+        weight.
 
-        The weight is the chain ladder's; the level of recent windows has the rest.
+        The weight is that of the chain ladder; the mean of recent windows has the rest.
         """
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
@@ -254,16 +264,19 @@ class _Triangle:
         return self.row * estimate, self.row * std, degrees, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
-        """Return the variance of the noise in a final number less ``ratio`` times a version.
+        """Return the variance of the noise of (final count) - ``ratio`` * (version), whose noise is
+        correlated.
 
-        Both have noise in common.
+        Args:
+            lag: lag of the version.
+            ratio: the factors, in any shape.
         """
         of = self.covariance
         last = self.last
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return whether the arrivals of the last nights contradict the delays of earlier
+        """Return True if the arrivals of the last nights contradict the delays of earlier
         windows.
         """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
@@ -274,7 +287,7 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return the growth of all provisional windows in one night, less its forecast.
+        """Return the difference of all provisional windows' growth in one night from its forecast.
 
         It is in standard deviations of the forecast's error.
         """
@@ -291,9 +304,12 @@ class _Triangle:
 
 
 def _grew_as_usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
-    """Return which windows grew about as much as most, boolean by window.
+    """Return for each window whether it grew about as much as most windows.
 
-    A window whose rows came late as a whole file is unusual.
+    A window is unusual if, for example, many of its rows came late in one file.
+
+    Args:
+        start, end: counts of each window at two successive lags.
     """
     sizes = np.sqrt(np.maximum(end, 1.0))
     grown = (end - _median(end / np.maximum(start, 1.0)) * start) / sizes
@@ -302,7 +318,7 @@ def _grew_as_usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
 
 
 def _median(values: Floats) -> float:
-    """Return ``np.median`` of a few finite numbers, in a fifth of its time.
+    """Return ``np.median`` of a few finite numbers, five times as fast.
 
     >>> _median(np.array([3.0, 1.0, 2.0, 7.0])), _median(np.array([3.0, 1.0, 2.0]))
     (2.5, 2.0)
@@ -313,7 +329,7 @@ def _median(values: Floats) -> float:
 
 @lru_cache(maxsize=8)
 def _weights(count: int) -> Floats:
-    """Return exponentially falling weights of consecutive windows; the last, newest has weight
+    """Return weights of consecutive windows that fall exponentially with age; the newest has weight
     1.
     """
     found = np.asarray(0.5 ** (np.arange(count)[::-1] / HALF_LIFE))

@@ -1,4 +1,4 @@
-"""Nowcasts of a release: forecasts of the final numbers of windows to which rows still come."""
+"""Nowcasts of a release: forecasts of the final counts of windows to which rows still come."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from counton.released.series import CellValues, local_times
 
 @dataclass(frozen=True)
 class Nowcasts:
-    """Forecasts of the final numbers of a release's provisional windows.
+    """Forecasts of the final counts of a release's provisional windows, to which rows still come.
 
     Attributes:
         released: the release.
-        found: a `Nowcast` for each group.
-        young: groups that nobody declared, and that are shown for too short a time to learn their
-            delays.
+        found: the forecasts of each group, by name.
+        young: undeclared groups that have been shown too short a time to learn their delays.
     """
 
     released: Release
@@ -35,17 +34,16 @@ class Nowcasts:
 
     @property
     def changed_groups(self) -> tuple[str, ...]:
-        """Groups whose rows came sooner or later than usual in the last windows.
-
-        Their intervals do not hold.
+        """Groups whose rows came sooner or later than usual in the last windows, so that their
+        intervals do not hold.
         """
         return tuple(group for group, each in self.found.items() if each.changed)
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each provisional window and group.
+        """Return a table with a row for each provisional window and group.
 
         Columns: step, window_start, window_end, group (if there are groups), lag, released (the
-        newest version), estimate (of the exact final number), std, lower, upper.
+        newest version), estimate (of the exact final count), std, lower, upper.
         """
         released = self.released.numbers
         cut, parts = released.definition.cut, []
@@ -79,7 +77,7 @@ class Nowcasts:
         return table if released.definition.domain is not None else table.drop("group")
 
     def describe(self) -> str:
-        """Describe the forecasts in words, and warn about those that cannot be trusted."""
+        """Describe the forecasts, and warn about those that cannot be trusted."""
         level = f"{percent(self.released.numbers.level)}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
@@ -100,15 +98,17 @@ class Nowcasts:
 
 
 def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Nowcasts:
-    """Forecast the final numbers of provisional windows. It costs no privacy.
+    """Forecast the final counts of provisional windows, to which rows still come. It costs no
+    privacy.
 
     Args:
-        released: counts or sums of revised windows (``revise``), with their versions.
-        groups: the groups; None: all that are shown, and shown for long enough.
+        released: counts or sums of windows that are released again when late rows come
+            (``revise``).
+        groups: names of the groups; None: all groups that have been shown long enough.
 
     Raises:
-        InvalidInput: windows that are released once, a statistic without sums, sums of values below
-            0, or too few final windows to learn delays from.
+        InvalidInput: windows are released only once, the statistic has no sums, sums may be
+            negative, or there are too few final windows to learn delays from.
 
     >>> import polars as pl
     >>> from counton import PureDP, release
@@ -169,6 +169,6 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 
 def _versions_of(released: ReleasedNumbers) -> Revisions:
-    """Return the versions of windows that had been published by the newest night of a release."""
+    """Return the versions of windows that were published up to the newest release."""
     found = versions_at_hand(released.revisions, released.design.name)
     return found.up_to(released.design.strategy.horizon or len(found.values))

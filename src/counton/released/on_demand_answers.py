@@ -1,4 +1,4 @@
-"""Released cells of a statistic that computes cells only on request, read from rows of its
+"""Released cells of a statistic that computes cells only on request, taken from rows of its
 table.
 """
 
@@ -22,20 +22,21 @@ from counton.statistics.statistic import NamedCells
 
 
 class Answers:
-    """Stand-in for the state of a statistic whose cells are computed on request.
+    """A stand-in for the running stream of a statistic whose cells are computed on request.
 
-    The state would compute any cell with the key; this reads cells from rows of a released table. A
-    cell that was not requested when the rows were written has no row, and is refused.
+    The stream would compute any cell with the key; this object takes cells from the rows of a
+    released table. A cell that was not requested when the rows were written has no row, and raises
+    an error.
 
     Args:
-        design: the design of the stream.
+        terms: the design of the stream.
         statistic: the statistic.
-        shown: the requested cells; without a request the last step has all cells.
-        tables: the rows, all or some, with columns ``step, estimate`` and the requested names.
+        shown: which cells were requested; if none were, the last step has all cells.
+        tables: the rows, all or some, with columns ``step``, ``estimate`` and the requested names.
 
     Attributes:
         step: the last step.
-        listed: cells that have a row, if all were written.
+        listed: indices of the cells that have a row, if all cells were written; otherwise None.
     """
 
     def __init__(
@@ -71,18 +72,21 @@ class Answers:
 
     @staticmethod
     def named_by(statistic: Statistic, shown: View) -> str:
-        """Return the name of the table column that holds the names of the requested cells."""
+        """Return the name of the table column that has the names of requested cells."""
         return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
-        """Return the statistic's numbers at all steps, computed from the cells that these rows
-        have.
-        """
+        """Return the statistic's numbers at all steps, computed from the cells in the rows."""
         machine: Any = self
         return Readings(statistic, range(1, self.step + 1), None, machine)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Return, for each step, the sum of some cells after it; 0 if a row was left out.
+        """Return the sum of some cells at each step, of shape ``(steps, 1)``; 0 if a row was left
+        out.
+
+        Args:
+            cells: indices of the cells.
+            steps: the steps.
 
         Raises:
             InvalidInput: the cells were not requested when the rows were written.
@@ -93,7 +97,7 @@ class Answers:
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
     def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
-        """Refuse a sum of cells if one of the steps has no row for it.
+        """Raise an error if one of the steps has no row with the sum of these cells.
 
         Raises:
             InvalidInput: the cells were not requested, or a row was left out.
@@ -103,7 +107,7 @@ class Answers:
             raise self._not_asked()
 
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
-        """Return the released values of some cells after a step.
+        """Return the released values of some cells after a step, of shape ``(cells,)``.
 
         Raises:
             InvalidInput: a cell was not requested, or its row was left out.
@@ -114,7 +118,7 @@ class Answers:
         return np.array(found, self._dtype)
 
     def describe(self) -> str:
-        """Return the stream's name, protected unit and guarantee in words."""
+        """Describe the stream's name, the protected unit and the guarantee in words."""
         return Releases(range(1, 1), np.zeros(0), self.design).describe()
 
     def _not_asked(self) -> InvalidInput:

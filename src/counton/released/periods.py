@@ -1,10 +1,10 @@
 """Selection of steps by dates, numbers, days, weeks and months.
 
-A period is a run of whole windows. Its number is the difference of two released totals, or the sum
-of the windows' own numbers; so the sums of all periods, and of all windows, add up to one total.
-The cells of other statistics are sums too: an average of a period is read from the cells of that
-period. Nothing more is released: a sum is computed from public numbers, and its noise, and hence
-its interval, follow from the releases that it reads.
+A period consists of complete windows. Its number is the difference of two released totals, or the
+sum of the windows' counts. So the numbers of all periods add up to the same total as all windows.
+Cells of other statistics are sums too: the average of a period is computed from the cells of that
+period. Nothing more is released. A period's number is computed from public numbers, and its noise
+and interval follow from the releases that are used.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     from counton.released.description import Description
 
 _PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
-#: Fewest days of a unit, which bounds the number of periods in a time.
+#: Smallest number of days in each unit of time, which bounds the number of periods.
 _FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
 _TEN_YEARS = 3653 * 86_400_000_000  # in microseconds
 
 
 @dataclass(frozen=True)
 class Periods:
-    """Consecutive periods that cover the first steps of a stream, each of whole windows.
+    """Consecutive periods that cover the first steps of a stream; each consists of complete
+    windows.
 
     Attributes:
-        every: the length: ``1d``, ``1w``, ``1mo``, or several.
-        edges: the steps that end a period, from 0 on: shape ``(periods + 1,)``.
-        whole: True if the steps cover the period from beginning to end; all but the first and the
-            last are whole.
+        every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
+        edges: the steps that end a period, beginning with 0: shape ``(periods + 1,)``.
+        whole: for each period, True if the steps cover it from beginning to end. All but the first
+            and the last period are covered.
     """
 
     every: str
@@ -50,12 +51,13 @@ class Periods:
     whole: NDArray[np.bool_]
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
-        """Return the beginning and end of each period, repeated for its rows in another table.
+        """Return the beginning and end of each period, repeated for the rows of another table.
 
         Columns: window_start, window_end, first_step, last_step, whole.
 
         Args:
-            rows: number of rows of each period.
+            windows: the windows of the stream.
+            rows: number of rows for each period.
         """
         first, last = self.edges[:-1], self.edges[1:]
         ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
@@ -72,14 +74,14 @@ class Periods:
 
 
 def periods_of(windows: Windows, every: str, steps: int) -> Periods:
-    """Return the periods of the first ``steps`` windows, by the local calendar.
+    """Return the periods that contain the first ``steps`` windows, by the local calendar.
 
-    The first may begin before the first window. Days begin at midnight, weeks on Monday, months on
-    the first. Periods of several days or weeks are counted from the day or week of the first
-    window, periods of several months from a January.
+    The first period may begin before the first window. Days begin at midnight, weeks on Monday,
+    months on the first. Periods of several days or weeks are counted from the day or week of the
+    first window, periods of several months from a January.
 
     Raises:
-        InvalidInput: not a length, or a period that begins inside a window.
+        InvalidInput: ``every`` is not a length of time, or a period begins inside a window.
 
     >>> from datetime import UTC
     >>> windows = Windows(datetime(2024, 2, 28, 12, tzinfo=UTC), "12h", 60)
@@ -111,24 +113,25 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
 
 
-#: For each kind of pattern: its length in microseconds, the number of classes, and the class of an
-#: index.
+#: An hour and a day in microseconds, and the names of patterns by time.
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 PATTERNS = ("hour", "weekday")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-#: Hours of a week, by day and hour.
+#: Names of the columns that identify an hour of the week.
 WEEK = ("weekday", "hour")
 
 
 class Occurrences(NamedTuple):
-    """Hours, days, or hours of the week that some steps cover wholly; one entry for each.
+    """Hours, days, or hours of the week that some steps cover completely; one entry for each.
+
+    All arrays have shape ``(occurrences,)``.
 
     Attributes:
         of: hour of the day from 0, day of the week (Monday is 0), or hour of the week from 0.
-        starts: the step before the first step of each.
-        stops: the last step of each.
+        starts: the step before the first step of each occurrence.
+        stops: the last step of each occurrence.
     """
 
     of: NDArray[np.int64]
@@ -157,15 +160,15 @@ def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
 
 def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
     """Return the hours of the day, days of the week, or hours of the week that some steps cover
-    from beginning to end.
+    completely.
 
     Args:
         windows: the windows of the stream.
-        by: see `patterns_of`; both names stand for each hour of the week.
+        by: "hour", "weekday", or both for each hour of the week.
         steps: the steps to examine.
 
     Raises:
-        InvalidInput: an unknown name, windows that do not divide the hours or days, or steps that
+        InvalidInput: the name is unknown, windows do not divide the hours or days, or the steps
             cover none.
 
     >>> from datetime import UTC
@@ -208,10 +211,10 @@ def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> O
 
 
 def parsed_period(every: str) -> tuple[int, str]:
-    """Return number and unit of a period's length.
+    """Return the number and the unit of a period's length.
 
     Raises:
-        InvalidInput: not a length.
+        InvalidInput: the text is not a length of time.
 
     >>> parsed_period("3mo")
     (3, 'mo')
@@ -226,7 +229,7 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 
 def check_sums(definition: Description, every: str) -> None:
-    """Refuse sums over periods if there are no windows, or if releases cannot give such sums.
+    """Raise an error if a release has no windows, or cannot give sums over periods.
 
     Raises:
         InvalidInput: see above.
@@ -257,10 +260,11 @@ def check_sums(definition: Description, every: str) -> None:
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
-    """Refuse periods that do not consist of whole windows at some time in the next ten years.
+    """Raise an error if a period in the next ten years does not consist of complete windows.
 
     Raises:
-        InvalidInput: as `periods_of`, or a delay: then a release does not count its own window.
+        InvalidInput: see `periods_of`; or there is a delay, so that a release does not count its
+            own window.
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
@@ -270,11 +274,11 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
 
 def check_delay(request: str, delay: int) -> None:
-    """Refuse sums of windows in a stream with a delay, whose releases leave out the latest
-    windows.
+    """Raise an error for sums of windows in a stream with a delay, whose releases leave out the
+    last windows.
 
     Args:
-        request: the refused option, for the message.
+        request: the option that is refused, for the message.
         delay: number of windows that a release leaves out.
 
     Raises:
@@ -288,7 +292,7 @@ def check_delay(request: str, delay: int) -> None:
 
 
 def _begin(start: datetime, amount: int, unit: str) -> datetime:
-    """Return the beginning of the period of ``amount`` units that contains a local time."""
+    """Return the beginning of the period of ``amount`` units in which a local time lies."""
     day = start.date()
     if unit == "w":
         day -= timedelta(days=day.weekday())
@@ -305,7 +309,12 @@ _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
     """Return a polars expression for the number of the period in which each moment lies.
 
-    Periods follow the zone's calendar, or whole hours. Number 0 contains 1970-01-01.
+    Periods follow the calendar of the time zone, or complete hours. Number 0 contains 1970-01-01.
+
+    Args:
+        us: the moments, in microseconds since 1970-01-01 UTC.
+        per: length of a period; None: there is a single period, number 0.
+        timezone: name of the time zone.
 
     >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
     >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
@@ -330,7 +339,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
 
 
 def made_of_windows(cut: Windows, per: str) -> bool:
-    """Return whether each window of the next ten years lies within one period of length ``per``.
+    """Return True if each window of the next ten years lies within one period of length ``per``.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
@@ -355,7 +364,9 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
-    """Return, for each step, the last step before its period; users count anew in each period.
+    """Return, for each step, the last step before its period begins: int64, shape ``(last,)``.
+
+    Each user is counted again in each period.
 
     Args:
         cut: how rows are assigned to steps.
@@ -378,12 +389,12 @@ def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.in
 
 
 def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
-    """Return the number of the period in which each moment lies: see `period_of`."""
+    """Return the number of the period in which each moment lies; see `period_of`."""
     found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
     return found["us"].to_numpy().astype(np.int64)
 
 
-#: A time, as text or as a Python object.
+#: A moment, as text or as a Python object.
 Moment = str | datetime
 
 
@@ -391,14 +402,15 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     """Parse a selection of steps, all of which must be released.
 
     Args:
-        given: ``"25:48"`` for the steps 25 to 48, both included, ``"25:"``, ``":48"`` or ``"25"``;
-            by the times of their windows ``"2024-03-18:2024-03-24"``, both days included, or one
-            day; a range; None for all.
+        given: numbers of steps as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``;
+            days of their windows as ``"2024-03-18:2024-03-24"`` (both included), or one day; a
+            range; None: all.
         last: the last released step.
         cut: how rows of the stream are assigned to steps.
 
     Raises:
-        InvalidInput: another form, steps that are not released, or times without a released window.
+        InvalidInput: the text has another form, steps are not released, or no released window lies
+            in the times.
 
     >>> from datetime import UTC
     >>> from counton.base.windows import EachRow
@@ -442,8 +454,9 @@ _Times = tuple[int | None, int | None]
 
 
 def _times(given: object, timezone: str) -> _Times | None:
-    """Parse a range of days or times to its two ends in microseconds; None if the text is no
-    such range.
+    """Parse a range of days or times to its two ends in microseconds since 1970-01-01 UTC.
+
+    An end is None if it is open. The result is None if the text is not such a range.
     """
     text = str(given).strip()
     if "-" not in text.lstrip("-"):
@@ -462,10 +475,12 @@ def _times(given: object, timezone: str) -> _Times | None:
 
 
 def _moment_of(text: str, timezone: str, *, end: bool) -> int:
-    """Parse a day or a time to microseconds.
+    """Parse a day or a time to microseconds since 1970-01-01 UTC.
 
     Args:
-        end: True for the end of a range, so that a day stands for its end.
+        text: the day or the time.
+        timezone: name of the time zone of times without one.
+        end: True if it is the end of a range, so that a day stands for its end.
     """
     text = text.strip()
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
@@ -477,14 +492,15 @@ def _moment_of(text: str, timezone: str, *, end: bool) -> int:
     return microseconds(parse_time(day.isoformat(), timezone))
 
 
-#: Windows after which levels and delays repeat, by the length of a window.
+#: Number of windows after which levels and delays repeat, by the length of a window.
 _SEASONS = {"1h": 24, "1d": 7}
 
 
 def season_of(every: str) -> int:
-    """Return after how many windows the day of the week, or the hour of the day, repeats.
+    """Return the number of windows after which the day of the week, or the hour of the day,
+    repeats.
 
-    It is 1 if there is no such season.
+    It is 1 for windows of any other length.
 
     >>> season_of("1d"), season_of("15m")
     (7, 1)
@@ -493,7 +509,7 @@ def season_of(every: str) -> int:
 
 
 def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
-    """Parse a list of groups; a text separates them by commas, unless the text itself is a
+    """Parse a list of groups. A text separates groups by commas, unless the whole text is a
     group.
     """
     if isinstance(given, str):
@@ -509,7 +525,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
 def steps_within(
     definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
-    """Return those of some steps whose windows lie between two times."""
+    """Return the steps whose windows lie between two times; None is no bound."""
     windows = definition.windows
     ends = []
     for given in (start, until):
@@ -520,7 +536,14 @@ def steps_within(
 
 
 def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> range:
-    """Return those of some steps whose windows lie between two times; refuse times without any."""
+    """Return the steps whose windows lie between two times; raise an error if there are none.
+
+    Args:
+        windows: the windows of the stream.
+        steps: the steps to select from.
+        times: both ends in microseconds since 1970-01-01 UTC; None: no bound.
+        request: the options that state the times, for the message.
+    """
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]

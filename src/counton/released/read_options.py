@@ -1,4 +1,4 @@
-"""Options that select what is shown of a statistic, and the words of its charts."""
+"""Options that select which numbers of a statistic are shown, and the words of its charts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
     from counton.released.description import Description
 
 
-#: Default number of possible groups, if nobody declares them.
+#: Default number of possible groups, if groups are not declared.
 ROOM = 1_000_000
 
 
 @dataclass(frozen=True)
 class View:
-    """Selection of a statistic's released numbers to show; None leaves a choice to the statistic.
+    """The selection of a statistic's released numbers to show; None leaves a choice to the
+    statistic.
 
     Attributes:
-        ask: names of cells, if cells are computed on request; sets of nodes, whose cuts are
-            requested; shares of quantiles; or groups to show instead of the largest.
-        over: number of steps shown together; None: all so far.
-        top: number of ranked groups.
-        room: publicly known number of possible groups, if nobody declares them.
-        fit: public constraints to which the numbers of a table are adjusted; None: as released.
+        ask: names of requested cells, if cells are computed on request; sets of nodes whose cuts
+            are requested; shares of quantiles; or groups to show instead of the largest.
+        over: number of last steps that each number covers; None: all steps so far.
+        top: number of groups that a ranking shows.
+        room: public number of possible groups, if groups are not declared.
+        fit: public constraints to which the numbers of a table are adjusted; None: as they were
+            released.
 
     >>> View(over=24).over
     24
@@ -56,8 +58,8 @@ class View:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     def of_ranking(self) -> View:
-        """Return the selection for a ranking of groups that nobody declared, with defaults
-        filled in.
+        """Return the selection for a ranking of undeclared groups, with default values filled
+        in.
         """
         return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
@@ -72,17 +74,17 @@ class View:
         return replace(found, fit=Fit.from_dict(saved["fit"]))
 
 
-#: The statistic's own choice.
+#: The selection that leaves all choices to the statistic.
 EVERYTHING = View()
 
-#: Ending of the name of a page for a website: see `counton.released.web_page`.
+#: Extension of web pages; see `counton.released.web_page`.
 PAGE = ".html"
-#: Fields for the words and the width of a chart.
+#: Names of the options for the words and the width of a chart.
 LOOK = ("title", "axis", "source", "width", "locale")
 
 
 def is_folder(path: Path) -> bool:
-    """Return True if a table is written to a folder of files: its name has no ending.
+    """Return True if a table is written to a folder of files, because its name has no extension.
 
     >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
     (True, False)
@@ -91,14 +93,14 @@ def is_folder(path: Path) -> bool:
 
 
 def check_look(options: Any) -> None:
-    """Refuse words for a chart if no chart is requested, and a malformed width.
+    """Raise an error for options of a chart if no chart is requested, or for a malformed width.
 
     Args:
-        options: an object with the fields of `LOOK`, ``plot``, and ``out``, which may be a page
-            with a chart.
+        options: an object with the options in `LOOK`, ``plot``, and ``out``, which may be a web
+            page with a chart.
 
     Raises:
-        InvalidInput: names the field.
+        InvalidInput: the message names the option.
     """
     drawn = (
         options.plot is not None,
@@ -122,7 +124,7 @@ def check_look(options: Any) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """The words, the width and the language of a chart: see `Release.figures`."""
+    """The words, the width and the language of a chart; see `Release.figures`."""
 
     title: str | None = None
     axis: str | None = None
@@ -131,7 +133,7 @@ class Look:
     locale: str | os.PathLike[str] | None = None
 
     def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
-        """Return the title, subtitle, axis label and foot of a chart; stated words replace the
+        """Return the words around a chart; words that the user stated replace the given
         defaults.
         """
         from counton.charts.style import Caption, check_width
@@ -145,7 +147,7 @@ def as_shown(definition: Description, shown: View) -> Description:
     """Return a description whose statistic shows the requested number of ranked groups.
 
     Raises:
-        InvalidInput: an option that the statistic does not have.
+        InvalidInput: an option is not one of the statistic's.
     """
     check_shown(shown, definition)
     if shown.top is None:
@@ -156,17 +158,17 @@ def as_shown(definition: Description, shown: View) -> Description:
 
 
 def check_shown(shown: View, definition: Description, level: float | None = None) -> None:
-    """Refuse a selection that does not fit a statistic.
+    """Raise an error for a selection that does not fit a statistic.
 
     Args:
         shown: the selection.
-        definition: the definition of the release.
-        level: level of the intervals that are going to be shown; None: it is checked elsewhere.
+        definition: the description of the release.
+        level: level of the intervals that will be shown; None: it is checked elsewhere.
 
     Raises:
-        InvalidInput: unknown names of cells, or names for a statistic whose cells are all released;
-            or a malformed number of steps, or one for cells that are computed on request; or the
-            level is too near to 1 for the number of ranked groups.
+        InvalidInput: names of cells are unknown, or names are given although all cells are
+            released; or the number of steps is malformed, or given although cells are computed on
+            request; or the level is too near to 1 for the number of ranked groups.
     """
     inner = inner_of(definition.statistic)
     if shown.over is not None:
@@ -193,8 +195,8 @@ def check_shown(shown: View, definition: Description, level: float | None = None
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
-    """Refuse constraints unless the statistic is a table, and known totals that contradict each
-    other.
+    """Raise an error for constraints if the statistic is not a table, or if known totals contradict
+    each other.
 
     Raises:
         InvalidInput: see above.
@@ -209,10 +211,10 @@ def check_fit(fit: Fit, statistic: Statistic) -> None:
 
 
 def check_over(over: int, statistic: Statistic) -> int:
-    """Check a number of steps whose numbers are shown together, and return it.
+    """Return the number of last steps that each number covers, after a check.
 
     Raises:
-        InvalidInput: below 1, or for a statistic whose cells are computed on request.
+        InvalidInput: it is below 1, or the statistic computes cells on request.
     """
     if statistic.card.on_demand:
         raise InvalidInput(

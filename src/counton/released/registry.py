@@ -2,7 +2,7 @@
 
 The register is at github.com/opendp/deployments-registry-data; fields, types and allowed words are
 those of ``schemas/deployments-schema.yaml`` there. Facts that a release does not contain, such as
-publisher and purpose, are marked to be filled in.
+publisher and purpose, are marked so that a person fills them in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from counton.numbers.design import Design
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
-#: Prefix of a text that a person has to write.
+#: Prefix that marks a text which a person must write.
 TO_WRITE = "FILL IN:"
 _WIDTH = 88
 _VARIANTS: dict[type[Guarantee], str] = {
@@ -39,11 +39,12 @@ def record(
 
     Args:
         terms: the design of the stream.
-        methods: full description of the stream (`Release.methods`), from which texts are taken.
+        methods: full text on the methods of the stream (`Release.methods`), from which sentences
+            are taken.
         unit: the name of one protected unit.
-        began: the day on which the stream was created, ISO 8601.
-        ledger: the budget spent by other releases of the data, in words.
-        once: True if it was released once.
+        began: the day on which the stream was created, in ISO 8601.
+        ledger: words on the budget spent by other releases of the same data.
+        once: True if the data were released once, as a table.
     """
     released, protected, promised, *errors, noise, unprotected, table = methods.split("\n\n")
     guarantee = terms.guarantee
@@ -117,7 +118,7 @@ def record(
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """Return a record as YAML for editing: long texts in blocks, short ones in quotes.
+    """Return a record as YAML for editing, with long texts in blocks and short texts in quotes.
 
     >>> print(as_yaml({"tier": 3, "deployment": {"authors": ["ann"], "parameters": {}}}))
     tier: 3

@@ -1,9 +1,9 @@
 """Releases: one type for every statistic, from a run or from a file.
 
 A release is a public description with published numbers (`ReleasedNumbers`). It answers questions
-about them: differences, ratios, shares and sums, bands, words and charts. Answers come from
+about them: differences, ratios, shares and sums, bands, sentences and charts. Answers come from
 `ReleasedNumbers.number_of`, which returns a number with all that is known of its noise
-(`counton.numbers.formulas`): intervals follow from the joint law of all noise in it.
+(`counton.numbers.formulas`). Intervals follow from the joint distribution of all noise in it.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ if TYPE_CHECKING:
     from counton.statistics.report import Report
 
 
-#: Columns of answers by group.
+#: Columns of a table of answers, with a row for each group.
 _ANSWERED = ("group", "estimate", "std", "lower", "upper")
-#: Most days whose joint noise is computed at once.
+#: Largest number of days whose joint noise is computed.
 _MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
-    """Keyword arguments of a comparison of groups: see `Release.difference`."""
+    """Keyword arguments of a comparison of groups; see `Release.difference`."""
 
     steps: Steps
     other_steps: Steps
@@ -79,7 +79,7 @@ class Comparison(TypedDict, total=False):
 
 
 class ChartWords(TypedDict, total=False):
-    """Keyword arguments for the words, width and language of a chart: see `Release.figures`."""
+    """Keyword arguments for the words, width and language of a chart; see `Release.figures`."""
 
     title: str | None
     axis: str | None
@@ -90,10 +90,10 @@ class ChartWords(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """The released numbers of a stream, for all steps and groups or some.
+    """The released numbers of a stream, for all steps and groups or for some of them.
 
     All of it is public. Questions about differences, ratios and shares are answered if they make
-    sense for the statistic; else an error says why not.
+    sense for the statistic; otherwise an error says why not.
 
     Attributes:
         numbers: the published numbers, with the description and the design of their stream.
@@ -123,20 +123,22 @@ class Release:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's cells after the last step, with sums and covariances of sets of cells."""
+        """The statistic's released cells after the last step, which also give sums and covariances
+        of sets of cells.
+        """
         return self.numbers.reading
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return the table: a row for each step and each group or number, with intervals.
 
         For counts and sums the columns are step, window, group, estimate, std, lower, upper. The
-        last four are those of totals; windows' own numbers have the prefix ``window_``. With a
-        delay there is also ``counted_until``: the total counts events before it. Another statistic
-        has step, window, and its own columns.
+        last four are for totals; those for counts of single windows have the prefix ``window_``.
+        With a delay there is also ``counted_until``: the total counts the events before that time.
+        Another statistic has step, window, and columns of its own.
 
         Args:
-            steps: some of the shown steps; None: all of them, or the last one if cells are read on
-                demand and none are named.
+            steps: some of the shown steps; None: all of them; or the last one if cells are computed
+                on request and no cells are named.
         """
         return self.numbers.table(steps)
 
@@ -149,34 +151,34 @@ class Release:
         last period are not ``whole`` if the released windows do not cover them.
 
         Args:
-            every: the length of a period: ``1d``, ``1w``, ``1mo``, or several.
+            every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
 
         Raises:
-            InvalidInput: not a length, periods that begin inside a window, a stream with a delay, a
-                table that was released once, or cells that are read on demand.
+            InvalidInput: ``every`` is not a length of time, a period begins inside a window, the
+                stream has a delay, the table was released once, or cells are computed on request.
         """
         return self.numbers.sums(every)
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return the release of some steps and some groups; None: all.
+        """Return a release of only some steps and some groups; None: all.
 
         Args:
             steps: consecutive steps, all released.
-            groups: the groups, in the wanted order.
+            groups: names of the groups, in the wanted order.
 
         Raises:
-            InvalidInput: unknown groups, or one named twice.
+            InvalidInput: a group is unknown or named twice.
         """
         return type(self)(self.numbers.only(steps, groups))
 
     def part(self, name: str) -> Self:
-        """Return the release of one statistic of a report, as if it were released alone.
+        """Return the release of one statistic of a report, as if it had been released alone.
 
-        Counts and sums with their own measurements answer all questions of counts and sums; a
-        statistic derived from another one answers those of its source.
+        Counts and sums with cells of their own answer all questions on counts and sums. A statistic
+        that is taken from another one answers the questions of its source.
 
         Raises:
-            InvalidInput: not a report, or no statistic of this name.
+            InvalidInput: the release is not a report, or has no statistic of this name.
         """
         held = self.numbers
         if not members_of(inner_of(held.statistic)):
@@ -226,7 +228,7 @@ class Release:
         return type(self)(made)
 
     def at(self, level: float) -> Self:
-        """Return these numbers with intervals of another level.
+        """Return the same numbers with intervals of another level.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
@@ -235,28 +237,29 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def difference(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate how much more happened in one group, or in some steps, than in another.
+        """Estimate how much more was counted in one group, or in some steps, than in another.
 
         The interval comes from the joint noise of all numbers involved: two groups; two windows of
         one group, which share noise; or two streams, which do not. If a number is not a function of
-        sums, such as a quantile, each of the two intervals takes half of the probability of error.
+        sums, such as a quantile, each of the two intervals gets half of the error probability.
 
         Args:
-            one, other: a group, several that are added up, or a mapping of weights by group. For a
-                statistic without groups the name of a number, as in its table: ``"mean"``,
-                ``"users"``, ``"CA/Napa"``; ``"all"`` is the statistic's main number.
-            steps: the steps of ``one``; ``"25:48"`` with both ends, days as in
-                ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
+            one, other: a group; several groups that are added up; or a mapping from groups to
+                weights. For a statistic without groups, the name of a number as in its table:
+                ``"mean"``, ``"users"``, ``"CA/Napa"``; ``"all"`` is the statistic's main number.
+            steps: the steps of ``one``; ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each
+                including both ends; a ``range``; or None: all.
             other_steps: the steps of ``other``; None: the steps of ``one``.
-            of: the number of each group, if a statistic has several: ``"mean"``, ``"0.9"``. Counts
-                and sums have one number for each group and do not take it.
-            beside: another stream, to which the group ``other`` belongs; None: this one.
-            at_once: number of answers whose intervals hold together with the probability ``level``
+            of: the name of the number, if a statistic has several numbers for each group:
+                ``"mean"``, ``"0.9"``. It must be None for counts and sums, which have one number
+                for each group.
+            beside: another stream, which has the group ``other``; None: this stream.
+            at_once: number of answers whose intervals hold together with probability ``level``
                 (Bonferroni).
 
         Raises:
-            InvalidInput: an unknown group, step or number; undeclared groups; or ``beside`` is a
-                stream that may have the same noise as this one, such as this stream itself.
+            InvalidInput: a group, step or number is unknown; groups are undeclared; or ``beside``
+                may have the same noise as this stream, because it is this stream itself.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -288,23 +291,21 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate the number of one group, divided by that of another group, or by that of the
-        same group in other steps.
+        """Estimate the number of one group, divided by that of another group or of the same group
+        in other steps.
 
-        The interval is Fieller's: unbounded if the divisor may be 0.
+        The interval is Fieller's: it is unbounded if the divisor may be 0.
 
-        Args and errors as in `difference`.
+        Arguments and errors are those of `difference`.
         """
         _refuse_unknown("ratio", asked, Comparison)
         return self._two(ratio_of, "over", one, other, **asked)
 
     @with_keywords(Comparison, {"at_once": 1})
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate by how many per cent the number of one group is above that of another.
+        """Estimate by how many per cent the number of one group is above that of another group.
 
-        It is 100 times their ratio, minus 100.
-
-        Args and errors as in `ratio`.
+        It is 100 times their ratio, minus 100. Arguments and errors are those of `ratio`.
         """
         _refuse_unknown("change", asked, Comparison)
         found = self._two(
@@ -347,9 +348,8 @@ class Release:
     ) -> Answer:
         """Estimate the share of one group in all groups, with an interval.
 
-        The share of a count is from 0 to 1. The sentence of the answer states it in per cent.
-
-        Args and errors as in `difference`.
+        The share of a count is between 0 and 1. The answer's sentence states it in per cent.
+        Arguments and errors are those of `difference`.
         """
         asked = ratio_of(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
@@ -358,7 +358,7 @@ class Release:
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
-        """Return an answer: an estimate about some steps, with an interval and words.
+        """Return an answer, made of an estimate for some steps, its interval and words.
 
         Args:
             asked: the estimate.
@@ -370,7 +370,7 @@ class Release:
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return an estimate of a share with its bounds, which for counts are 0 and 1."""
+        """Return an estimate of a share with its bounds, which are 0 and 1 for counts."""
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
         counts = exact and isinstance(numbers.said, CellValues)
@@ -409,7 +409,7 @@ class Release:
     ) -> Answer:
         """Estimate a weighted sum over groups, with an interval; weights may be negative.
 
-        Args and errors as in `difference`.
+        Arguments and errors are those of `difference`.
         """
         words = " + ".join(
             f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
@@ -419,14 +419,16 @@ class Release:
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
     def as_of(self, when: When) -> Self:
-        """Return the release as it was known at a time, if windows are revised (``revise``).
+        """Return the release as it was known at a time, if windows are released again for late rows
+        (``revise``).
 
         Args:
-            when: a day, up to its end, a moment, or a number of ended windows. A time after the
-                newest release stands for that release.
+            when: a day, which includes its end; a moment; or a number of windows that had ended. A
+                time after the newest release means that release.
 
         Raises:
-            InvalidInput: windows that are released once, or a time before the first window ended.
+            InvalidInput: windows are released only once, or the time is before the first window's
+                end.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -452,10 +454,11 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the versions that were newest after a release, with the steps and groups shown
-        here.
+        """Return the numbers that were newest after a release, for the steps and groups shown here.
 
-        ``night`` is the number of the release: one is made at the end of each window.
+        Args:
+            revisions: all released versions of windows.
+            night: number of the release; one is made at the end of each window.
         """
         (terms, values), numbers = revisions.read(night), self.numbers
         definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
@@ -476,26 +479,28 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """Number of the newest release whose versions of windows are shown; one release, a night,
-        is made at the end of each window.
+        """Number of the newest release whose versions of windows are shown; 0 if windows have no
+        versions.
+
+        One release, called a night, is made at the end of each window.
         """
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
-        """Return all versions of the shown windows: one row each, with the columns of `table`.
+        """Return all versions of the shown windows, one row for each, with the columns of `table`.
 
         A version is a window's row in the table as one release showed it. If totals are released
         too (``also_totals``), all releases are read one by one, which takes seconds for a year of
         days.
 
         Args:
-            form: "all" for the columns of `table`, where ``as_of`` is the end of the window with
-                which a version was published, and ``lag`` the number of windows that had ended
-                since its own; "epiprocess" for geo_value, time_value, version and value.
+            form: "all" for the columns of `table`, with ``as_of``, the end of the window with which
+                a version was published, and ``lag``, the number of windows that had ended after its
+                own; "epiprocess" for the columns geo_value, time_value, version and value.
 
         Raises:
-            InvalidInput: windows that are released once, or another form.
+            InvalidInput: windows are released only once, or the form is unknown.
         """
         from counton.released.revisions import FORMS, as_archive, versions_of_cells
 
@@ -526,16 +531,17 @@ class Release:
         *,
         group: str | None = None,
     ) -> Answer:
-        """Estimate by how much a window was revised; the common noise of both versions cancels.
+        """Estimate by how much a window's number was revised; noise that both versions share
+        cancels.
 
         Args:
-            window: the window's number, or a day or moment by which it had ended.
-            later, earlier: the times of the two versions, as in `as_of`; None: the newest version,
-                and the first.
-            group: the group; it may be left out if there is only one.
+            window: the window's number; or a day or moment by which it had ended.
+            later, earlier: times at which the two versions were newest, as in `as_of`; None: the
+                newest version, and the first version.
+            group: the name of the group; it may be left out if there is only one.
 
         Raises:
-            InvalidInput: an unknown group or version, or as `versions`.
+            InvalidInput: a group or version is unknown; or see `versions`.
         """
         from counton.released.revisions import night_of
 
@@ -570,21 +576,21 @@ class Release:
         return answer(asked, self.numbers.level, what=what)
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
-        """Estimate the change of each group from some steps to others, the largest change first.
+        """Estimate the change of each group from earlier to later steps, in the order of size.
 
-        The intervals hold for all groups at once, so you may pick the largest. The noise of groups
-        is independent, so each interval holds with the probability ``level ** (1 / groups)``.
+        Intervals hold for all groups at once, so you may select the largest change. The noise of
+        groups is independent, so each interval holds with probability ``level ** (1 / groups)``.
 
         Columns: group, estimate, std, lower, upper, and ``sure``: True if the change of this group
-        is surely the largest of all, up or down.
+        is certainly the largest of all changes, up or down.
 
         Args:
             steps: the later steps, as in `difference`.
             other_steps: the earlier steps.
-            of: the number of each group, if a statistic has several.
+            of: the name of the number, if a statistic has several numbers for each group.
 
         Raises:
-            InvalidInput: no groups, or as `difference`.
+            InvalidInput: there are no groups; or see `difference`.
         """
         numbers, names = self.numbers, self.numbers.groups
         numbers._refuse_chosen("the largest change")
@@ -609,34 +615,34 @@ class Release:
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Estimate the number of one group, or of several together, with an interval.
+        """Estimate the number of one group, or of several groups together, with an interval.
 
-        Args and errors as in `difference`.
+        Arguments and errors are those of `difference`.
         """
         asked = self.numbers.number_of(one, steps, of)
         return self._answer(asked, _question_in_words(one, of), steps, at_once)
 
     def band(self) -> pl.DataFrame:
-        """Return the rows of `table`, with intervals that hold for all of them at once.
+        """Return the rows of `table`, with intervals that hold for all rows at once.
 
         They hold for all shown steps and groups (`only` leaves some out), and so for every change
-        of the series between two of them. For a statistic that is no count or sum they follow from
-        the union bound over its rows.
+        of the series between two steps. For other statistics than counts and sums they follow from
+        the union bound over rows.
         """
         return self.numbers.with_band().plain_table()
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
-        """Return an upper bound for the number of a group that is not shown, after the last step.
+        """Return an upper bound on the number of a group that is not shown, after the last step.
 
-        A group that is not shown also had an estimate below the threshold at the last step, so its
-        number is below the threshold plus the most that noise may have taken away.
+        At the last step such a group had an estimate below the threshold. So its true number is
+        below the threshold plus the largest amount that noise may have subtracted.
 
         Args:
-            groups: number of groups for which the bound holds at once; 1 for one that is named
-                without looking.
+            groups: number of groups for which the bound holds at once; 1 for a group that was named
+                without looking at numbers.
 
         Raises:
-            InvalidInput: declared groups, which are all shown; or a level of 0.5 or less.
+            InvalidInput: groups are declared, so that all are shown; or the level is 0.5 or less.
         """
         terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
         self.numbers._cells  # noqa: B018 - of no other statistic is the compared number published
@@ -659,18 +665,18 @@ class Release:
         )
 
     def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
-        """Simulate releases of true numbers, to train readers and to try dashboards.
+        """Simulate releases of given true numbers, to train readers and to try dashboards.
 
-        Each simulated release has independent noise of the stream's law. Its name, words, charts
-        and files state that it is simulated.
+        Each simulated release has independent noise with the distribution of the stream's noise.
+        Its name, sentences, charts and files say that it is simulated.
 
         Args:
-            numbers: the number of each step, in data units, shape ``(steps, groups)``, or the
-                changes of a statistic's cells; None: takes the released numbers as the truth.
+            numbers: the true number of each step, in data units, shape ``(steps, groups)``, or the
+                changes of a statistic's cells; None: the released numbers are taken as the truth.
             n: number of releases.
 
         Raises:
-            InvalidInput: numbers of another shape, or that are not finite.
+            InvalidInput: numbers have another shape, or are not finite.
 
         >>> import polars as pl
         >>> from counton import PureDP, release
@@ -720,17 +726,17 @@ class Release:
     def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
         """Return the average number in each hour of the day, or on each day of the week.
 
-        Columns: ``weekday``, ``hour`` (0 to 23), or both, ``times`` (how often the shown steps
-        contain it whole), group, estimate (the average), std, lower, upper. Each interval holds
-        separately, by the joint noise of all windows in it.
+        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how often the shown steps
+        cover it completely), group, estimate (the average), std, lower, upper. Each interval holds
+        alone; it uses the joint noise of all windows in the average.
 
         Args:
             by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, in
                 the stream's time zone.
 
         Raises:
-            InvalidInput: a statistic without such averages, longer windows, or more than 2,048
-                days, whose joint noise would be too large a table.
+            InvalidInput: the statistic has no such averages, windows are too long, or there are
+                more than 2,048 days, whose joint noise would be too large a table.
         """
         numbers = self.numbers
         numbers._cells  # noqa: B018 - it is of no other statistic
@@ -769,20 +775,20 @@ class Release:
 
     @with_keywords(ChartWords, {})
     def figures(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> dict[str, Figure]:
-        """Return charts by subject: totals, windows, or the table of a statistic.
+        """Return charts by the name of their subject: totals, windows, or the table of a statistic.
 
         Args:
-            panels: True draws a small chart for each group of counts and sums. If there are many
+            panels: True to draw a small chart for each group of counts and sums. If there are many
                 groups, only the largest are drawn.
-            title, axis: replacements for the words of the chart.
+            title, axis: words that replace those of the chart.
             source: the source of the numbers, printed below the chart.
-            width: width in inches; None: 7.5. A telephone shows 4.
-            locale: language of words, numbers and dates: ``de``, or a file of TOML whose name ends
-                in .toml; None: English. Texts that it lacks stay English.
+            width: width in inches; None: 7.5. A width of 4 fits a telephone.
+            locale: language of words, numbers and dates: ``de``, or the name of a TOML file that
+                ends in .toml; None: English. Texts that a language lacks stay English.
 
         Raises:
-            InvalidInput: a width out of range, panels of a statistic without groups, or an unknown
-                language.
+            InvalidInput: the width is out of range, panels are requested for a statistic without
+                groups, or the language is unknown.
             MissingExtra: matplotlib is not installed.
         """
         from counton.released.figures import figures_of
@@ -792,7 +798,7 @@ class Release:
 
     @with_keywords(ChartWords, {})
     def plot(self, *, panels: bool = False, **words: Unpack[ChartWords]) -> Figure:
-        """Return the first chart of `figures`, with the same arguments; a notebook shows it.
+        """Return the first chart of `figures`, with the same arguments; a notebook displays it.
 
         Raises:
             InvalidInput: see `figures`.
@@ -801,11 +807,11 @@ class Release:
         return next(iter(self.figures(panels=panels, **words).values()))
 
     def to_polars(self) -> pl.DataFrame:
-        """Return `table` with its usual rows, as a frame of polars."""
+        """Return `table` with its default rows, as a polars data frame."""
         return self.table()
 
     def to_pandas(self) -> Any:
-        """Return the rows of `table` as a frame of pandas.
+        """Return `table` with its default rows, as a pandas data frame.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -840,7 +846,7 @@ class Release:
         return frame_of(self.numbers.table(), facts_of(self.numbers), session)
 
     def describe(self) -> str:
-        """Describe the protected unit, the guarantee and the released steps in words."""
+        """Describe the protected unit, the guarantee and the released steps."""
         numbers = self.numbers
         words = in_words(numbers.definition, numbers.design.name, numbers.steps)
         missing, of = numbers.left_out()
@@ -849,14 +855,15 @@ class Release:
         )
 
     def methods(self, *, full: bool = False) -> str:
-        """Write the text that a publication prints with these numbers; all of it is public.
+        """Return the text on methods that a publication prints with these numbers; all of it is
+        public.
 
         The text has about five sentences for all readers: subject and time, whom noise protects,
-        how far a number may be off, and where to read more.
+        how large errors may be, and where to read more.
 
         Args:
-            full: True returns the whole account, for specialists: unit, neighbouring datasets,
-                guarantee, attacker, error, mechanism, what is not protected, sources.
+            full: True for the complete account for specialists: unit, neighbouring datasets,
+                guarantee, attacker, error, mechanism, what is not protected, and sources.
         """
         from counton.numbers.methods import methods
 
@@ -902,13 +909,15 @@ class Release:
 
 
 def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
-    """Refuse keyword arguments that a method of `Release` does not have, as Python does."""
+    """Raise `TypeError` for keyword arguments that a method of `Release` does not have, as Python
+    does.
+    """
     if unknown := [name for name in given if name not in keys.__annotations__]:
         raise TypeError(f"Release.{method}() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
-    """Return the times of some steps in words, in parentheses; "" for all steps."""
+    """Return the times of some steps in words, in parentheses; "" if all steps are meant."""
     definition = numbers.definition
     anew = definition.anew()
     if not definition.cut.goes_on or (steps is None and anew is None):
@@ -924,10 +933,15 @@ def _pair_in_words(
     numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
     of: str | None, second: ReleasedNumbers, how: str,
 ) -> str:  # fmt: skip
-    """Return the words of a comparison: both compared numbers, each with its times if they differ.
+    """Return the words of a comparison: both numbers, each with its times if these differ.
 
     Args:
-        how: the word between them, such as "minus".
+        numbers: the release that has the first number.
+        one, steps: group and steps of the first number.
+        other, later: group and steps of the second number.
+        of: the name of the number, if a statistic has several; None: it has one.
+        second: the release that has the second number.
+        how: the word between both numbers, such as "minus".
     """
     apart = second is not numbers
     counts = apart and second.statistic.card.additive
@@ -941,10 +955,9 @@ def _pair_in_words(
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
-    """Return the half-width of the last numbers' intervals, by the name of the number.
+    """Return the half-widths of the last numbers' intervals, by the name of the number.
 
-    The name is "" if there is one kind of number; the result is empty if the half-width is not
-    known.
+    The name is "" if there is one kind of number. The result is empty if half-widths are not known.
     """
     if not numbers._by_group:
         if numbers._all_on_demand:  # that of any cell
@@ -962,7 +975,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
 
 
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
-    """Return sentences about the noise, for `Release.methods`."""
+    """Return sentences on the noise, for `Release.methods`."""
     far = far_in_words(_reach(numbers))
     if isinstance(numbers.said, CellValues):
         errors = [
@@ -1003,7 +1016,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
 
 
 def _question_in_words(groups: Groups, of: str | None) -> str:
-    """Return the words for a number, such as "mean of home"."""
+    """Return words for a number, such as "mean of home"."""
     name = groups if isinstance(groups, str) else " and ".join(groups)
     return name if of is None else f"{of} of {name}"
 

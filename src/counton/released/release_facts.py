@@ -1,4 +1,4 @@
-"""Facts that a file of released numbers contains: the guarantee, and what answers to questions
+"""Facts that a file of released numbers contains: the guarantee, and all that answers to questions
 need.
 """
 
@@ -26,12 +26,15 @@ from counton.statistics.readings import Readings
 if TYPE_CHECKING:
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Most released cells of a statistic in a description.
+#: Largest number of released cells that a description contains.
 MOST_CELLS = 2**22
 
 
 def pack(values: NDArray[Any]) -> dict[str, Any]:
-    """Return an array of integers or floats, by step, as compressed JSON values without any loss.
+    """Compress an array of integers or floats without loss, and return it as JSON values.
+
+    Args:
+        values: the array; the first axis is the step.
 
     >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
     2
@@ -48,15 +51,16 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
 def unpack(
     packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
 ) -> NDArray[Any]:
-    """Decode the values of `pack`: shape ``(steps, *shape)``.
+    """Return the array that `pack` compressed, in shape ``(steps, *shape)``.
 
     Args:
+        packed: the result of `pack`.
         shape: shape of one step.
-        most: largest number of cells in all steps.
+        most: largest number of cells in all steps together.
 
     Raises:
-        InvalidInput: more than ``most`` cells.
-        ValueError: not packed cells, or a cell that is not a number.
+        InvalidInput: there are more than ``most`` cells.
+        ValueError: the values were not packed, or a cell is not a number.
     """
     moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * most), "<i8")
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
@@ -66,14 +70,14 @@ def unpack(
     return np.asarray(values.reshape(len(values), *shape))
 
 
-#: Version of the description in a file.
+#: Format version of the description in a file.
 FORMAT = 3
-#: Functions that turn a description of an earlier format into the next format.
+#: Functions that convert a description of an earlier format to the next format, by format.
 EARLIER: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
 
 
 def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert a description of an earlier file format to the present format.
+    """Convert a description of an earlier file format to the current format.
 
     A description of an unknown format is returned unchanged.
 
@@ -85,16 +89,16 @@ def as_written_now(described: Mapping[str, Any]) -> Mapping[str, Any]:
     return described
 
 
-#: Signs between the fields of CSV.
+#: Characters that may separate the fields of a CSV file.
 _SEPARATORS = (",", ";", "|", "\t")
 
 
 class CsvStyle(NamedTuple):
-    """Format of a CSV file.
+    """The format of a CSV file.
 
     Attributes:
-        formulas: "text": an apostrophe precedes names that a spreadsheet would read as a formula;
-            "keep": names are unchanged.
+        formulas: "text" puts an apostrophe before names that a spreadsheet would read as a formula;
+            "keep" leaves names unchanged.
         separator: the character between fields.
         decimal: the character before the fraction of a number.
 
@@ -110,10 +114,10 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of_signs(cls, formulas: str, separator: str, decimal: str) -> CsvStyle:
-        """Return the style with these characters, after a check.
+        """Return the style with these characters, after checking them.
 
         Raises:
-            InvalidInput: an unusual character, or one character for both.
+            InvalidInput: a character is not allowed, or both are the same.
         """
         between = "\t" if separator == "tab" else separator
         if between not in _SEPARATORS:
@@ -133,10 +137,10 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Return the style that the facts of a file state.
+        """Return the style that the facts in a file state.
 
         Raises:
-            InvalidInput: as `of_signs`.
+            InvalidInput: see `of_signs`.
         """
         told = facts or {}
         signs = told.get("csv", {})
@@ -146,14 +150,14 @@ class CsvStyle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts by which a file states its style; empty for the default style."""
+        """The facts by which a file states its style; empty for the default style."""
         found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
         if self[1:] != CsvStyle()[1:]:
             found["csv"] = {"separator": self.separator, "decimal": self.decimal}
         return found
 
 
-#: Commas between fields, points in numbers, and no formulas.
+#: The default style: commas between fields, points in numbers, and no formulas.
 USUAL = CsvStyle()
 
 
@@ -182,16 +186,18 @@ def about(
     once: str | None = None,
     since: int | None = None,
 ) -> dict[str, Any]:
-    """Return the guarantee of a released table, as JSON values: public, like the table itself.
+    """Return the guarantee of a released table as JSON values, which are public like the table
+    itself.
 
     Args:
         terms: the design of the release.
         level: probability with which each interval of the table holds.
         people: a note on the privacy loss of people whose rows are not all protected together.
-        steps: steps in the table; the stated size of the noise is that of the last step.
-        once: the name of a table released once; None: a stream.
-        since: if the last row is a sum of several steps, the step before the first of these; None:
-            a number as released.
+        steps: steps in the table; the stated standard deviation of the noise is that of the last
+            step.
+        once: the name of a table that is released once; None: a stream.
+        since: if the last row is a sum of several steps, the step before the first of them; None:
+            it is a single release.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -223,7 +229,10 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
     """Return the noise distribution, and the standard deviation at the last step in data units.
 
     Args:
-        since: the step before the first one of a sum; None: a number as released.
+        terms: the design of the stream.
+        steps: the steps in the table.
+        since: if the last row is a sum of several steps, the step before the first of them; None:
+            it is a single release.
     """
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
@@ -236,7 +245,7 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the guarantee of released numbers as JSON values, a part of `facts_of`."""
+    """Return the guarantee of released numbers as JSON values, which are a part of `facts_of`."""
     definition = released.definition
     once = None if definition.cut.goes_on else definition.what
     people = definition.people_note
@@ -288,7 +297,8 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 
 def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
-    """Return the released cells by step, from which a file's reader computes the statistic.
+    """Return the released cells, from which a reader of the file computes the statistic; the first
+    axis is the step.
 
     None: the rows of the table suffice, or there are too many cells.
     """
@@ -305,7 +315,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
 def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the public facts of a stream as JSON values.
+    """Return the description of a stream, for a file, as JSON values.
 
     Args:
         terms, definition: the design and description of the stream.

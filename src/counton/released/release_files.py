@@ -1,7 +1,7 @@
-"""Files of releases: a table with all public facts of its stream, which answers questions.
+"""Files of releases: a table with all public facts of its stream, so that a file answers questions.
 
 `counton.released.release_facts` makes the facts in a file; this module reads them. `read` returns
-the release of the run, with equal intervals, differences and sums over periods, to the bit.
+the same release as the run, with exactly the same intervals, differences and sums over periods.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ from counton.released.sizes import (
 if TYPE_CHECKING:
     from counton.strategies import WindowsAndTotals
 
-#: Prefixes of the address of a service.
+#: Prefixes of addresses of services.
 ADDRESSES = ("http://", "https://")
-#: Errors of readers of tables, and of descriptions that do not fit together.
+#: Errors that readers of tables raise, and those of descriptions that contradict themselves.
 _ESCAPES = (
     ArithmeticError,
     AssertionError,
@@ -73,21 +73,21 @@ _ESCAPES = (
     TypeError,
     ValueError,
 )
-#: Prefixes of the address of a database.
+#: Prefixes of addresses of databases.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
-#: Numbers of a row that do not depend on the level of its intervals, and the suffix that
-#: distinguishes those of the release.
+#: Columns of numbers that do not depend on the level of intervals, and the suffix for the same
+#: columns of the release when both are compared.
 _OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
-#: Prefix of texts of CSV that a spreadsheet would read as formulas.
+#: Pattern of the apostrophe that protects texts in CSV which a spreadsheet would read as formulas.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """Interface of a stream's published rows and facts in a database; all of it is public."""
+    """The published rows and facts of a stream in a database; all of it is public."""
 
     @property
     def place(self) -> str:
-        """Name of the database in messages."""
+        """Name of the database, for messages."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -95,25 +95,34 @@ class FromDatabase(Protocol):
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:
-        """The published rows, by column."""
+        """The published rows as columns, by name."""
 
     @property
     def cells(self) -> Sequence[tuple[int, int, Any]]:
-        """Released cells in parts: the first and last step of each part, and its cells."""
+        """Released cells in parts; each part is its first step, its last step, and its packed
+        cells.
+        """
 
     @property
     def last(self) -> int:
         """The newest released step."""
 
 
-#: Reads the published rows of a stream of a database.
+#: Function that reads the published rows of a stream from a database, given its address and the
+#: name of the stream.
 Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 class _File(NamedTuple):
-    """Rows of one file or database, with the facts of their stream.
+    """The rows of one file or database, with the facts of their stream.
 
-    Rows may be missing unless ``whole``.
+    Attributes:
+        label: name of the file, for messages.
+        rows: the rows.
+        described: the description of the stream, as JSON values.
+        notes: notes that are shown with the rows.
+        whole: True if all rows of the release are there; False if some may be missing.
+        like: name of another file, whose description replaces a lost one; None: none is lost.
     """
 
     label: str
@@ -124,7 +133,7 @@ class _File(NamedTuple):
     like: str | None = None  # the file whose description replaces a lost one
 
     def last(self) -> int:
-        """Return the last step with a row; 0: there is none."""
+        """Return the last step that has a row; 0 if there are no rows."""
         steps = self.rows["step"].to_numpy()
         return int(steps.max(initial=0))
 
@@ -138,7 +147,7 @@ def read(
     like: str | os.PathLike[str] | None = None,
     databases: Databases | None = None,
 ) -> Release:
-    """Read the release in a file, a service or a database: see `counton.read`.
+    """Read the release in a file, a service or a database; see `counton.read`.
 
     Args:
         source, name, level, token, like: as in `counton.read`.
@@ -184,7 +193,7 @@ def read(
 def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> ReleasedNumbers:
-    """Return the release that some files of one stream hold together."""
+    """Return the release that several files of one stream contain together."""
     if "block" in described and described["groups"] is not None:  # their rows name the groups
         files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
         rows = [one.rows["group"].unique(maintain_order=True) for one in files]
@@ -204,8 +213,8 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Return a release of revised windows together with all their versions, from the
-    description.
+    """Add all versions of windows, from the description, to a release whose windows are released
+    again.
     """
     from counton.released.revisions import Revisions
 
@@ -232,7 +241,7 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
 @contextmanager
 def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
-    """Context manager that adds the name of the file being read to errors.
+    """Add the name of the file that is being read to errors in the ``with`` block.
 
     Args:
         label: the name of the file.
@@ -259,7 +268,9 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
 
 
 def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
-    """Refuse files with steps that the stream cannot have, or with more steps than memory holds."""
+    """Raise an error for files with steps that the stream cannot have, or with more numbers than
+    are allowed in memory.
+    """
     last = max(map(_File.last, files)) or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
@@ -282,10 +293,10 @@ def _read_one(
 
     Args:
         place: path or address.
-        name: the requested stream; None: the only one.
+        name: the requested stream; None: there is only one.
         token: token for a service.
         databases: see `read`.
-        like: for a file without facts, another file that has them.
+        like: another file, which has the facts that this file lacks; None: there is none.
     """
     if place.startswith(ADDRESSES):
         with _naming(place):
@@ -302,7 +313,7 @@ def _read_one(
 
 
 def _with_names(file: _File, name: str | None) -> _File:
-    """Return a file if it holds the requested stream; otherwise refuse it."""
+    """Return a file if it contains the requested stream; otherwise raise an error."""
     own = file.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(
@@ -312,8 +323,8 @@ def _with_names(file: _File, name: str | None) -> _File:
 
 
 def is_database(place: str) -> bool:
-    """Return whether a path or address is a database, by its form or the first bytes of the
-    file.
+    """Return True if a path or address is a database, as its form or the first bytes of the file
+    tell.
     """
     if place.startswith(_DATABASE_URLS):
         return True
@@ -324,7 +335,7 @@ def is_database(place: str) -> bool:
 
 
 def _from_database(kept: FromDatabase) -> _File:
-    """Return the published rows and facts of a database as if they were read from a file."""
+    """Return the published rows and facts in a database in the form of a file."""
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:
@@ -344,7 +355,7 @@ def _from_database(kept: FromDatabase) -> _File:
 def _width(described: Mapping[str, Any]) -> int:
     """Return the number of cells in each step.
 
-    For groups that nobody declared it is the number of those found so far.
+    For undeclared groups it is the number of groups found so far.
     """
     since = described.get("since")
     if since is None:
@@ -353,7 +364,9 @@ def _width(described: Mapping[str, Any]) -> int:
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
-    """Return a column of JSON values as texts, integers, or floats if some are not integers."""
+    """Return a column of JSON values as texts, as integers, or as floats if some are not
+    integers.
+    """
     if name == "group":
         return pl.Series(name, values, dtype=pl.String)
     whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
@@ -361,7 +374,7 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
 
 
 def _join_parts(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
-    """Return the parts of the released cells, which together must cover all steps.
+    """Return the parts of the released cells, after checking that together they cover all steps.
 
     Args:
         parts: first step, last step and cells of each part, in order.
@@ -454,7 +467,7 @@ def _no_rows() -> pl.DataFrame:
 
 
 def _rows(path: Path, kind: str, style: CsvStyle) -> pl.DataFrame:
-    """Return the rows of a file that is no spreadsheet workbook; refuse too many."""
+    """Return the rows of a file that is not a workbook; raise an error if there are too many."""
     if kind == "parquet":
         check_bytes(path)
         check_frame(pl.scan_parquet(path))
@@ -548,11 +561,12 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 
 def _check_fits(one: _File, release: ReleasedNumbers) -> None:
-    """Refuse rows that do not belong to a release, whose description was read from another file.
+    """Raise an error for rows that do not belong to a release, whose description is from another
+    file.
 
     Raises:
-        InvalidInput: a row that the release does not have, a number that is not a multiple of its
-            unit, or noise that differs from that of its step.
+        InvalidInput: the release does not have a row, a number is not a multiple of its unit, or
+            the noise is not that of its step.
     """
     table = release.table()
     if "step" not in table.columns:
@@ -587,14 +601,15 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
 
 
 def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
-    """Refuse to write into a file that holds another release, or intervals of another level.
+    """Raise an error before writing to a file that contains another release, or intervals of
+    another level.
 
     Args:
         path: the existing file.
-        described: the description of the release to write.
+        described: the description of the release that would be written.
 
     Raises:
-        InvalidInput: the file is of another release, or shows it differently.
+        InvalidInput: the file contains another release, or shows it with other options.
     """
     with _naming(str(path)):
         facts = _facts(path, TABLES[path.suffix.lower()]) or {}
@@ -609,9 +624,8 @@ def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
-    """Refuse a file that is not of the same release as the newest file.
-
-    Only the last step may differ.
+    """Raise an error for a file that is not of the same release as the newest file; only the last
+    step may differ.
     """
     for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
         of: Any = one.described.get(name)
@@ -632,7 +646,7 @@ def _cells(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return the release of counts or sums that some files hold."""
+    """Return the release of counts or sums that several files contain together."""
     files, since = list(files), _since(described)
     if since is not None and definition.cut.lags:  # versions may be of later nights
         night = terms.strategy.horizon or 0
@@ -716,9 +730,8 @@ def _cells(
 
 
 def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return the first step of each group, in order of appearance, if nobody declared the groups.
-
-    None: the groups are declared.
+    """Return the first step of each undeclared group, by name, in order of appearance; None if
+    groups are declared.
     """
     since = described.get("since")
     if since is None:
@@ -729,12 +742,12 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
 def _parts(
     files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> list[NDArray[Any]]:
-    """Return the released cells that files describe, as parts of consecutive steps.
+    """Return the released cells in the descriptions of files, as arrays for consecutive steps.
 
-    Each part has shape ``(steps, -1)``.
+    Each array has shape ``(steps, cells)``.
 
     Raises:
-        InvalidInput: too many cells for a description, so that it has none.
+        InvalidInput: there are too many cells for a description, so that it contains none.
     """
     if (cells := described.get("cells")) is None:
         raise InvalidInput(
@@ -763,17 +776,17 @@ def _rows_there(
     released: ReleasedNumbers,
     of: int = 0,
 ) -> pl.DataFrame | None:
-    """Return which rows the files have, as a table of the columns that distinguish rows.
+    """Return which rows the files have, as a table of the columns that identify rows.
 
     None: the files have all rows.
 
     Args:
         files: the files with the rows.
-        released: the release of all rows.
-        of: number of all rows, if only the existing ones are known.
+        released: the release with all rows.
+        of: number of all rows, if only existing rows are known; 0: all are known.
 
     Raises:
-        InvalidInput: a file lacks a column that distinguishes its rows.
+        InvalidInput: a file lacks a column that identifies its rows.
     """
     if all(one.whole for one in files):
         return None
@@ -799,9 +812,16 @@ def _rows_there(
 def _carried_totals(
     files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
 ) -> CarriedTotals | None:
-    """Return the totals from which the stream counts on, by group, put together from all files.
+    """Return the totals of earlier streams, to which the stream's counts are added; None if there
+    are none.
 
     Each file has the totals of its own groups.
+
+    Args:
+        files: the files.
+        described: the description of the newest file.
+        groups: names of all groups.
+        kind: type of the totals.
     """
     if described.get("carried") is None:
         return None
@@ -822,7 +842,7 @@ def _readings(
     terms: Design,
     level: float,
 ) -> ReleasedNumbers:
-    """Return the release of a statistic, or a ranking of undeclared groups, from its released
+    """Return the release of a statistic, or of a ranking of undeclared groups, from its released
     cells.
     """
     shown, since = View.from_dict(described["shown"]), _since(described)

@@ -1,8 +1,9 @@
 """Published values with the description of their stream: selection, tables and sums.
 
-Published values have one of three forms. Counts and sums have cells by step and group. Other
+Published values have one of three forms. Counts and sums have a cell for each step and group. Other
 statistics have a reading for each step: the released cells, from which their tables are computed. A
-stream to which a program gives numbers has these numbers. Other modules need not know which.
+stream to which a program passes numbers has a release of these for each step. Other modules need
+not know which form a release has.
 """
 
 from __future__ import annotations
@@ -64,48 +65,52 @@ if TYPE_CHECKING:
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
-#: Requested groups: one, several that are added up, or weights for some.
+#: Requested groups: one group, several groups that are added up, or weights by group.
 Groups = str | Sequence[str] | Mapping[str, float]
-#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
+#: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
 Steps = str | range | None
-#: Columns of a table that name the subject of its numbers.
+#: Columns of a table that say to what its numbers refer.
 _OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final")
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
-#: Rows of a table made at a time.
+#: Largest number of table rows that are made at a time.
 _ROWS = 2**18
 
 
 @dataclass(frozen=True, repr=False)
 class ReleasedNumbers:
-    """The released numbers of a stream, for all steps and groups or some.
+    """The released numbers of a stream, for all steps and groups or for some of them.
 
     Attributes:
-        definition: the public definition of the stream.
-        design: strategy, guarantee and noise of the stream.
-        steps: 1 to the last step released.
-        said: the published values. For counts and sums `CellValues`, with the noise of this stream
-            alone: totals, or windows if no totals are published. For another statistic its
-            readings. For a stream that was not made from events, its releases.
+        definition: the public description of the stream.
+        design: the design of the stream: strategy, guarantee and noise.
+        steps: steps 1 to the last released step.
+        said: the published values. For counts and sums `CellValues`: the totals of this stream
+            alone, or counts of windows if no totals are published. For another statistic its
+            readings. For a stream to which a program passes numbers, its releases.
         level: probability with which each interval holds.
         first: the first step that tables and charts show.
-        chosen: the selected groups, if not all.
-        shown: which numbers of the statistic, or how many of the largest groups, are shown.
-        notes: sentences shown with the release everywhere.
-        carried: last totals of earlier streams, from which this one counts on.
-        since: for undeclared groups, the release from which on each is shown; None if groups are
-            declared. A release is a step; if windows are revised, it has the last windows, so that
-            a group may have some before it. The values of earlier steps are 0 (`first_steps`).
-        there: for counts or sums from a file, which rows it has, by step and group; None: all. An
-            estimate from a missing row is refused.
-        rows_there: for another table from a file, the rows that it has, by the columns that
-            distinguish them; None: all. The released cells are complete, from the description.
-        own_windows: numbers of single windows, if a file has them beside totals.
-        _by_size: True if only the largest groups are here.
-        together: half-widths by step of intervals of totals, or of windows alone, that hold all at
+        chosen: names of the selected groups; None: all.
+        shown: the selection of a statistic's numbers to show.
+        notes: sentences that are shown with the release everywhere.
+        carried: the last totals of earlier streams, to which this stream's counts are added; None:
+            there are none.
+        since: for undeclared groups, the first release that shows each group, by name; None: groups
+            are declared. A release is a step. If windows are released again for late rows, a
+            release has several windows, so a group may have numbers for windows before it. The
+            values of earlier steps are 0 (`first_steps`).
+        there: for counts or sums from a file, True for each step and group with a row, shape
+            ``(steps, groups)``; None: all have one. An estimate that needs a missing row raises an
+            error.
+        rows_there: for another table from a file, the existing rows, by the columns that identify
+            them; None: all. Released cells are complete, because they are in the description.
+        own_windows: counts of single windows, if a file has them besides totals; otherwise None.
+        _by_size: True if groups were selected because they are the largest.
+        together: by step, half-widths of intervals of totals (or of windows alone) that hold all at
             once; None: each interval holds alone.
-        kept_in: the state from which it was just released; None: it was read from a file.
-        revisions: for revised windows, all versions that were released.
+        kept_in: the state in which the run has just released it; None: it was read from a file.
+        revisions: if windows are released again for late rows, all released versions; otherwise
+            None.
     """
 
     definition: Description
@@ -142,12 +147,12 @@ class ReleasedNumbers:
         own_windows: Numbers | None = None,
         start: int = 1,
     ) -> Self:
-        """Return published values, with intervals of confidence ``level``.
+        """Return the released numbers of a stream, given its published values.
 
         Args:
             definition, terms: the description and design of the stream.
-            values: all cells by step, from ``start`` on; for counts and sums totals, or windows if
-                no totals are published.
+            values: all cells; the first axis is the step, from ``start`` on. For counts and sums
+                they are totals, or counts of windows if no totals are published.
             level: probability with which each interval holds.
             shown, carried, since, there, own_windows: see the class.
             start: the first step with a value, for counts and sums.
@@ -184,7 +189,7 @@ class ReleasedNumbers:
         """The published cells of counts and sums.
 
         Raises:
-            InvalidInput: readings of another statistic.
+            InvalidInput: the release is of another statistic.
         """
         if not isinstance(self.said, CellValues):
             self._cannot("totals and windows")
@@ -195,7 +200,7 @@ class ReleasedNumbers:
         """The published cells of counts and sums, by step and group, with their errors.
 
         Raises:
-            InvalidInput: another statistic.
+            InvalidInput: the release is of another statistic.
         """
         std, half = (errors[: self.steps.stop - 1] for errors in self._cells.errors.by_step)
         half = half if self.together is None else self.together
@@ -203,10 +208,11 @@ class ReleasedNumbers:
 
     @property
     def readings(self) -> Readings:
-        """The released cells of the statistic at each step, from which its tables are computed.
+        """The statistic's released numbers at each step, from which its tables are computed.
 
         Raises:
-            InvalidInput: counts or sums, whose published values are the cells themselves.
+            InvalidInput: the release is of counts or sums, whose published values are the cells
+                themselves.
         """
         if isinstance(self.said, CellValues | Releases):
             self._cannot("differences, shares and sums")
@@ -219,7 +225,7 @@ class ReleasedNumbers:
 
     @property
     def _by_group(self) -> bool:
-        """True if tables have one number for each group, as for counts and sums."""
+        """True if tables have exactly one number for each group, as for counts and sums."""
         return isinstance(self.said, CellValues) and not self.definition.ranks
 
     @property
@@ -235,7 +241,9 @@ class ReleasedNumbers:
 
     @property
     def first_steps(self) -> NDArray[np.int64]:
-        """The first step with a number of each group; 1 for declared groups."""
+        """The first step with a number, for each group: int64, shape ``(groups,)``; 1 for declared
+        groups.
+        """
         return self._first_steps_of(self.groups)
 
     def _first_steps_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
@@ -246,7 +254,9 @@ class ReleasedNumbers:
 
     @property
     def own(self) -> Series:
-        """The released numbers of this stream alone, without the totals from which it counts on."""
+        """The numbers of this stream alone, without the totals of earlier streams to which they are
+        added.
+        """
         if self.carried is None:
             return self.series
         return replace(self.series, values=self.series.values - self.carried.estimates)
@@ -258,8 +268,8 @@ class ReleasedNumbers:
 
     @property
     def over(self) -> int | str | None:
-        """Number of steps whose rows each shown number covers, or a period up to each step, such
-        as "week".
+        """Number of last steps that each shown number covers, or the word for its period, such as
+        "week".
 
         None: all steps so far.
         """
@@ -272,12 +282,14 @@ class ReleasedNumbers:
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
-        """For each step, the last step before its period; users count anew in each period."""
+        """For each step, the last step before its period, shape ``(steps,)``; each user is counted
+        again in each period.
+        """
         every, cut = self.definition.anew_every(), self.definition.cut
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each step, the step before the first one that its shown number covers."""
+        """Return, for each step, the step before the first step that its shown number covers."""
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -286,7 +298,9 @@ class ReleasedNumbers:
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
     def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return, for each step, the last step before its period; None if no periods are shown."""
+        """Return, for each step, the last step before its period; None if numbers of periods are
+        not shown.
+        """
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
@@ -301,11 +315,11 @@ class ReleasedNumbers:
 
     @property
     def delay(self) -> int:
-        """Number of latest windows that each release leaves out."""
+        """Number of last windows that each release does not count yet."""
         return self.definition.strategy.facts.delay
 
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Return the release of some steps and some groups: see `Release.only`."""
+        """Return a release of only some steps and some groups; see `Release.only`."""
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
@@ -318,7 +332,7 @@ class ReleasedNumbers:
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, cells: CellValues) -> Self:
-        """Return the release of counts or sums up to a step, without groups that were found
+        """Return the release of counts or sums up to step ``last``, without groups that were found
         later.
         """
         values, known, since = cells.values[:last], self.chosen, self.since
@@ -366,7 +380,7 @@ class ReleasedNumbers:
         return replace(self, chosen=groups)
 
     def _of_cells(self, groups: tuple[str, ...]) -> Self:
-        """Return the release of counts or sums for some groups only."""
+        """Return the release of counts or sums for the named groups only."""
         of = GroupNames(self.groups).places(groups)
         again = np.ones(len(of), np.bool_)
         again[np.unique(of, return_index=True)[1]] = False
@@ -380,7 +394,7 @@ class ReleasedNumbers:
         return self._at_places(of)
 
     def _at_places(self, of: NDArray[np.int64]) -> Self:
-        """Return the release of counts or sums for the groups at some positions."""
+        """Return the release of counts or sums for the groups with these indices only."""
         carried, there, windows = self.carried, self.there, self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
@@ -394,14 +408,14 @@ class ReleasedNumbers:
         )
 
     def largest(self, count: int) -> Self:
-        """Return the release of the ``count`` groups with the largest totals, or of all if there
-        are fewer.
+        """Return the release of the ``count`` groups with the largest totals; of all groups if
+        there are fewer.
 
-        If only windows are published, sums over all shown windows are compared: the last window is
-        mostly noise.
+        If only windows are published, sums over all shown windows are compared, because the last
+        window is mostly noise.
 
         Raises:
-            InvalidInput: a statistic without such groups.
+            InvalidInput: the statistic has no such groups.
         """
         if len(self.groups) <= count:
             return self
@@ -413,8 +427,8 @@ class ReleasedNumbers:
         return replace(self._at_places(places), _by_size=True)
 
     def at_hand(self) -> Self:
-        """Return the release with all its rows in memory, so that it can be used after its state
-        is closed.
+        """Return the release with all its rows in memory, which can be used after its state is
+        closed.
         """
         if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
             return self
@@ -428,7 +442,7 @@ class ReleasedNumbers:
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
-        """Return these numbers with intervals of another level: see `Release.at`."""
+        """Return the same numbers with intervals of another level; see `Release.at`."""
         said, level = self.said, check_level(level)
         if isinstance(said, CellValues):
             said = replace(said, errors=replace(said.errors, level=level))
@@ -436,10 +450,10 @@ class ReleasedNumbers:
 
     @cached_property
     def totals(self) -> Series | None:
-        """Totals so far, after each step; None if they are not published.
+        """Running totals after each step; None if they are not published.
 
         Raises:
-            InvalidInput: a statistic without totals.
+            InvalidInput: the statistic has no totals.
         """
         self._cells  # noqa: B018 - which another statistic has not
         if self.definition.release == "windows":
@@ -461,10 +475,10 @@ class ReleasedNumbers:
 
     @cached_property
     def windows(self) -> Series | None:
-        """Numbers of each window alone; None if they are not published.
+        """The number of each window alone; None if such numbers are not published.
 
         Raises:
-            InvalidInput: a statistic without such numbers.
+            InvalidInput: the statistic has no such numbers.
         """
         return self._windows(self.steps)
 
@@ -484,14 +498,13 @@ class ReleasedNumbers:
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
-        """Totals and window numbers of the last step; None for those that are not published."""
+        """Total and window number of the last step; None for the one that is not published."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
     def _main_of(self, steps: range | None = None) -> Series:
-        """Return the totals of some steps, or the numbers of windows if no totals are published.
-
-        None stands for all steps.
+        """Return the totals of some steps, or the numbers of windows if no totals are published;
+        None: all steps.
         """
         steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
@@ -499,14 +512,15 @@ class ReleasedNumbers:
         return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
-        """Return sums over ranges of steps, start + 1 .. stop, with the noise of each sum.
+        """Return the sums over several ranges of steps, start + 1 to stop, with the noise of each
+        sum.
 
         Args:
             starts, stops: integers with 0 <= start <= stop <= last step, shape ``(ranges,)``.
 
         Raises:
-            InvalidInput: undeclared groups, which are shown from some step on; or a statistic
-                without such numbers.
+            InvalidInput: groups are undeclared, so that they are shown only from some step on; or
+                the statistic has no sums.
         """
         self._refuse_found()
         return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
@@ -523,7 +537,7 @@ class ReleasedNumbers:
 
         Args:
             steps: the steps.
-            places: positions of the groups; None: all.
+            places: indices of the groups; None: all.
         """
         steps = np.atleast_1d(steps)
         if self.there is not None:
@@ -552,7 +566,7 @@ class ReleasedNumbers:
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
     def _refuse_found(self) -> None:
-        """Refuse a question if nobody declared the groups."""
+        """Raise an error for a question that needs declared groups."""
         if self.since is not None:
             raise InvalidInput(
                 "groups that were found in the data are each shown only from one of the releases "
@@ -562,17 +576,18 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """Threshold below which rows are not shown, in parentheses, for messages; "" if there is
-        none.
+        """The threshold below which rows are not shown, in parentheses, for messages; "" if there
+        is none.
         """
         above = self.definition.above
         return "" if above is None else f" ({above})"
 
     def _refuse_chosen(self, what: str) -> None:
-        """Refuse a claim if the groups here were selected by their size.
+        """Raise an error for a claim if the groups were selected by their size.
 
         Args:
-            what: the claim; it holds only for all groups, or for groups chosen beforehand.
+            what: the claim, which holds only for all groups or for groups chosen without looking at
+                numbers.
         """
         why = self.definition.above or ("the largest were chosen" if self._by_size else None)
         if why is not None:
@@ -582,17 +597,19 @@ class ReleasedNumbers:
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return a number about one group, or several together, in some steps, with all its noise.
+        """Return a number of one group, or of several groups together, in some steps, with all its
+        noise.
 
         Args:
-            one: a group, several that are added up, or a mapping of weights by group. For a
-                statistic without groups the name of a number, as in its table, or "all".
-            steps: ``"25:48"`` with both ends, days as in ``"2024-03-18:2024-03-24"`` with both
-                ends, a ``range``, or None: all.
-            of: the number of each group, if a statistic has several: ``"mean"``, ``"0.9"``.
+            one: a group; several groups that are added up; or a mapping from groups to weights. For
+                a statistic without groups, the name of a number as in its table, or "all".
+            steps: ``"25:48"`` or days as in ``"2024-03-18:2024-03-24"``, each including both ends;
+                a ``range``; or None: all.
+            of: the name of the number, if a statistic has several numbers for each group:
+                ``"mean"``, ``"0.9"``.
 
         Raises:
-            InvalidInput: an unknown group, step or number; or a statistic without it.
+            InvalidInput: a group, step or number is unknown; or the statistic has no such number.
         """
         self._refuse_found()
         weights = {one: 1.0} if isinstance(one, str) else one
@@ -617,7 +634,7 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
-        """Return a weighted sum over groups, for counts or sums, with its noise."""
+        """Return a weighted sum over groups of counts or sums, with its noise."""
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} chooses among the numbers of a statistic, but "
@@ -655,7 +672,8 @@ class ReleasedNumbers:
 
         Args:
             name: the group, or the name of a number.
-            of: which number of the group; None: the only one.
+            steps: the steps; None: all.
+            of: the name of the group's number; None: it has only one.
         """
         start, stop = self.ends(steps)
         statistic = self.statistic
@@ -674,7 +692,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _reading_of(self) -> Callable[[int, int], Reading]:
-        """Function (start, stop) that returns the statistic's cells for the steps start + 1 ..
+        """Function of (start, stop) that returns the statistic's numbers for steps start + 1 to
         stop.
         """
 
@@ -695,14 +713,15 @@ class ReleasedNumbers:
         return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
-        """Return the numbers of the statistic's table for the steps start + 1 .. stop."""
+        """Return the numbers in the statistic's table for steps start + 1 to stop."""
         return self._reading_of(start, stop).numbers(self._request_at(stop))
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
-        """Return the sum over steps start + 1 .. stop of cells that are computed only on request.
+        """Return a sum of cells that are computed only on request, over steps start + 1 to stop.
 
         Args:
-            name: the requested cells.
+            name: the name of the cells; None raises an error.
+            start, stop: the step before the first counted step, and the last counted step.
         """
         if name is None:
             raise InvalidInput(
@@ -724,9 +743,9 @@ class ReleasedNumbers:
         return Formula.of(CellSum(value, self.design, parts))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return the number of all groups together, by which a share is divided.
+        """Return the number of all groups together, which is the divisor of shares.
 
-        Args and errors as in `number_of`.
+        Arguments and errors are those of `number_of`.
         """
         if isinstance(self.said, CellValues):
             self._refuse_chosen("a sum of all groups")
@@ -739,7 +758,7 @@ class ReleasedNumbers:
 
     @property
     def _comparisons(self) -> int:
-        """Number of pairs of groups of which a reader may have chosen one to compare.
+        """Number of pairs of groups among which a reader may have chosen one pair to compare.
 
         It is 1 unless groups are shown because of their size.
         """
@@ -747,10 +766,10 @@ class ReleasedNumbers:
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """Return the last step before some steps, and the last of these steps.
+        """Return the step before the first of some steps, and the last of them.
 
         Raises:
-            InvalidInput: steps that are not released.
+            InvalidInput: the steps are not released.
         """
         chosen = self.steps_asked(steps)
         return chosen.start - 1, chosen.stop - 1
@@ -758,9 +777,10 @@ class ReleasedNumbers:
     def steps_asked(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return the steps of a question: those that `steps_named` selects, or a default.
+        """Return the steps that `steps_named` selects; without a selection, the steps that the last
+        number covers.
 
-        The default is what the last step shows: all steps, or a single window or period.
+        These are all steps, or the last window or period.
         """
         last = self.steps.stop - 1
         if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
@@ -774,10 +794,10 @@ class ReleasedNumbers:
 
         Args:
             steps: as in `number_of`.
-            start, until: selects the windows between two times; None: no bound.
+            start, until: two times between which windows must lie; None: no bound.
 
         Raises:
-            InvalidInput: steps that are not released, or times without a released window.
+            InvalidInput: the steps are not released, or no released window lies between the times.
         """
         definition = self.definition
         chosen = steps_between(steps, self.steps.stop - 1, definition.cut)
@@ -786,7 +806,7 @@ class ReleasedNumbers:
         return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """Return a table with a row for each step and each group or number: see `Release.table`."""
+        """Return a table with a row for each step and each group or number; see `Release.table`."""
         if steps is None:
             steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
         found = [self._rows(some) for some in self._chunks(steps)]
@@ -794,11 +814,11 @@ class ReleasedNumbers:
 
     @property
     def _all_on_demand(self) -> bool:
-        """True if cells are computed on request, and no request names any."""
+        """True if cells are computed on request, and no cells are requested."""
         return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
-        """Return the rows of `table` as a lazy frame of polars, which computes some of them at a
+        """Return the rows of `table` as a lazy polars frame, which computes some of them at a
         time.
         """
         if not self._by_group:
@@ -825,9 +845,9 @@ class ReleasedNumbers:
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self, steps: range) -> Iterator[range]:
-        """Yield ranges of steps whose rows fit into memory together.
+        """Yield consecutive ranges of steps whose rows fit into memory together.
 
-        Steps of a statistic other than counts and sums stay in one range.
+        The steps of a statistic other than counts and sums are a single range.
         """
         size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
         for start in range(0, max(len(steps), 1), size):
@@ -868,11 +888,11 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield, for each step, the k groups with the largest released numbers, and which of them
-        surely belong to the k largest.
+        """Yield for each step the k largest groups, and which of them certainly belong to the k
+        largest.
 
-        A group surely does if no group that is not shown can be larger. This depends on all groups,
-        so a file contains the numbers of all shown groups.
+        A group certainly does if no group that is not shown can be larger. This depends on all
+        groups, so a file contains the numbers of all groups that are shown at any step.
         """
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
@@ -922,7 +942,9 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add columns ``as_of``, ``lag`` and ``final`` to a table if windows are revised."""
+        """Add the columns ``as_of``, ``lag`` and ``final`` to a table if windows are released again
+        for late rows.
+        """
         if not self.design.strategy.facts.reads_another:
             return table
         from counton.released.revisions import version_columns
@@ -937,8 +959,8 @@ class ReleasedNumbers:
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """Return a table in its published form.
 
-        It has only rows that ``there`` contains, no column of steps if there is one release, and a
-        column for each part of a group's name.
+        It has only rows that ``there`` contains, no column of steps if there is a single release,
+        and a column for each part of a group's name.
         """
         if there is not None:
             table = rows_among(table, there)
@@ -947,8 +969,8 @@ class ReleasedNumbers:
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
-        """Return table columns of the sums of cells that were requested, with a row for each step
-        and request.
+        """Return the table columns of requested sums of cells, with a row for each step and
+        request.
 
         Args:
             ask: names of cells, or sets of nodes whose cuts are requested.
@@ -972,10 +994,10 @@ class ReleasedNumbers:
         """Return a row for each step and group, with the same column names for every release.
 
         Args:
-            of: ``"totals"`` or ``"windows"``; None: totals, if they are released.
+            of: ``"totals"`` or ``"windows"``; None: totals if they are released, otherwise windows.
 
         Raises:
-            InvalidInput: totals or windows of a statistic without them.
+            InvalidInput: the statistic has no totals or windows.
         """
         if not self._by_group:
             if of is not None:
@@ -1001,12 +1023,13 @@ class ReleasedNumbers:
         """Return these numbers with intervals that hold for all steps and groups at once, for a
         chart.
 
-        For counts and sums they follow from the joint law of the noise of all steps, if that makes
-        them narrower. The noise of groups is independent, so the intervals of one group hold
-        together with probability ``level ** (1 / groups)``.
+        For counts and sums they follow from the joint distribution of the noise of all steps, if
+        that makes them narrower. The noise of groups is independent, so the intervals of one group
+        hold together with probability ``level ** (1 / groups)``.
 
         Raises:
-            InvalidInput: no intervals, undeclared groups, or groups shown because of their size.
+            InvalidInput: there are no intervals, groups are undeclared, or groups are shown because
+                of their size.
         """
         from counton.numbers.joint import narrower
 
@@ -1036,7 +1059,7 @@ class ReleasedNumbers:
         return replace(wide, level=self.level, together=half)
 
     def sums(self, every: str) -> pl.DataFrame:
-        """Return the number of each day, week or month: see `Release.sums`."""
+        """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
         windows, groups = self.definition.windows, self.groups
@@ -1068,7 +1091,8 @@ class ReleasedNumbers:
         """Return the table rows of the last step.
 
         Args:
-            most: largest number of groups; of more the largest are returned. None: all.
+            most: largest number of groups; if there are more, the largest groups are returned.
+                None: all groups.
         """
         if most is None:
             return self._last
@@ -1079,8 +1103,8 @@ class ReleasedNumbers:
     def last_numbers(self) -> dict[str, Any]:
         """Return the numbers of the last step as JSON values.
 
-        For counts and sums they are by group, numbers of windows under ``window_`` names; for other
-        statistics they are the ``rows`` of the table.
+        For counts and sums they are listed by group, with window numbers under names that begin
+        with ``window_``. For other statistics they are the ``rows`` of the table.
         """
         if not self._by_group:
             return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
@@ -1104,7 +1128,9 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's cells after the last step, with sums and covariances of sets of cells."""
+        """The statistic's released cells after the last step, which also give sums and covariances
+        of sets of cells.
+        """
         last = self.steps.stop - 1
         if self.definition.release == "periods":
             return self._reading_of(int(self._period_begins[last - 1]), last)
@@ -1112,7 +1138,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Sentences on numbers that a report measures more than once, and on the most accurate
+        """Sentences that name numbers which a report measures more than once, and the most accurate
         of them.
         """
         inner = inner_of(self.statistic)
@@ -1139,14 +1165,14 @@ class ReleasedNumbers:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of `table`; None if only making the table tells it.
+        """Number of rows of `table`; None if it is known only when the table is made.
 
         With undeclared groups there may be fewer.
         """
         return len(self.shown_steps) * len(self.groups) if self._by_group else None
 
     def left_out(self) -> tuple[int, int]:
-        """Return how many rows the file lacks, and how many rows the release has."""
+        """Return the number of rows that the file lacks, and the number of rows of the release."""
         if self.rows_there is not None:
             of = math.prod(self.statistic.cells)
             if not self._all_on_demand:
@@ -1159,7 +1185,7 @@ class ReleasedNumbers:
 
     @property
     def drawable(self) -> bool:
-        """True if there is anything to show in a chart."""
+        """True if there is anything to draw in a chart."""
         if self._by_group:
             return bool(self.groups)
         if self.definition.ranks:
@@ -1171,18 +1197,18 @@ class ReleasedNumbers:
         return self.definition.windows if isinstance(self.said, CellValues) else self.definition.cut
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
-        """Return the ends of windows as local times without a zone, or steps if there are no
-        windows.
+        """Return the ends of windows as local times without a zone; numbers of steps if there are
+        no windows.
 
-        Step 0 stands for the start of the first window.
+        Step 0 is the start of the first window.
         """
         cut = self._cut
         return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def _counted_until(self) -> NDArray[np.int64]:
-        """Return the time up to which each release counts, in microseconds.
+        """Return the time up to which each release counts, in microseconds since 1970-01-01 UTC.
 
-        It is the end of the step's window, or with a delay of an earlier one.
+        It is the end of the step's window, or with a delay the end of an earlier window.
         """
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
@@ -1194,7 +1220,7 @@ class ReleasedNumbers:
         return np.asarray(local, dtype="datetime64[us]")
 
     def _check_released(self) -> None:
-        """Refuse questions about the last step if nothing is released yet.
+        """Raise an error if nothing is released yet.
 
         Raises:
             InvalidInput: nothing is released yet.
@@ -1206,9 +1232,7 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Facts about these numbers that a file contains besides the description, as JSON
-        values.
-        """
+        """Facts on these numbers that a file contains besides the description, as JSON values."""
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen

@@ -1,9 +1,10 @@
-"""Versions of revised windows: what was known when, and by how much two versions differ.
+"""Versions of windows that are released again for late rows: what was known when, and how versions
+differ.
 
-Night t is the release after window t. It published the numbers then known of the last windows. The
-newest versions form a stream of windows whose errors depend on their age
-(`counton.strategies.AsOf`), which answers all questions of a stream. Two versions of one window
-share noise; versions of two windows share none.
+A release is made after each window. Night t is the release after window t. It published the counts
+then known of the last windows. The newest versions form a stream of windows whose errors depend on
+their age (`counton.strategies.AsOf`), which answers all questions of a stream. Two versions of one
+window share noise; versions of different windows share none.
 """
 
 from __future__ import annotations
@@ -29,23 +30,22 @@ from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 from counton.strategies.streams.window_versions import EveryVersion
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
 
-#: The time of a version's publication: the number of the night, or a day or moment by which it was
-#: published.
+#: A time at which versions were known: the number of a night, or a day or a moment.
 When = int | str | date | datetime
 
 
 @dataclass(frozen=True)
 class Revisions:
-    """All versions of all windows, as released: public.
+    """All versions of all windows, as they were released. They are public.
 
     Attributes:
         design: the design of the stream.
-        values: shape ``(nights, *cells, versions)``, in data units: for each night first the window
-            that ended then, and last the window that became final; behind these the total of all
-            arrivals, if totals are released beside windows.
-        since: for groups that nobody declared, the night from which on each is shown, in the order
-            of cells; earlier nights published nothing of it, and its values there are 0. None:
-            groups are declared, or there is one total.
+        values: released counts in data units, shape ``(nights, *cells, versions)``. For each night,
+            the last axis begins with the window that ended then and ends with the window that
+            became final. If totals are released besides windows, the total of all arrivals follows.
+        since: for undeclared groups, the first night that shows each group, in the order of cells.
+            Earlier nights published nothing of the group, and its values there are 0. None: groups
+            are declared, or there is one total.
     """
 
     design: Design[WindowVersions] | Design[WindowsAndTotals]
@@ -57,52 +57,56 @@ class Revisions:
 
     @property
     def lags(self) -> int:
-        """Number of further windows after which a window is final."""
+        """Number of windows after which a window is final."""
         return self.design.strategy.windows.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return the lag of each window's newest version as of a night, at most `lags`.
+        """Return the lag of each window's newest version on a night: the number of windows that had
+        ended after it.
 
-        The lag is the number of windows that had ended since.
+        Lags are at most `lags`, because a final window has no further versions.
         """
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def names(self, declared: Sequence[str]) -> Sequence[str]:
-        """Return the names of the cells; ``declared`` are those of declared groups."""
+        """Return the names of the cells; ``declared`` are the names of declared groups."""
         return declared if self.since is None else tuple(self.since)
 
     def first_night(self, group: str) -> int:
-        """Return the first night that published a number of a group."""
+        """Return the first night that published numbers of a group."""
         return 1 if self.since is None else self.since[group]
 
     def up_to(self, night: int) -> Revisions:
-        """Return the versions that had been released by the end of a night."""
+        """Return the versions that were released up to and including a night."""
         return replace(self, values=self.values[:night])
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
-        """Return the groups that were shown by a night, as `since` does."""
+        """Return the first night of each group that was shown by ``night``, by name; None if groups
+        are declared.
+        """
         if self.since is None:
             return None
         return {name: first for name, first in self.since.items() if first <= night}
 
     def newest(self, night: int) -> NDArray[Any]:
-        """Return the newest version of each window as of a night, shape ``(night, *cells)``."""
+        """Return the newest version of each window on a night, shape ``(night, *cells)``."""
         windows = np.arange(1, night + 1)
         lags = self.lags_of(windows, night)
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions, as of a night: one step per window."""
+        """Return the design of the newest versions on a night, in which each window is a step."""
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
-        """Return the number of each window as of a night, shape ``(night, *cells)``, and its
-        design.
+        """Return the number of each window as known on a night, shape ``(night, *cells)``, with
+        their design.
 
-        It is the newest version; with totals beside windows, that of all measurements together.
+        It is the newest version. If totals are released besides windows, it is the least-squares
+        estimate from all measurements up to that night.
         """
         both = self.design.strategy
         if not isinstance(both, WindowsAndTotals):
@@ -116,18 +120,22 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design of all versions, each as one step, which knows their common noise."""
+        """The design in which each version is a step, and which knows the noise that versions
+        share.
+        """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
-        """Return the cells of one version of a window, the one with this lag: shape ``cells``."""
+        """Return the cells of the version of a window with this lag, of shape ``cells``."""
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 
     def triangle(self, cell: int = 0) -> NDArray[np.float64]:
-        """Return all versions of a cell: shape ``(windows, versions)``, NaN if not released yet."""
+        """Return all versions of a cell, shape ``(windows, versions)``; NaN if a version is not
+        released yet.
+        """
         nights, versions = len(self.values), self.lags + 1
         found = np.full((nights, versions), np.nan)
         of_cell = self.values.reshape(nights, -1, self.values.shape[-1])[:, cell]
@@ -137,14 +145,15 @@ class Revisions:
 
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
-        """Covariance of the noise of one window's versions by lag, in squared data units."""
+        """Covariance of the noise of one window's versions, in squared data units: shape ``(lags,
+        lags)``.
+        """
         lags = np.arange(self.lags + 1)
         unit = float(self.design.law_unit) ** 2 * self.design.law.variance
         return self.design.strategy.windows.lag_covariance(lags[:, None], lags) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
-        """Return one cell of a version as a formula, from which sums with other versions can be
-        made.
+        """Return one cell of a version as a formula, which can be combined with other versions.
 
         The formula knows the noise that two versions of one window share.
         """
@@ -155,9 +164,10 @@ class Revisions:
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
-    """Return the versions of a release, or refuse a release without versions.
+    """Return the versions of a release, or raise an error if it has none.
 
     Args:
+        revisions: the versions; None: there are none.
         name: name of the stream, for the message.
 
     Raises:
@@ -172,17 +182,16 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
-    """Return how many windows had ended by a time, and were released.
-
-    This number is the night of the release that knew them.
+    """Return the number of windows that had ended by a time and were released: the night that was
+    newest then.
 
     Args:
-        when: the number of windows itself; a day, up to its end; or a moment.
+        when: the number of windows itself; a day, which includes its end; or a moment.
         cut: how rows are assigned to steps.
         last: the newest night.
 
     Raises:
-        InvalidInput: not a time, or one before the first window ended.
+        InvalidInput: it is not a time, or it is before the end of the first window.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
@@ -213,21 +222,21 @@ def night_of(when: When, cut: Windows, last: int) -> int:
     return min(night, last)
 
 
-#: Formats of versions.
+#: Names of the formats in which versions are returned.
 FORMS = ("all", "epiprocess")
 
 
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all versions of counts or sums up to a last night, by lag and window.
+    """Return a table of all versions of counts or sums up to night ``last``, by lag and window.
 
-    A group that nobody declared has those of the nights from which on it is shown.
+    An undeclared group has versions only from the first night that shows it.
 
     Args:
         revisions: the versions that were released.
         cut: how rows are assigned to steps.
-        cells: positions of the shown groups, by name.
+        cells: index of each shown group, by name.
         level: probability with which each interval holds.
         last: the newest night.
     """
@@ -264,8 +273,8 @@ def versions_of_cells(
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
     """Convert a table of versions to an archive of the R package epiprocess.
 
-    It has a number for each place, day and version. Times are days if windows are days or longer,
-    so that a version is the day of its publication.
+    It has a number for each place, day and version. If windows are days or longer, times are days,
+    so that a version is the day on which it was published.
     """
     when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
     if cut.length is None:
@@ -277,7 +286,10 @@ def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
 
 
 def final_windows(terms: Design, until: int) -> int:
-    """Return how many of the first ``until`` windows are final: all, unless windows are revised."""
+    """Return how many of the first ``until`` windows are final.
+
+    All are final, unless windows are released again for late rows.
+    """
     strategy = terms.strategy
     if not isinstance(strategy, AsOf):
         return until
@@ -285,7 +297,7 @@ def final_windows(terms: Design, until: int) -> int:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Return columns ``as_of``, ``lag`` and ``final`` for rows of the newest versions."""
+    """Return the columns ``as_of``, ``lag`` and ``final`` for table rows of the newest versions."""
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))
     return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}

@@ -1,4 +1,6 @@
-"""Display of a release on a terminal or in a notebook: words, tables of the last step, charts."""
+"""Display of a release on a terminal or in a notebook: sentences, tables of the last step,
+charts.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,19 @@ if TYPE_CHECKING:
 
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Most groups, or rows, on a screen.
+#: Largest number of groups, or rows, that a terminal shows.
 MOST = 20
 
 
 class Screen(NamedTuple):
-    """The text and tables with which a terminal shows the last step of a release.
+    """The texts and tables with which a terminal shows the last step of a release.
 
     Attributes:
-        words: pairs of a name and its text.
+        words: pairs of a label and its text.
         heading: the words above the tables.
         tables: tables of the last step.
-        left_out: sentence on rows that these tables leave out and a file has; "": none.
-        notes: the notes below all.
+        left_out: sentence on rows that a file has and these tables leave out; "": there are none.
+        notes: notes below the tables.
 
     >>> Screen(heading="after step 2").tables
     ()
@@ -49,7 +51,7 @@ class Screen(NamedTuple):
 
 
 def text_table(table: pl.DataFrame) -> TextTable:
-    """Format all rows of a table as text; a column of times that are all midnights shows days."""
+    """Format all rows of a table as text; times that are all midnights are shown as days."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
     texts = []
     for values, column in zip(columns.values(), readable(columns), strict=True):
@@ -60,9 +62,9 @@ def text_table(table: pl.DataFrame) -> TextTable:
 
 
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
-    """Return the rows with the largest estimates as text, and a note about the rows left out.
+    """Return the rows with the largest estimates as text, and a note on the rows that are left out.
 
-    In a report they are the largest rows of each statistic, in the order of the statistics.
+    In a report they are the largest rows of each statistic.
     """
     if table.height <= MOST:
         return text_table(table), ""
@@ -77,9 +79,9 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
-    """Return what a terminal shows of the last step.
+    """Return the texts and tables with which a terminal shows the last step.
 
-    For counts and sums these are the largest groups, in the order of their declaration.
+    For counts and sums it shows the largest groups, in the order of their declaration.
     """
     released._check_released()
     if isinstance(released.said, CellValues) and not released.definition.ranks:
@@ -115,7 +117,8 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
     Args:
         released: the release.
-        at_once: words for the numbers whose intervals hold together; "": each holds alone.
+        at_once: words that name the numbers whose intervals hold together; "": each interval holds
+            alone.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
@@ -136,7 +139,7 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return what a terminal shows of counts or sums: the largest groups, in the order of
+    """Return the texts and tables for counts or sums: the largest groups, in the order of
     declaration.
     """
     heading, groups = _heading_of_cells(released), released.groups
@@ -165,7 +168,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 
 
 def _noise_in_words(released: ReleasedNumbers) -> str:
-    """Return a sentence on the standard deviations of the last released numbers."""
+    """Return the standard deviations of the last released numbers in words."""
     parts, step = [], f"{released.steps[-1]:,}"
     totals, windows = released._last_series
     if totals is not None:
@@ -199,7 +202,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
 
 
 def _last_table(released: ReleasedNumbers) -> TextTable:
-    """Return the last step as a table with a row for each group."""
+    """Return a text table of the last step with a row for each group."""
     names = [(local_name(released.definition.by or ""), False)]
     columns: list[Sequence[str]] = [[*map(local_name, released.groups)]]
     shown = [series for series in released._last_series if series is not None]
@@ -223,9 +226,9 @@ def _interval(released: ReleasedNumbers) -> str:
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
-    """Return a table of the newest versions of the last windows.
+    """Return a text table of the newest versions of the last windows.
 
-    With many groups it shows only the newest window and the newest final window.
+    If there are many groups, it has only the newest window and the newest final window.
     """
     cut, last = released.definition.cut, released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
@@ -254,17 +257,17 @@ def _ends_of(series: Series) -> tuple[Any, Any, Any]:
     return series.estimates, series.lower, series.upper
 
 
-#: Most groups in a notebook, or rows of a statistic's reading.
+#: Largest number of groups, or of rows of a statistic's table, in a notebook.
 _ROWS = 24
 
 
 def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
-    """Return HTML of a release: words, the largest groups of the last step, charts.
+    """Return HTML that shows a release: sentences, the largest groups of the last step, and charts.
 
     Args:
-        released: counts and sums, or readings of a statistic.
-        words: the words above it.
-        figures: draws its charts.
+        released: counts and sums, or the numbers of a statistic.
+        words: the text above the table.
+        figures: function that draws the charts.
     """
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height

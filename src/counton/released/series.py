@@ -1,4 +1,4 @@
-"""Arrays of released numbers by step and group, with their noise, and tables of them."""
+"""Arrays of released numbers by step and group with their noise, and tables made of them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Series:
-    """Released numbers with the std of their noise: one for each step and group.
+    """Released numbers by step and group, with the standard deviation of their noise by step.
 
     Attributes:
-        values: the published numbers, in data units, shape ``(steps, groups)``; 0 if a row was left
-            out. Use `estimates`, which then raises an error.
-        std: standard deviation of the noise by step.
-        half: half-width of the intervals by step.
-        there: which numbers are known, if rows were left out of a file; None: all.
-        start: the first step.
+        values: the published numbers in data units, shape ``(steps, groups)``; 0 if a row was left
+            out. Use `estimates`, which raises an error for missing rows.
+        std: standard deviation of the noise, shape ``(steps,)``.
+        half: half-widths of the intervals, shape ``(steps,)``.
+        there: True for each number that is known, shape ``(steps, groups)``; None: all are known.
+        start: number of the first step.
 
     >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
     [[3], [8]]
@@ -48,10 +48,10 @@ class Series:
 
     @property
     def estimates(self) -> Numbers:
-        """The published numbers, in data units, shape ``(steps, groups)``.
+        """The published numbers in data units, shape ``(steps, groups)``.
 
         Raises:
-            InvalidInput: rows were left out of the file; names their steps.
+            InvalidInput: rows were left out of the file; the message names their steps.
         """
         if self.there is not None and not self.there.all():
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
@@ -62,17 +62,23 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return the series with 0 for missing numbers, for callers who leave out their rows."""
+        """Return a copy in which missing numbers count as known 0, for callers who do not show
+        their rows.
+        """
         return replace(self, there=None)
 
     @property
     def lower(self) -> Numbers:
-        """Lower ends of the intervals; integers if estimates are."""
+        """Lower ends of the intervals, shape ``(steps, groups)``; integers if estimates are
+        integers.
+        """
         return self._shift(-self.half)
 
     @property
     def upper(self) -> Numbers:
-        """Upper ends of the intervals; integers if estimates are."""
+        """Upper ends of the intervals, shape ``(steps, groups)``; integers if estimates are
+        integers.
+        """
         return self._shift(self.half)
 
     def _shift(self, by: NDArray[np.float64]) -> Numbers:
@@ -81,18 +87,23 @@ class Series:
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)
 
     def part(self, steps: range) -> Series:
-        """Return the part of a series for consecutive steps; the series must begin at step 1."""
+        """Return the part of a series for consecutive steps; this series must begin at step 1."""
         of = slice(steps.start - 1, steps.stop - 1)
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
     def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
-        """Return the series of the groups at some positions."""
+        """Return the series of the groups with these indices."""
         there = None if self.there is None else self.there[:, places]
         return replace(self, values=self.values[:, places], there=there)
 
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Return columns ``estimate, std, lower, upper`` with a row for each step and group."""
+        """Return the columns estimate, std, lower and upper of a table with a row for each step and
+        group.
+
+        Args:
+            prefix: prefix of the names of the columns.
+        """
         return {
             f"{prefix}estimate": self.estimates.ravel(),
             f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
@@ -103,10 +114,10 @@ class Series:
 
 @dataclass(frozen=True)
 class StepErrors:
-    """Errors of a stream's releases by step, computed when they are first used.
+    """Errors of a stream's releases by step, computed when first used.
 
     Attributes:
-        design: the design of the stream; it alone determines the errors.
+        design: the design of the stream, which alone determines the errors.
         steps: the steps.
         level: probability with which each interval holds.
     """
@@ -117,17 +128,19 @@ class StepErrors:
 
     @cached_property
     def by_step(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Standard deviations of the noise, and half-widths of the intervals."""
+        """Standard deviations of the noise, and half-widths of the intervals, each of shape
+        ``(steps,)``.
+        """
         return self.design.std(self.steps), self.design.halfwidths(self.steps, self.level)
 
 
 @dataclass(frozen=True)
 class CellValues:
-    """Published numbers of counts and sums by step and group, from the first step on.
+    """Published numbers of counts and sums by step and group, from step 1 on.
 
     Attributes:
         values: the numbers, in data units, shape ``(steps, groups)``.
-        errors: errors of these steps, and maybe of later ones.
+        errors: errors of these steps, and possibly of later steps.
     """
 
     values: Numbers
@@ -136,9 +149,9 @@ class CellValues:
 
 @dataclass(frozen=True)
 class LateValues:
-    """Array of the values of all steps, of which the first may be missing.
+    """The values of all steps as an array, although the first steps may be missing.
 
-    It is indexed by step, less 1, as an array without missing steps would be.
+    It is indexed like an array without missing steps: by step - 1.
 
     Attributes:
         values: values from step ``start`` on, shape ``(steps, groups)``.
@@ -154,7 +167,7 @@ class LateValues:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of steps and groups."""
+        """Number of steps, including missing ones, and number of groups."""
         return self.start - 1 + len(self.values), self.values.shape[1]
 
     def __getitem__(self, key: Any) -> Any:
@@ -177,7 +190,7 @@ class LateValues:
 
 
 def steps_in_words(steps: NDArray[np.int64]) -> str:
-    """Format ascending steps as ranges: the first few ranges, and how many steps there are more."""
+    """Format ascending steps as ranges: the first few ranges, and the number of further ranges."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
     told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
     if len(steps) == 1:
@@ -186,20 +199,20 @@ def steps_in_words(steps: NDArray[np.int64]) -> str:
 
 
 def local_times(windows: Windows, us: NDArray[np.int64]) -> pl.Series:
-    """Convert microseconds since 1970-01-01 UTC to times in the windows' time zone."""
+    """Convert microseconds since 1970-01-01 UTC to times in the time zone of the windows."""
     series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
     return series.dt.convert_time_zone(windows.timezone)
 
 
 def finite(table: pl.DataFrame) -> pl.DataFrame:
-    """Replace NaN and infinite numbers of a table by null, since JSON cannot represent them."""
+    """Replace NaN and infinite numbers in a table by null, because JSON cannot represent them."""
     names = [name for name, kind in table.schema.items() if kind.is_float()]
     return table.with_columns(
         pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in names
     )
 
 
-#: Columns with numbers of a row, which do not name it.
+#: Columns with numbers or times, which do not identify a row.
 NUMBERS = (
     *("window_start", "window_end", "counted_until", "over", "as_of", "lag", "final"),
     *("estimate", "std", "lower", "upper", "value", "sure"),
@@ -209,7 +222,9 @@ NUMBERS = (
 
 
 def labels_of(table: pl.DataFrame) -> list[str]:
-    """Return the columns that identify the rows of a table: labels first, numbers only if needed.
+    """Return the names of the columns that identify the rows of a table.
+
+    They are labels; columns of floats are added only if labels do not suffice.
 
     >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
     ['step', 'share']
@@ -221,8 +236,7 @@ def labels_of(table: pl.DataFrame) -> list[str]:
 
 
 def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table that another table contains too, compared in their common
-    columns.
+    """Return the rows of a table that another table has too, compared by their common columns.
 
     >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
     >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
@@ -247,13 +261,15 @@ def when_columns(
     over: int | None,
     begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
-    """Return the step of each row, and the beginning and end of the windows that it covers.
+    """Return the step of each row, with the beginning and end of the windows that its number
+    covers.
 
     Args:
-        steps: the steps of the rows.
+        steps: step of each row.
         windows: how rows are assigned to steps.
-        over: number of steps shown together; None: all so far.
-        begins: the step before the shown period of each row; None: by ``over``.
+        over: number of last steps that each number covers; None: all steps so far.
+        begins: for each row, the step before the period that its number covers; None: ``over``
+            tells it.
     """
     columns: dict[str, Any] = {"step": steps}
     if windows.timed:
@@ -267,7 +283,7 @@ def when_columns(
 
 
 def columns_below(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return the rows of several tables, one below the other, as one table."""
+    """Return one table with the rows of several tables below each other."""
     columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])

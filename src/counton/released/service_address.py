@@ -1,6 +1,4 @@
-"""The address of a stream of a counton service, the token for it, and the fetching of its
-answer.
-"""
+"""The address of a stream in a counton service, its token, and requests to it."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from counton.base.errors import InvalidInput, StateError, StateUnavailable, fiel
 from counton.base.outside_input import parse_json
 from counton.released.sizes import MOST_TEXT, too_large
 
-#: Seconds for each part of a service's answer, and for all of it.
+#: Time limits in seconds for each part of a service's answer, and for the whole answer.
 _TIME_OUT, _LONGEST = 60, 600
 
 
 def check_stream_address(address: str) -> str:
-    """Check the address of a stream of a service, and return it without a slash at its end.
+    """Return the address of a stream in a service, without a slash at its end, after checking it.
 
     Raises:
-        InvalidInput: it is not an address.
+        InvalidInput: it is not the address of a stream.
 
     >>> check_stream_address("https://counts.example/v1/streams/visits/")
     'https://counts.example/v1/streams/visits'
@@ -40,10 +38,11 @@ def check_stream_address(address: str) -> str:
 
 
 def held_token(given: str | None) -> str | None:
-    """Return the token for a service, if there is one; errors never contain it.
+    """Return the token for a service; None if there is none. Errors never contain the token.
 
     Args:
-        given: the token, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
+        given: the token, or ``env:NAME`` for an environment variable; None: the variable
+            ``COUNTON_TOKEN``.
 
     Raises:
         InvalidInput: the variable is not set, or does not contain a token.
@@ -69,14 +68,14 @@ def held_token(given: str | None) -> str | None:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """HTTP handler that follows no redirect, so that a token reaches only the given address."""
+    """HTTP handler that follows no redirect, so that a token is sent only to the given address."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return None, so that the redirect itself is the answer."""
 
 
 def answer_of(address: str, token: str | None) -> bytes:
-    """Fetch a stream from a service, and return the bytes of the answer.
+    """Fetch a stream's release from a service, and return the bytes of the answer.
 
     Raises:
         InvalidInput: the service does not answer, or refuses.
@@ -105,7 +104,9 @@ def answer_of(address: str, token: str | None) -> bytes:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """Return the bytes of an answer; refuse one that ends early."""
+    """Return the bytes of an answer; raise an error if it ends early, is too long, or takes too
+    long.
+    """
     end, found = time.monotonic() + _LONGEST, bytearray()
     while part := answer.read1(2**20):
         found += part

@@ -18,14 +18,14 @@ from counton.strategies.strategy import check_steps
 
 #: Prefix of the name of a simulated stream.
 SIMULATED = "SIMULATED"
-#: Most simulations made at once.
+#: Largest number of simulations that are made at once.
 _MOST = 10_000
 
 
 def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
-    """Return the design and description of a simulated stream.
+    """Return the design and description of a simulated stream, both marked as simulated.
 
-    Its noise is independent of the real stream's, and both are marked as simulated.
+    Its noise is independent of the noise of the real stream.
     """
     name = terms.name
     if not definition.simulated:
@@ -35,15 +35,16 @@ def as_simulation(terms: Design, definition: Description) -> tuple[Design, Descr
 
 
 def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArray[np.float64]:
-    """Check the invented true numbers of a simulation, and return them as an array, in data units.
+    """Return the invented true numbers of a simulation as an array in data units, after checking
+    them.
 
     Args:
-        numbers: numbers of consecutive steps from 1 on.
+        numbers: numbers of consecutive steps from 1 on, shape ``(steps, *shape)``.
         shape: the shape of one step.
         terms: the design of the stream.
 
     Raises:
-        InvalidInput: another shape, too many steps, or numbers that are not finite.
+        InvalidInput: the shape is wrong, there are too many steps, or numbers are not finite.
     """
     try:
         found = np.asarray(numbers, np.float64)
@@ -63,7 +64,7 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArra
 def simulated_releases(
     terms: Design, numbers: NDArray[np.float64], n: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield ``n`` simulated releases of these numbers, each with independent noise.
+    """Yield ``n`` simulated releases of the same numbers, each with independent noise.
 
     Args:
         terms: the design of the simulation.

@@ -1,7 +1,7 @@
-"""Bounds on the size of files of released numbers, checked before rows are read.
+"""Limits on the size of files of released numbers, checked before rows are read.
 
-Small files can describe large tables: one row of step 10^9, or a row of ten thousand names before a
-million empty rows. Parquet and Arrow files state their numbers of rows and columns.
+Small files can describe large tables: a single row of step 10^9, or a row of ten thousand names
+above a million empty rows. Parquet and Arrow files state their numbers of rows and columns.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from counton.base.errors import InvalidInput
 from counton.base.lazy_polars import polars as pl
 from counton.base.outside_input import structure_of
 
-#: Most bytes of a table, also when decompressed.
+#: Largest number of bytes of a table, also when it is decompressed.
 MOST_BYTES = 2**30
-#: Most bytes of a description, or of a service's answer.
+#: Largest number of bytes of a description, or of a service's answer.
 MOST_TEXT = 2**28
 MOST_ROWS = 2**24
 MOST_COLUMNS = 1024
-#: Most steps times groups of a release in memory, for any number of rows in a file.
+#: Largest number of steps times groups of a release, however few rows the file has.
 MOST_NUMBERS = 2**24
-#: Most cells of rows in a table of few bytes, most of them empty.
+#: Largest number of values in a table that has fewer bytes than values, because most are empty.
 _FEW = 2**20
-#: Texts of JSON; those before a colon are names.
+#: Pattern of strings in JSON; a string before a colon is a name.
 _NAME = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*:)?', re.DOTALL)
 _BLOCK = 2**20
 
 
 def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
-    """Refuse a file of more than ``most`` bytes.
+    """Raise an error for a file of more than ``most`` bytes.
 
     Raises:
-        InvalidInput: the file is too large; names both numbers.
+        InvalidInput: the file is too large; the message names both numbers.
         OSError: the file cannot be read.
     """
     if (size := path.stat().st_size) > most:
@@ -40,7 +40,12 @@ def check_bytes(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def too_large(what: str, most: str) -> InvalidInput:
-    """Return the error for a file that is larger than allowed."""
+    """Return the error for a file that exceeds a limit.
+
+    Args:
+        what: the size of the file, in words.
+        most: the limit, in words.
+    """
     return InvalidInput(
         f"it has {what}, and at most {most} can be read: export fewer groups or steps (counton "
         "export), and read that file"
@@ -48,15 +53,15 @@ def too_large(what: str, most: str) -> InvalidInput:
 
 
 def check_shape(rows: int, columns: int, size: int | None = None) -> None:
-    """Refuse a table that is too large in memory.
+    """Raise an error for a table that would be too large in memory.
 
     Args:
         rows, columns: numbers of rows and columns of the table.
-        size: bytes of the table as text, at least one per value; None: the size does not bound the
-            number of values.
+        size: bytes of the table as text, in which each value has at least one byte; None: the size
+            does not bound the number of values.
 
     Raises:
-        InvalidInput: the table is too large; names the bound.
+        InvalidInput: the table is too large; the message names the limit.
     """
     if rows > MOST_ROWS:
         raise too_large(f"{rows:,} rows", f"{MOST_ROWS:,}")
@@ -70,14 +75,14 @@ def check_shape(rows: int, columns: int, size: int | None = None) -> None:
 
 
 def check_csv(path: Path, separator: str = ",") -> None:
-    """Refuse a CSV file that is too large.
+    """Raise an error for a CSV file that is too large.
 
     Args:
         path: path of the file.
-        separator: sign between fields.
+        separator: the character between fields.
 
     Raises:
-        InvalidInput: the table is too large; names the bound.
+        InvalidInput: the table is too large; the message names the limit.
         OSError: the file cannot be read.
     """
     check_bytes(path)
@@ -90,10 +95,11 @@ def check_csv(path: Path, separator: str = ",") -> None:
 
 
 def check_json_table(data: bytes) -> None:
-    """Refuse a JSON list of rows with too many rows, too many columns, or too much nesting.
+    """Raise an error for a JSON list of rows with too many rows, too many columns, or too much
+    nesting.
 
     Raises:
-        InvalidInput: the table is too large; names the bound.
+        InvalidInput: the table is too large; the message names the limit.
     """
     rows = structure_of(data).count(b"{")
     names: set[bytes] = set()
@@ -106,10 +112,10 @@ def check_json_table(data: bytes) -> None:
 
 
 def check_frame(rows: pl.LazyFrame) -> None:
-    """Refuse a large table, by the numbers of rows and columns that its file format states.
+    """Raise an error for a table with too many rows or columns, as its file format states them.
 
     Raises:
-        InvalidInput: the table is too large; names the bound.
+        InvalidInput: the table is too large; the message names the limit.
     """
     columns = len(rows.collect_schema())
     check_shape(rows.select(pl.len()).collect().item(), columns)

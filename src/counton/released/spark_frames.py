@@ -14,18 +14,18 @@ from counton.base.lazy import require
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Key of the description, as JSON, in a column's metadata.
+#: Key under which a column's metadata has the description, as JSON.
 _METADATA: Final = "counton"
 
 
 def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
-    """Return a table as a Spark data frame, with the table's facts in the metadata of its last
-    column.
+    """Return a table as a Spark data frame, with the facts of the table in its last column's
+    metadata.
 
     Args:
         table: the table of a release.
         facts: the facts that a file of the table would contain.
-        session: a session of Spark.
+        session: a Spark session.
 
     Raises:
         MissingExtra: PySpark is not installed.

@@ -27,9 +27,9 @@ from counton.strategies import (
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
-#: Up to this many numbers of a statistic have their errors listed by name.
+#: Largest number of a statistic's numbers whose errors are listed by name.
 _NAMED = 4
-#: Digits of errors, of which some are shown.
+#: Number of significant digits to which errors are rounded before they are compared.
 _DIGITS = 9
 
 
@@ -43,16 +43,16 @@ def methods_of(
 ) -> str:
     """Return the text that a publication prints with released numbers, for all readers.
 
-    It states the subject and time, whom noise protects, the size of the error, and where to read
-    more.
+    It states subject and time, whom noise protects, how large errors are, and where to read more.
 
     Args:
         definition, name: the description and name of the stream.
         steps: the released steps.
         level: probability with which each interval holds.
-        reach: the largest distance from the last numbers to the ends of their intervals, by name.
-        over: number of steps shown together, or the period up to each, such as "week"; None: all so
-            far.
+        reach: largest distance from the last numbers to the ends of their intervals, by the name of
+            the number.
+        over: number of last steps that each number covers, or the word for its period, such as
+            "week"; None: all steps so far.
     """
     if definition.simulated:
         return _simulated_in_words(name)
@@ -74,7 +74,7 @@ def methods_of(
 
 
 def protection_in_words(definition: Description) -> str:
-    """Return sentences on whom noise protects, and whom it protects less, for all readers."""
+    """Return sentences that say whom noise protects, and whom it protects less, for all readers."""
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
@@ -89,9 +89,9 @@ def protection_in_words(definition: Description) -> str:
 
 
 def measured_in(definition: Description) -> dict[str, str]:
-    """Return the units of the released numbers, by the name of the number.
+    """Return the unit in which each released number is counted, by the name of the number.
 
-    The name "" stands for all numbers that are not named.
+    The name "" stands for all numbers without an entry of their own.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -126,7 +126,7 @@ def _simulated_in_words(name: str) -> str:
 def _published_in_words(
     definition: Description, name: str, steps: range, over: int | str | None
 ) -> str:
-    """Return a sentence on the subject, groups and times of the published numbers."""
+    """Return a sentence that states subject, groups and times of the published numbers."""
     cut, statistic = definition.cut, definition.statistic
     called = statistic_in_words(definition)
     if statistics := members_of(definition.inner):
@@ -164,13 +164,19 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if numbers are shown before the end of their period; else ""."""
+    """Return " so far" if numbers are published before the end of their period; otherwise ""."""
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 
 
 def error_in_words(series: Series, what: str, level: float) -> str:
-    """Return a sentence about the noise of some numbers, which ``what`` names."""
+    """Return a sentence on the noise of some numbers.
+
+    Args:
+        series: the numbers.
+        what: the words for one of them.
+        level: probability with which each interval holds.
+    """
     low, high, last = (
         quantity(one, one)
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
@@ -184,7 +190,12 @@ def error_in_words(series: Series, what: str, level: float) -> str:
 
 
 def far_in_words(reach: Mapping[str, float]) -> str:
-    """Return how far numbers may be off, in words, by name if they are few; "" if it is not known.
+    """Return in words how large errors may be; by name if there are few numbers.
+
+    The result is "" if errors are not known.
+
+    Args:
+        reach: largest distance from a number to an end of its interval, by the name of the number.
 
     >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
@@ -200,7 +211,8 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame) -> dict[str, float]:
-    """Return, by the name of the number, the largest distance to an end of its interval.
+    """Return the largest distance from a number to an end of its interval, by the name of the
+    number.
 
     Args:
         rows: a table of released numbers.
@@ -223,17 +235,16 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _besides_in_words(definition: Description) -> list[str]:
-    """Return a sentence about errors other than noise, in a list; an empty list if there are
-    none.
-    """
+    """Return a list with a sentence on errors other than noise; an empty list if there are none."""
     lines = besides_noise(definition)
     return [f"Besides noise: {'; '.join(lines)}."] if lines else []
 
 
 def _people_in_words(definition: Description) -> list[str]:
-    """Return a sentence on the privacy loss of people whose rows are not all protected together.
+    """Return a list with sentences on the privacy loss of people whose rows are not all protected
+    together.
 
-    It is in a list, which is empty if there are no such people.
+    It is empty if there are no such people.
     """
     return [*_as_sentence(definition.people_note), *_as_sentence(definition.tiers_note)]
 
@@ -243,9 +254,7 @@ def _as_sentence(note: str | None) -> list[str]:
 
 
 def _before_in_words(definition: Description) -> list[str]:
-    """Return a sentence about the guarantees of earlier streams that this one continues, in a
-    list.
-    """
+    """Return a sentence on the guarantee of each earlier stream that this stream continues."""
     said = []
     for one in definition.follows:
         loss = "a guarantee of its own"
@@ -267,13 +276,15 @@ def account_of(
     errors: Sequence[str],
     over: int | str | None = None,
 ) -> str:
-    """Return all paragraphs that a publication about a stream of events needs.
+    """Return all paragraphs on methods that a publication about a stream of events needs, for
+    specialists.
 
     Args:
         definition, terms: the description and design of the stream.
         steps: number of released steps.
         errors: sentences about the error.
-        over: number of steps shown together; None: all so far.
+        over: number of last steps that each number covers, or the word for its period; None: all
+            steps so far.
     """
     from counton.numbers.methods import methods
     from counton.planning import factors_of_design, far_from_possible
@@ -311,7 +322,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
-    """Return a sentence about what has been released so far."""
+    """Return a sentence that says what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
     called = statistic_in_words(definition)
@@ -345,7 +356,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
 
 
 def statistic_in_words(definition: Description) -> str:
-    """Return the name of the quantity that is released over time, without an article."""
+    """Return the name of the quantity that is released, without an article."""
     inner = definition.inner
     if inner.card.additive:
         return definition.subject
@@ -377,7 +388,7 @@ def _plain(edge: object) -> str:
 
 
 def series_in_words(definition: Description) -> str:
-    """Return the name of a chart's only curve, for a stream without groups."""
+    """Return the name of the only curve in a chart, for a stream without groups."""
     if definition.what == "sum":
         return str(definition.value)
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
@@ -387,13 +398,16 @@ def counted_in_words(definition: Description, over: int | str | None = None) -> 
     """Return words for the number in one cell, such as "number of loans".
 
     Args:
-        over: number of steps shown together; None: all so far.
+        definition: the description of the stream.
+        over: number of last steps that each number covers; None: all steps so far.
     """
     return definition.counting.cells_count(definition.unit, alone=over == 1)
 
 
 def groups_in_words(definition: Description) -> str | None:
-    """Return the names of the grouping columns, such as "region and sex"; None: no groups."""
+    """Return the names of the grouping columns, such as "region and sex"; None if there are no
+    groups.
+    """
     by = definition.by
     if by is None:
         return None
@@ -404,9 +418,10 @@ def groups_in_words(definition: Description) -> str | None:
 
 
 def subject_in_words(subject: str) -> str:
-    """Return words for a counted or added-up quantity, such as "number of visits".
+    """Return words for a counted or summed quantity, such as "number of visits", in the chart's
+    language.
 
-    They are in the chart's language: the name that it has for all of them, or for their kind.
+    They are the translation of the whole text, or of its general form such as "number of {units}".
     """
     if (found := local_name(subject)) != subject:
         return found
@@ -428,8 +443,9 @@ def times_in_words(
 
     Args:
         definition: the description of the stream.
-        over: number of steps shown together; None: all so far.
-        every: length of the drawn steps; None: as in the stream.
+        over: number of last steps that each number covers, or the word for its period; None: all
+            steps so far.
+        every: length of the drawn windows; None: that of the stream's windows.
     """
     cut = definition.cut
     if not cut.goes_on:
@@ -490,12 +506,12 @@ def foot_of(definition: Description, source: str | None) -> str:
 
 
 def in_words(definition: Description, name: str, steps: range, new: int | None = None) -> str:
-    """Return the protected unit, the guarantee, and the released steps, in words.
+    """Describe the protected unit, the guarantee, and the released steps.
 
     Args:
         definition, name: the description and name of the stream.
         steps: the released steps.
-        new: number of steps that a call released; None: not mentioned.
+        new: number of steps that one call released; None: it is not mentioned.
     """
     cut = definition.cut
     what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
@@ -520,15 +536,18 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
 
 
 def meaning_in_words(definition: Description) -> str:
-    """Return a sentence on what the guarantee means for a person, without terms of the field."""
+    """Return a sentence that says what the guarantee means for a person, without technical
+    terms.
+    """
     return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
-    """Return a sentence on the guarantee of a release: its size, and whom it leaves out.
+    """Return a sentence on the guarantee of a release: its size, and whom it does not protect.
 
     Args:
-        loss: the privacy loss in words; None: as in the guarantee.
+        definition: the description of the stream.
+        loss: the privacy loss in words; None: that of the guarantee.
     """
     said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
     shown = definition.cut.in_the_middle
@@ -539,7 +558,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
 def protected_in_words(definition: Description) -> str:
     """Return words for the protected unit and for how much it counts.
 
-    For counts and sums they speak of groups and windows instead of cells and steps.
+    For counts and sums they mention groups and windows instead of cells and steps.
 
     >>> from types import SimpleNamespace as Named
     >>> from counton.base.windows import Windows
@@ -569,7 +588,7 @@ def protected_in_words(definition: Description) -> str:
 
 
 def cost_in_words(definition: Description) -> str:
-    """Return the privacy cost of a stream's releases, or of a table, for each unit."""
+    """Return the privacy cost, for each unit, of a stream's releases or of a table."""
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
@@ -603,7 +622,7 @@ def sharing_in_words(strategy: StreamStrategy) -> str:
 
 
 def hidden_in_words(definition: Description) -> str:
-    """Return words for what the guarantee hides about a unit, without terms of the field."""
+    """Return words that say what the guarantee hides about a unit, without technical terms."""
     hidden = difference(definition.unit, definition.contribution.relation)
     return (
         f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
@@ -611,8 +630,7 @@ def hidden_in_words(definition: Description) -> str:
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
-    """Add a column for each part of a group's name to a table, if groups are made of several
-    columns.
+    """Add a column for each part of a group's name to a table, if groups combine several columns.
 
     Args:
         table: a table with a column ``group``.

@@ -1,4 +1,4 @@
-"""Charts of revised windows: what was known of each at different times."""
+"""Charts of windows that are released again for late rows: what was known of each window when."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 
 def figure_of_versions(released: Release, look: Look) -> Figure:
-    """Draw how the known numbers of revised windows changed over time; of many groups the largest.
+    """Draw how the known counts of windows changed as late rows came; of many groups, the largest.
+
+    Args:
+        released: the release.
+        look: words, width and language of the chart.
 
     Raises:
-        InvalidInput: windows that are released once, or a statistic without sums.
+        InvalidInput: windows are released only once, or the statistic has no sums.
     """
     from counton.charts.version_charts import MOST_PANELS, plot_versions
 
@@ -45,9 +49,8 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
 
 
 def figure_of_nowcast(found: Nowcasts) -> Figure:
-    """Draw the newest versions of windows, and forecasts of their final numbers.
-
-    Of many groups it draws the largest.
+    """Draw the newest versions of windows, and forecasts of their final counts; of many groups, the
+    largest.
     """
     from counton.charts.style import Caption
     from counton.charts.version_charts import MOST_PANELS, Forecasts, plot_nowcast
@@ -89,7 +92,7 @@ def _versions_of(released: Release) -> Versions:
     """Return all versions of a release's windows in the form that a chart needs.
 
     Raises:
-        InvalidInput: windows that are released once, or a statistic without sums.
+        InvalidInput: windows are released only once, or the statistic has no sums.
     """
     from counton.charts.version_charts import Versions
 

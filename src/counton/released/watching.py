@@ -1,4 +1,4 @@
-"""Alarms over a release: which numbers are watched, their noise, and the rate of false alarms."""
+"""Alarms on a release: which numbers are watched, their noise, and the rate of false alarms."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from counton.released.series import local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
-#: Most compared windows; earlier ones are left out.
+#: Largest number of compared windows; earlier windows are left out.
 _MOST = 1_500
-#: Windows before a change and after it, where its mean delay is computed.
+#: Numbers of windows before and after a change with which its mean delay is computed.
 _BEFORE, _AFTER = 200, 200
 _DAYS_OF_YEAR = 365.25
 
@@ -38,11 +38,12 @@ class WatchReport:
 
     Attributes:
         released: the release.
-        chart: the rule for each group.
-        alarms: alarms by group.
+        chart: the rule that gives alarms, the same for each group.
+        alarms: the alarms of each group, by name.
         false_alarms: expected false alarms in a year, of all groups together.
-        of_change: for a requested lasting change, by group: its size in one window, and the mean
-            delay of its alarm in windows, None if there may be no alarm at all.
+        of_change: for each group, by name: the size of a lasting change in one window, and the mean
+            number of windows up to its alarm, which is None if there may be no alarm. Empty if no
+            change was requested.
     """
 
     released: Release
@@ -53,7 +54,9 @@ class WatchReport:
 
     @property
     def last(self) -> int:
-        """Number of the newest watched window; provisional windows are not watched."""
+        """Number of the newest watched window. Provisional windows, to which rows still come, are
+        not watched.
+        """
         return last_watched(self.released.numbers)
 
     @property
@@ -62,7 +65,7 @@ class WatchReport:
         return any(self.last in found.windows for found in self.alarms.values())
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each alarm, in order of time.
+        """Return a table with a row for each alarm, in order of time.
 
         Columns: window_start, window_end, group (if there are groups), change, value, threshold.
         """
@@ -89,7 +92,7 @@ class WatchReport:
         return found if self.released.numbers.definition.domain is not None else found.drop("group")
 
     def describe(self) -> str:
-        """Describe the watched series, the rate of false alarms, and the delay of an alarm."""
+        """Describe the watched series, the rate of false alarms, and the mean delay of an alarm."""
         windows, chart = self.released.numbers.definition.windows, self.chart
         for_what = "changes that last"
         if chart.over is not None:
@@ -121,16 +124,18 @@ def watch(
     change: float | None = None,
     trend: bool = False,
 ) -> WatchReport:
-    """Find changes of level in released counts or sums of windows. It costs no privacy.
+    """Find changes of level in released counts or sums of windows. This costs no privacy.
 
-    Where windows are revised, only final ones are watched.
+    If windows are released again for late rows, only final windows are watched.
 
     Args:
         released: the release.
-        groups: the watched groups; None: all.
-        false_alarms: expected number in a year without changes, of all groups together.
-        over: length of the changes to find, such as "1d" or "30d"; None: lasting changes.
-        change: size of a lasting change in one window, whose mean delay is wanted.
+        groups: names of the watched groups; None: all.
+        false_alarms: expected number of false alarms in a year without changes, of all groups
+            together.
+        over: length of the changes to find, such as "1d" or "30d"; None: changes that last.
+        change: size of a lasting change in one window whose mean delay should be computed; None:
+            none.
         trend: True if constant growth is not a change.
 
     Raises:
@@ -179,20 +184,21 @@ def delays_in(
     season: int,
     trend: bool = False,
 ) -> list[float | None]:
-    """Return the mean number of windows from a change to its alarm, for each given variance.
+    """Return the mean number of windows from a change to its alarm, for each given variance of
+    counts.
 
-    None: there may be no alarm. Where windows are revised, the noise is that of final windows, and
-    a delay counts windows up to the one whose final number gives the alarm. That number comes some
-    windows later. With totals beside windows, it is the noise of the numbers that are read from
-    both.
+    None: there may be no alarm. If windows are released again for late rows, the noise is that of
+    final windows, and a delay counts windows up to the one whose final count gives the alarm; that
+    count is released some windows later. If totals are released besides windows, the noise is that
+    of estimates from both.
 
     Args:
-        design: design of counts or sums of windows.
-        known: number of windows before the change. It is lowered if the stream would end too soon
-            after the change, and raised if too few windows precede it to learn the level.
+        design: design of a stream with counts or sums of windows.
+        known: number of windows before the change. It is reduced if the stream would end too soon
+            after the change, and increased if too few windows are before it to estimate the level.
         change: size of the change in each window, in data units.
-        spreads: variances of the true numbers about their level, without noise; a delay is returned
-            for each.
+        spreads: variances of the true numbers around their level, without noise; there is one
+            result for each.
         chart, season, trend: see `find_changes`.
     """
     least = least_windows(season, trend=trend)
@@ -212,9 +218,9 @@ def delays_in(
 
 
 def windows_with_alarms(design: Design) -> int | None:
-    """Return how many windows of a stream can ever have an alarm; None: it has no end.
+    """Return how many windows of a stream can ever have an alarm; None if the stream has no end.
 
-    The last windows of a stream that is revised are never final.
+    If windows are released again for late rows, the last windows of the stream never become final.
     """
     strategy: Any = design.strategy
     if not isinstance(strategy, AsOf | WindowsAndTotals | WindowVersions):
@@ -225,8 +231,9 @@ def windows_with_alarms(design: Design) -> int | None:
 def of_final_windows(design: Design, until: int) -> Design:
     """Return the design of the numbers that alarms compare: the first ``until`` windows.
 
-    Revised windows have the noise of their final versions. With totals beside them, they have that
-    of numbers read from both, on the night on which the last of these windows is final.
+    If windows are released again for late rows, their noise is that of final versions. If totals
+    are released besides windows, it is that of estimates from both, on the night when the last of
+    these windows is final.
     """
     strategy: Any = design.strategy
     if isinstance(strategy, LeastSquaresAsOf | WindowsAndTotals):
@@ -239,12 +246,13 @@ def of_final_windows(design: Design, until: int) -> Design:
 
 
 def delay_in_words(change: str, delay: float | None, lags: int = 0) -> str:
-    """Return a sentence on the mean delay of a change's alarm.
+    """Return a sentence on the mean delay of the alarm for a change.
 
     Args:
-        change: the change, as the subject of the sentence.
-        delay: mean number of windows, the one with the alarm included; None: there may be no alarm.
-        lags: number of further windows after which a window is final.
+        change: words for the change, as the subject of the sentence.
+        delay: mean number of windows, including the one with the alarm; None: there may be no
+            alarm.
+        lags: number of windows after which a window is final.
 
     >>> print(delay_in_words("A change of 40", 2.5, 14))
     A change of 40 brings an alarm after 2.5 final windows on the average. A window is final 14
@@ -267,7 +275,7 @@ def last_watched(released: ReleasedNumbers) -> int:
 
 
 def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
-    """Return the number of first windows that only teach the level, so that no alarm is
+    """Return the number of first windows that are needed to estimate the level, so that no alarm is
     possible.
     """
     return least_windows(season_of(released.definition.windows.every), trend=trend)
@@ -282,19 +290,18 @@ def rule_of(
     false_alarms: float,
     over: str | None,
 ) -> tuple[Chart, list[str]]:
-    """Return the rule of alarms for a stream, and the groups that are watched.
+    """Return the rule that gives alarms for a stream, and the names of the watched groups.
 
-    No number is needed, so a stream is refused before it releases any.
+    No released number is needed, so a stream can be refused before it releases any.
 
     Args:
-        definition: definition of the stream.
-        name: its name.
-        known: its groups.
+        definition: description of the stream.
+        name: name of the stream.
+        known: names of the stream's groups.
         groups, false_alarms, over: see `watch`.
 
     Raises:
-        InvalidInput: the stream may have no alarms, a group is not known, or a value is out of
-            range.
+        InvalidInput: the stream cannot have alarms, a group is unknown, or a value is out of range.
     """
     if (why := why_without_alarms(definition, repr(name))) is not None:
         raise InvalidInput(why)
@@ -309,16 +316,17 @@ def rule_of(
 
 
 def chart_for(false_alarms: float, over: str | None, every: str, groups: int) -> Chart:
-    """Return the rule of alarms for each of several groups.
+    """Return the rule that gives alarms for each of several groups.
 
     Args:
-        false_alarms: expected number in a year without changes, of all groups together.
-        over: length of the changes to find; None: lasting changes.
+        false_alarms: expected number of false alarms in a year without changes, of all groups
+            together.
+        over: length of the changes to find; None: changes that last.
         every: length of a window.
         groups: number of groups.
 
     Raises:
-        InvalidInput: ``over`` is no length, or a value is out of range.
+        InvalidInput: ``over`` is not a length of time, or a value is out of range.
     """
     if over is not None and not LENGTH.fullmatch(over):
         raise InvalidInput(
@@ -333,11 +341,11 @@ def chart_for(false_alarms: float, over: str | None, every: str, groups: int) ->
 
 
 def why_without_alarms(definition: Description, called: str) -> str | None:
-    """Return why the numbers of a stream have no alarms; None if they may have some.
+    """Return the reason why a stream cannot have alarms; None if it can.
 
     Args:
-        definition: definition of the stream.
-        called: the stream's name, as messages show it.
+        definition: description of the stream.
+        called: the stream's name as messages show it.
     """
     if definition.tiers:
         return (
@@ -360,7 +368,9 @@ def why_without_alarms(definition: Description, called: str) -> str | None:
 def _numbers_of_windows(
     released: ReleasedNumbers,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the watched steps, their numbers by group, and the covariance of one group's noise."""
+    """Return the watched steps, their numbers with shape ``(steps, groups)``, and the covariance of
+    one group's noise.
+    """
     last, first = last_watched(released), released.steps.start
     if last < first:
         raise InvalidInput(
@@ -376,7 +386,7 @@ def _numbers_of_windows(
 
 
 def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of the noise of windows, or variances if their noise is independent.
+    """Return the covariance of the noise of windows; only variances if their noise is independent.
 
     The covariance of two windows follows from the variances of sums over ranges of windows.
     """

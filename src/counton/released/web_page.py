@@ -1,6 +1,6 @@
 """A web page in one file: newest numbers, chart, methods, and a download of all numbers.
 
-It loads nothing and runs no program: it contains its pictures and files.
+It loads nothing and runs no program, because it contains its pictures and files.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from counton.released.released_numbers import ReleasedNumbers
 
-#: Widths of each chart in inches: on a page, and on a telephone.
+#: Widths of a chart in inches: on a computer, and on a telephone.
 _WIDTHS = (7.5, 4.0)
-#: Up to this many pixels of a window the narrow chart is shown.
+#: Largest width of a browser window, in pixels, that gets the narrow chart.
 _NARROW = 640
-#: Number of newest rows on the page; and most bytes of the file that it contains.
+#: Largest number of rows on the page, and of bytes of the file that it contains.
 _ROWS, _MOST_BYTES = 1000, 2**24
 
 _STYLE = """
@@ -81,20 +81,21 @@ def web_page(
     locale: str | os.PathLike[str] | None = None,
     **look: Any,
 ) -> str:
-    """Return the web page of a release, as HTML.
+    """Return the web page of a release as HTML.
 
-    In another language the methods, the promise and the notes stay English, and are marked so.
+    In another language, the methods, the guarantee and the notes stay English, and are marked as
+    English.
 
     Args:
         released: the release.
-        csv: all its numbers, as the text of a CSV file.
-        panels: True draws one small chart for each group.
+        csv: all numbers of the release, as the text of a CSV file.
+        panels: True to draw a small chart for each group.
         title: the title of the page; None: the counted quantity.
         locale: its language; None: English.
         look: other words of the chart, as in `counton.Release.figures`.
 
     Raises:
-        InvalidInput: too many numbers for a page.
+        InvalidInput: there are too many numbers for a page.
         MissingExtra: matplotlib is not installed.
     """
     if len(csv) > _MOST_BYTES:
@@ -107,7 +108,7 @@ def web_page(
 
 
 def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str, Any]) -> str:
-    """Return the HTML of the page in the present language."""
+    """Return the HTML of the page in the current language."""
     definition, name = released.definition, released.design.name
     heading = _title(released) if title is None else title
     screen, table = screen_of(released), released.table()
@@ -173,7 +174,7 @@ style-src 'unsafe-inline'">
 
 
 def _title(released: ReleasedNumbers) -> str:
-    """Return the title of a page: the counted quantity, and its grouping columns."""
+    """Return the title of a page: the counted quantity, and the grouping columns."""
     definition = released.definition
     if not isinstance(released.said, CellValues):
         return f"{released.design.name}: {statistic_in_words(definition)}"
@@ -185,14 +186,19 @@ def _title(released: ReleasedNumbers) -> str:
 
 
 def _about_files(table: str, facts: str, level: str) -> str:
-    """Return an HTML sentence with links to the file of numbers and the file of facts."""
+    """Return an HTML sentence with links to the file of numbers and the file of facts.
+
+    Args:
+        table, facts: HTML of the links.
+        level: probability of the intervals in per cent, as text.
+    """
     text = "{table}, with intervals of {level}%; {facts} says what they promise."
     said = escape(local_text(text, table="\0", facts="\1", level=level))
     return said.replace("\0", table).replace("\1", facts)
 
 
 def _with_local_numbers(table: TextTable) -> TextTable:
-    """Return a table whose numbers are written with the signs of the present language."""
+    """Return a text table whose numbers are written as in the current language."""
     numbers = [number for _, number in table.columns]
     rows = [
         [local_number(text) if number else text for text, number in zip(row, numbers, strict=True)]
@@ -206,7 +212,7 @@ def _lines(texts: Sequence[str], attributes: str = "") -> str:
 
 
 def _table(table: TextTable, caption: str) -> str:
-    """Return a table of words as HTML, with numbers aligned right."""
+    """Return a text table as HTML, with numbers aligned to the right."""
 
     def cell(tag: str, text: str, number: bool) -> str:
         kind = ' class="number"' if number else ""
@@ -231,6 +237,7 @@ def _picture(figures: Sequence[Figure], says: str) -> str:
     """Return HTML with a chart in two widths, of which a browser shows the one that fits.
 
     Args:
+        figures: the chart in both widths, the wider one first.
         says: description of the chart for people who cannot see it.
     """
     wide, narrow = (_data(_svg(figure), "image/svg+xml") for figure in figures)

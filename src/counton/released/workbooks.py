@@ -1,4 +1,4 @@
-"""Released tables as spreadsheet workbooks, which know neither time zones nor large integers.
+"""Released tables as spreadsheet workbooks, which support neither time zones nor large integers.
 
 A workbook can be read back: its numbers have all their digits, and a hidden sheet has the public
 facts of the stream. Another sheet, "about", states the guarantee in words.
@@ -29,18 +29,18 @@ from counton.base.lazy import require
 from counton.base.outside_input import parse_json
 from counton.released.sizes import MOST_BYTES, check_bytes, check_shape, too_large
 
-#: Rows of a sheet, including the header.
+#: Largest number of rows in a sheet, including the header.
 _ROWS = 1_048_576
-#: Most characters of a cell.
+#: Largest number of characters in a cell.
 _TEXT = 32_767
 _MOST_DECIMALS = 12
-#: Most bytes of a workbook to read.
+#: Largest number of bytes of a workbook that is read.
 _MOST_PACKED = 2**27
-#: The hidden sheet: the facts of the table as JSON, in cells of one column.
+#: Name of the hidden sheet, which has the facts of the table as JSON, in cells of one column.
 _CARRIED = "counton"
-#: Most cells and characters of a workbook to read.
+#: Largest numbers of cells and of characters in a workbook that is read.
 _ROOM = (2**24, 2**28)
-#: Errors of its readers for a file that is not a workbook, or was changed.
+#: Errors that are raised while reading a file that is not a workbook, or is damaged.
 _NO_WORKBOOK = (
     zipfile.BadZipFile,
     zlib.error,
@@ -50,24 +50,25 @@ _NO_WORKBOOK = (
     NotImplementedError,
     RuntimeError,  # encrypted
 )
-#: A character written as its number; surrogates are not characters.
+#: Pattern of a character that is written as its code; codes of surrogates are not characters.
 _CODE = re.compile(r"_x((?![dD][89a-fA-F])[0-9a-fA-F]{4})_")
-#: A spreadsheet shows 15 digits: longer integers, and infinite floats, are texts.
+#: Numbers from these on are written as text: a spreadsheet has 15 digits, and no infinite numbers.
 _SHOWN = {int: 10**15, float: math.inf}
 
 
 def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | None = None) -> None:
-    """Write a table as a workbook, `.xlsx`.
+    """Write a table to a workbook, `.xlsx`.
 
     Args:
-        table: cells are numbers, text, dates, times or empty. Times are written as local times, and
-            the header names the zone: ``window_start (Europe/Berlin)``. Integers of more than 15
-            digits are text, since a spreadsheet would round them; other numbers have all their
-            digits. Text is text, even if it begins like a formula or an address. A column whose
-            times are all midnight shows dates.
-        name: the name of the file. If the rows do not fit into one sheet, there are several.
-        facts: the facts of the table, JSON values. They go to a hidden sheet, and in words to the
-            sheet "about".
+        table: cells are numbers, texts, dates, times or empty. Times are written as local times,
+            and the header names the zone: ``window_start (Europe/Berlin)``. Integers of more than
+            15 digits are written as text, because a spreadsheet would round them; other numbers
+            have all their digits. Texts stay texts, even if they begin like a formula or an
+            address. A column whose times are all midnight shows dates.
+        name: the path of the file. Rows that do not fit into one sheet are written to further
+            sheets.
+        facts: the facts of the table as JSON values. They are written to a hidden sheet, and in
+            words to the sheet "about"; None: there are none.
 
     Raises:
         MissingExtra: XlsxWriter is not installed.
@@ -96,7 +97,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
 
 
 class _Digits(float):
-    """A number that a workbook shows with all its digits, up to 17."""
+    """A float that is written to a workbook with all its digits, up to 17."""
 
     def __format__(self, spec: str) -> str:
         return repr(float(self)).removesuffix(".0")
@@ -114,11 +115,12 @@ def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dic
 
     Args:
         path: the path of the file, which a spreadsheet may have saved again.
-        numbers: columns of numbers, in which a text may stand for a long one.
+        numbers: names of the columns of numbers, in which a text may replace a number with many
+            digits.
 
     Raises:
         InvalidInput: the workbook is too large.
-        ValueError: it is no workbook that `write_workbook` wrote.
+        ValueError: `write_workbook` did not write the file.
     """
     check_bytes(path, _MOST_PACKED)
     try:
@@ -159,17 +161,18 @@ def _series(name: str, values: list[Any], number: bool) -> pl.Series:
 
 
 def _number(text: str) -> float:
-    """Convert a text to the number that it states; it is text because a spreadsheet would round
-    it.
+    """Convert a text to a number; it is a text because a spreadsheet would have rounded the
+    number.
     """
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
 class _Part:
-    """Parser target for one XML file inside a workbook, which handles tags from start to end.
+    """Parser target for one XML file inside a workbook, which handles its tags one after another.
 
     Args:
-        room: how many cells and how many characters may still be kept. All parts lower both.
+        room: numbers of cells and of characters that may still be stored. All files reduce the same
+            list.
     """
 
     #: Tags whose text is needed.
@@ -180,7 +183,7 @@ class _Part:
         self._text: list[str] | None = None
 
     def doctype(self, *_: Any) -> None:
-        """Refuse XML that declares entities: no ordinary workbook does."""
+        """Raise an error for XML that declares entities, because an ordinary workbook does not."""
         raise ValueError("it has entity declarations, which are refused as unsafe")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -201,10 +204,10 @@ class _Part:
             self._text = None
 
     def take_text(self, tag: str, text: str) -> None:
-        """Handle the complete text of a tag."""
+        """Handle the complete text of a tag; by default nothing happens."""
 
     def close(self) -> None:
-        """Handle the end of the part."""
+        """Handle the end of the file; nothing happens."""
 
     def _take(self, place: int, many: int) -> None:
         self._room[place] -= many
@@ -214,7 +217,7 @@ class _Part:
 
 
 class _TextPool(_Part):
-    """Parser target for the shared texts, to which cells refer by number."""
+    """Parser target for the texts that cells share; cells refer to them by number."""
 
     def __init__(self, room: list[int]) -> None:
         super().__init__(room)
@@ -234,7 +237,7 @@ class _TextPool(_Part):
 
 
 class _TagList(_Part):
-    """Parser target that collects the attributes of all tags of one name."""
+    """Parser target that collects the attributes of all tags with one name."""
 
     def __init__(self, tag: str, room: list[int]) -> None:
         super().__init__(room)
@@ -249,8 +252,8 @@ class _TagList(_Part):
 
 
 class _Sheet(_Part):
-    """Parser target for a sheet: cells by column, each column up to its last cell; None if
-    empty.
+    """Parser target for a sheet. It collects the cells of each column up to the last one; empty
+    cells are None.
     """
 
     texts = (f"{_MAIN}t", f"{_MAIN}v")
@@ -301,7 +304,7 @@ class _Sheet(_Part):
 
 
 def _unescape(text: str) -> str:
-    """Return a text with the characters that XML forbids, which a workbook stores as codes.
+    """Return a text in which codes are replaced by the characters that XML forbids.
 
     >>> _unescape("_x0041_, _x005F_x0041_, _xD800_")
     'A, _x0041_, _xD800_'
@@ -310,7 +313,7 @@ def _unescape(text: str) -> str:
 
 
 def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
-    """Return the cells of each sheet, by its name and by the number of the column."""
+    """Return the cells of each sheet, by its name and by the index of the column."""
     room, size = list(_ROOM), 0
 
     def fill(path: str, part: _Part) -> None:
@@ -351,7 +354,7 @@ def _texts(table: pl.DataFrame) -> list[str]:
 
 
 def _fill(book: Any, table: pl.DataFrame) -> None:
-    """Write a table to a workbook, on several sheets if it is long, each with a header."""
+    """Write a table to a workbook; a long table gets several sheets, each with a header."""
     zones = {
         column: kind.time_zone
         for column, kind in table.schema.items()
@@ -426,10 +429,9 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
-    """Return how many decimals each cell of a row shows; None: all.
+    """Return the number of decimals that each cell of a row shows; None: all.
 
-    A cell contains all digits of the published number, and shows those that the noise leaves
-    meaningful.
+    A cell contains all digits of the published number, and shows those that the noise justifies.
     """
     errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
     found: list[int | None] = []
