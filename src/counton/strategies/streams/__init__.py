@@ -1,3 +1,1 @@
-"""Strategies for streams: running totals with noise that many steps share, one idea in each
-file.
-"""
+"""Strategies for streams: running totals, or counts of steps, with noise that many steps share."""

@@ -1,8 +1,9 @@
-"""A tree of nodes inside every block of steps; the levels of the tree share the block's weight.
+"""A tree of measurements inside every block of steps, whose levels divide the block's weight.
 
-`LeastSquaresFactorization` measures blocks of steps by a line strategy; this tree is inside a
-block. In a pass upwards its nodes estimate the total of the block. In a pass downwards they receive
-the line's estimate of the total. Every number estimates a count, and is rounded at once.
+`LeastSquaresFactorization` measures the sums of blocks of steps by a strategy for lines, in which a
+block is a cell. This tree is over the steps inside a block. A pass from leaves to root estimates
+the total of the block from the tree's nodes. A pass from root to leaves distributes the final
+estimate of the total, which comes from the line. Every estimate is rounded when it is computed.
 """
 
 from __future__ import annotations
@@ -18,34 +19,38 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integers
 from counton.strategies.strategy import PART, NodeNoise, Norm
 
-#: Longest block.
+#: Largest number of steps in a block.
 LARGEST_BLOCK = 2**22
-#: Noise inside blocks lies on multiples of 2^-24.
+#: Noise inside blocks is rounded to multiples of 2^-24.
 INNER_BITS = 24
 #: Estimates inside blocks are combined with weights in units of 2^-8.
 _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of measured nodes inside every block of steps; its levels share the block's weight.
+    """A tree of measured nodes inside every block of steps, whose levels divide the block's weight.
 
-    With w the weight that the line gives a block, a node of level l is measured with weight
-    ``shares[l] * w``. Nodes below blocks are numbered across all blocks.
+    With w the weight of a block in the line strategy, a node of level l is measured with weight
+    ``shares[l] * w``. Nodes of a level have consecutive indices across all blocks.
 
     Args:
-        radices: numbers of children of nodes of level 1, 2, ..., from below.
-        shares: for each of the levels 0, 1, ... an integer: the part of a block's weight with which
-            its nodes are measured. The last may be that of the block itself.
-        norm: the norm of the shares by which the line's weight is divided.
+        radices: number of children of the nodes of levels 1, 2, ...; the last is for the
+            block itself.
+        shares: for each of the levels 0, 1, ..., an integer: the weight of its nodes'
+            measurements, relative to the block's weight. The last may be for the block
+            itself.
+        norm: the norm of the shares (1 or 2) by which the block's weight is divided.
 
     Raises:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the factor of the line's weights that makes shares integers.
-        exact_variance: the variance of the upward estimate of a block's total, times the square of
-            its weight, in variances of one node's noise.
-        variance: a nearby fraction of short numbers; totals are weighed by it.
+        unit: the factor by which the line's weights are multiplied so that shares are
+            integers: the norm of the shares, rounded up.
+        exact_variance: the variance of the tree's own estimate of a block's total, times
+            the square of the block's weight, in variances of one node's noise.
+        variance: a nearby fraction with small numerator and denominator, which least
+            squares use instead.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit
@@ -64,7 +69,7 @@ class BlockTree:
                 f"some of the radices {list(self.radices)}, and give a line with more cells, one "
                 "for each block"
             )
-        #: The given shares, or the default ones.
+        #: The shares that were given, or 1 for each level.
         self.given = check_integers("share", shares, 0, 2**10)
         if not self.given:
             self.given = (1,) * self.top
@@ -84,7 +89,7 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Set the weights of children in the estimates of each level, in units of 2^-8, and the
+        """Compute the weights of children in the estimates of each level, in units of 2^-8, and the
         variances of these estimates.
         """
         one = 1 << _WEIGHT_BITS
@@ -106,9 +111,10 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of the measured counts of some nodes of a level, in units of 2^-24.
+        """Return the noise of the counts of some nodes of a level, as measured, in units of 2^-24.
 
-        The shape is (nodes, coordinates). ``own`` has the weight of each block.
+        It is a draw of noise divided by the node's weight: shape (nodes, coordinates). ``own`` has
+        the weight of each block in the line.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -117,34 +123,37 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the measured counts of the children of some nodes of ``level``.
+        """Return the noise of the counts of the children of some nodes of ``level``, as measured.
 
-        ``level`` is above 0. ``own`` has the weight of each block.
+        ``level`` is above 0. ``own`` has the weight of each block in the line. The shape is
+        (children, coordinates), in units of 2^-24.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
         return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
-        """Return each node's estimate: its own measurement combined with its children's estimates.
+        """Return the noise of each node's estimate: its own measurement combined with its
+        children's estimates.
 
-        ``below`` has the sums of the children's estimates. ``measured`` has the nodes'
-        measurements, and is overwritten; None: they are not measured.
+        ``below`` has the noise of the children's estimates, shape (children, coordinates).
+        ``measured`` has the noise of the nodes' own measurements, shape (nodes, coordinates), and
+        is overwritten; None: they are not measured.
         """
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
             return sums
         weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
         lack = sums - measured
-        # In parts, so that no product leaves int64.
+        # In two parts, so that no product overflows int64.
         measured += (lack >> _WEIGHT_BITS) * weight
         measured += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
         return measured
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
-        """Return the noise of each block's total as its tree estimates it, in units of 2^-24.
+        """Return the noise of the tree's estimate of each block's total, in units of 2^-24.
 
-        The shape is (blocks, coordinates). ``own`` has the weight that the line gives each block.
+        The shape is (blocks, coordinates). ``own`` has the weight of each block in the line.
         """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
@@ -165,9 +174,9 @@ class BlockTree:
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
-        The shape is (steps, coordinates). ``own`` has the weight of each block. ``sums`` has the
-        noise of the running totals before the first block of these steps, and after each of their
-        blocks.
+        The shape is (steps, coordinates). ``own`` has the weight of each block in the line.
+        ``sums`` has the noise of the running totals before the first of the blocks in which these
+        steps lie, and after each of the blocks.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -186,7 +195,8 @@ class BlockTree:
             high = (steps.stop - 1) // width + 1 - children.start
             first = children.start + low
             totals = found[low:high] if level else totals
-            # One running sum; each family begins at its own start.
+            # One running sum over all nodes; the children of each node begin at the node's own
+            # start.
             ends = found.copy() if level else found
             ends[::radix] += starts
             ends[radix::radix] -= (starts + counted + radix * added)[:-1]
@@ -216,9 +226,10 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of a node's noise in any release, in units of 1 / the block's weight.
+        """Largest weight of a node's noise in any release, times the block's weight.
 
-        It holds for releases that read the tree's estimate of the block's total at most once.
+        It is for releases that contain the tree's estimate of the block's total with a weight of at
+        most 1.
         """
         # Let r_l be the weight with which the release reads the siblings at level l, p_l the weight
         # of children in N (the estimate of a node from those below it), and w_l the node's share of
@@ -233,17 +244,18 @@ class BlockTree:
 
     @property
     def largest_of_block(self) -> float:
-        """Largest weight of a block's own measurement in the tree's estimate of the block's
-        total.
+        """Largest weight of a block's own measurement in the tree's estimate of its total, times
+        the block's weight.
         """
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield three values of each step for each level of the tree, from below.
+        """Yield three values of each step for each level of the tree, lowest level first.
 
-        They are the place of the step's node among its siblings, the completed part of this node,
-        and the variance of a node's estimate.
+        They are the index of the step's node among its siblings, the fraction of this node's steps
+        that are complete at the step, and the variance of a node's estimate. ``place`` counts the
+        steps of a block from 0.
         """
         part = np.ones(place.shape)
         for level, radix in enumerate(self.radices):
@@ -252,10 +264,10 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that a tree adds to the release at each place in its block.
+        """Return the variance that a block's tree adds to the release at each step of the block.
 
-        ``place`` counts the steps of a block from 0; the block's weight is 1. The unit is the
-        variance of one node's noise.
+        ``place`` counts the steps of a block from 0; the result has its shape. The unit is the
+        variance of one node's noise, for a block of weight 1.
         """
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
@@ -263,14 +275,14 @@ class BlockTree:
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance that the trees of blocks add to the difference of two releases.
+        """Return the variance that the trees of blocks add to the differences of two releases.
 
         The shape is that of ``one``; the unit is the variance of one node's noise.
 
         Args:
-            one, two: the steps of the earlier and of the later releases, from 0 on; -1 stands for
-                no release.
-            inverse: 1 / weight^2 of each block, with a 0 in front.
+            one, two: the steps of the earlier and of the later releases, counted from 0; -1
+                stands for no release.
+            inverse: 1 / weight^2 of each block, with a 0 in front: shape (blocks + 1,).
         """
         block = [steps // self.widths[-1] for steps in (one, two)]
         total = np.zeros(one.shape)
@@ -293,11 +305,13 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times a node's estimate to ``weights``, the weights of the noise of nodes.
+        """Add ``taken`` times the noise of a node's estimate to ``weights``, the weights of draws
+        of noise.
 
-        A node is named by its level and index.
+        The keys of ``weights`` are (level of noise, index). Level l of the tree has noise level l +
+        1.
         """
-        # Weights include the weight of the block.
+        # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
@@ -316,19 +330,20 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add a release's reads of a block's total to ``weights``, the weights of the noise of
-        nodes.
+        """Add ``taken`` times the noise of the tree's estimate of a block's total to ``weights``.
 
-        The release takes ``taken`` times the tree's estimate of the total of ``block``.
+        ``weights`` maps (level of noise, index) to the weight of the draw in a release.
         """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add a release's reads inside its block to ``weights``, the weights of the noise of nodes.
+        """Add ``taken`` times the noise that nodes inside a block add to the release at ``step`` to
+        ``weights``.
 
-        The reads of the block's total are not among them. All are multiplied by ``taken``.
+        The noise of the estimate of the block's total is not included. ``weights`` maps (level of
+        noise, index) to the weight of the draw in a release. ``step`` counts from 0.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):
@@ -342,15 +357,17 @@ class BlockTree:
 
 
 def _sum_children(below: Integers, radix: int) -> Integers:
-    """Return the sum over the children of each node: shape (nodes * radix, n) to (nodes, n)."""
+    """Return the sum over the children of each node: shape (nodes * radix, coordinates) to (nodes,
+    coordinates).
+    """
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
-    """Return drawn / weights in units of 2^-24, rounded to the nearest: floor(2^24 drawn / weight +
-    h).
+    """Return drawn / weights in units of 2^-24, rounded to the nearest: floor(2^24 drawn / weights
+    + h).
 
-    h is a half, or 1 / (2 weight) less for odd weights.
+    h is 1/2 for even weights, and 1/2 - 1 / (2 weight) for odd weights.
 
     >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]

@@ -1,17 +1,17 @@
-"""Epochs: pure totals of a stream without a known end, in integers and with little state.
+"""Epochs: running totals of a stream without a known end, under pure privacy.
 
 Time is divided into epochs, each 16 times as long as all earlier ones: steps 1 to 16, then 16^j + 1
-to 16^(j+1). In epoch j the aligned nodes of 1, 16, .., 16^j steps are measured, and the epoch's
-root. An item enters j + 2 nodes, each with noise of scale (j + 2) / epsilon. So every item costs
-epsilon in every epoch, and no item pays for future epochs. (Published schemes without an end give
-every item a share of the budget for every level that may ever come.)
+to 16^(j+1). In epoch j the sums of aligned nodes of 1, 16, .., 16^j steps are measured, and the
+total of the epoch, its root. An item enters j + 2 nodes, each with Laplace noise of scale (j + 2) /
+epsilon, so its privacy loss is epsilon in every epoch. (Published schemes without an end reserve a
+share of every item's budget for each level that may ever come.)
 
-Within an epoch the noise is that of `LookAhead`, read before its nodes are full; a release adds the
-roots of completed epochs. Estimates read one level below: a = 15/16 of a node's own measurement and
-the rest of its children's.
+Within an epoch, releases are those of the strategy `LookAhead`; to them a release adds the
+estimates of the totals of completed epochs. A node is estimated by 15/16 of its own measurement and
+1/16 of the sum of its children's measurements.
 
 This mechanism is counton's own. Privacy: every release is the exact total plus a linear function of
-node noise drawn once, with B C = A, and no release reads above the present epoch's root.
+the noise of nodes, each drawn once, with B C = A; and no release uses nodes of later epochs.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ from counton.strategies.strategy import (
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtrees
 
-#: Longest stream: node numbers fit into int64, levels of all epochs into a noise address.
+#: Longest stream for which indices of nodes fit int64; with at most so many epochs, all levels fit
+#: a noise address.
 LONGEST = 2**60
 _MOST_EPOCHS = 20
-#: Number of distinct places within a node in the search for the largest variance.
+#: Number of steps within a node that the search for the largest variance keeps.
 _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree over the steps of one epoch; its root is measured too, and estimates read one level
-    below.
+    """The tree over the steps of one epoch, in which the root is measured too.
+
+    A node is estimated from its own measurement and its children's measurements.
     """
 
     def __init__(self, radix: int, number: int) -> None:
@@ -74,11 +76,13 @@ class _Epoch(LookAhead):
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return the noise of this epoch's nodes, as levels 0, 1, .. of a table of its own."""
+        """Return a source of the noise of this epoch's nodes, in which its levels are numbered 0,
+        1, ...
+        """
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return the steps of a window that lie in the epoch, counted from 1 at the epoch's first
+        """Return those steps of a window that lie in the epoch, counted from 1 at its first
         step.
         """
         return range(
@@ -88,11 +92,12 @@ class _Epoch(LookAhead):
 
     def summed_variance(self, steps: int) -> float:
         """Return the sum of the variances of the epoch's first ``steps`` steps, in variances of a
-        node.
+        node's noise.
         """
-        # At each level let a step's node have c completed children before the step's own child,
-        # whose completed part is y. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance
-        # of a child. The root adds S x^2, with x its completed part.
+        # At each level, the node that contains the step has k children: let c of them be complete
+        # before the child that contains the step, and y the fraction of this child that is
+        # complete. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance of a child's
+        # estimate. The root adds S x^2, with S its variance and x its completed fraction.
         size = self.horizon
         total = self.root * _squares(steps) / size**2
         for radix, (own, _) in zip(
@@ -108,10 +113,10 @@ class _Epoch(LookAhead):
 
     def largest_until(self, steps: int) -> float:
         """Return the largest variance of the epoch's first ``steps`` steps, in variances of a
-        node.
+        node's noise.
         """
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
-        over = np.ones(1, np.int64)  # completed steps of a node; for a single step 1
+        over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step
         most = np.zeros(1)
         size, kept = 1, _KEPT
         for level, radix in enumerate(self.radices):
@@ -126,7 +131,7 @@ class _Epoch(LookAhead):
                 most, over = most[there], over[there]
                 return float((most + self.root * (over / size) ** 2).max(initial=first))
             if len(most) > kept:
-                # The better one of neighbouring places.
+                # Of each group of neighbouring steps, keep the one with the largest variance.
                 pairs = len(most) // kept
                 best = most[: pairs * kept].reshape(kept, pairs).argmax(axis=1)
                 chosen = np.arange(kept) * pairs + best
@@ -135,15 +140,16 @@ class _Epoch(LookAhead):
 
 
 def _squares(count: int) -> float:
-    """Return 1 + 4 + 9 + .. up to the square of ``count``."""
+    """Return 1 + 4 + 9 + .. + count^2."""
     return float(Fraction(count * (count + 1) * (2 * count + 1), 6))
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the sum, over the first steps of a node, of c + y^2 - (c + y)^2 / k.
+    """Return the sum, over the first ``steps`` steps of a node, of c + y^2 - (c + y)^2 / k.
 
-    Here k is ``radix``, the number of children; c counts the children that are completed at a step;
-    y is the completed part of the step's own child.
+    k is ``radix``, the number of children, each of ``width`` steps. c is the number of children
+    that are complete before the child that contains the step, and y the completed fraction of this
+    child.
     """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
@@ -157,7 +163,7 @@ def _epoch(radix: int, number: int) -> _Epoch:
 
 
 class _EpochReader(Reader):
-    """The noise of one running stream, read epoch by epoch."""
+    """The noise of one running stream, computed epoch by epoch."""
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._epoch_by_epoch)
@@ -179,14 +185,15 @@ class _EpochReader(Reader):
 
 
 class Epochs(EndlessStrategy):
-    """Running totals of a stream without a known end, under a guarantee that never fades.
+    """Running totals of a stream without a known end, under a guarantee that does not weaken with
+    age.
 
-    The mean variance is 1.5 to 2.2 times that of the best strategy for a known end, from 17 steps
-    on; that of published schemes is 11 to 47 times. No noise is held; releases are multiples of
-    2^-16.
+    From 17 steps on, the mean variance is 1.5 to 2.2 times that of the best strategy for a known
+    end; for published schemes it is 11 to 47 times. Releases are multiples of 2^-16.
 
     Args:
-        radix: children of a node, from 3 to 64; 16 is within a few percent of the best.
+        radix: number of children of a node, from 3 to 64; the error with 16 is within a few
+            percent of the least.
 
     Raises:
         InvalidInput: a radix outside that range.
@@ -206,18 +213,19 @@ class Epochs(EndlessStrategy):
             fraction_bits=FRACTION_BITS,
             unit_columns=False,
             attained=False,
-            # up to a million steps: a family of every level, and the roots so far
+            # up to a million steps: the children of one node of every level, and the totals of
+            # epochs so far
             buffer_size=5 * (self.radix + 2) + 1,
             last_step=min(LONGEST, self.radix**_MOST_EPOCHS),
         )
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
-        """Return instances for tests: with the best number of children, and with the smallest."""
+        """Return strategies for tests: with the best number of children, and with the smallest."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        """Return the tree of the epoch in which a step lies."""
+        """Return the tree of the epoch that contains a step."""
         number, end = 0, self.radix
         while end < step:
             number, end = number + 1, end * self.radix
@@ -231,8 +239,8 @@ class Epochs(EndlessStrategy):
         return [*self._before(last), last]
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: one of each level of its epoch, and
-        the root.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters: one on each
+        level of its epoch, and the root.
         """
         epoch = self._at(check_step(self, step))
         return tuple(
@@ -241,8 +249,9 @@ class Epochs(EndlessStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``: for completed epochs' totals, and in its own
-        epoch.
+        """Return the nodes (noisy measurements) in the release at ``step``, with weights.
+
+        They belong to the totals of completed epochs, and to the step's own epoch.
         """
         epoch = self._at(check_step(self, step))
         parts = [(one, one.horizon) for one in self._before(epoch)]
@@ -253,32 +262,35 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the number of the epoch that has the nodes of this level of noise."""
+        """Return the number of the epoch whose nodes have this level of noise."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
         return number
 
     def l1_sensitivity(self) -> Fraction:
-        """Return 2, the most by which a count moves the measurements in the 1-norm.
+        """Return 2, the largest 1-norm by which a count moves the measurements, relative to the
+        noise.
 
-        The unit of a node's move is the noise scale of the node, relative to the first epoch's.
+        The change of a node is divided by the scale of its noise, in units of the scale in the
+        first epoch.
         """
         # An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times the first epoch's
         # scale.
         return Fraction(2)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return 2, the most by which a count moves the measurements in the squared 2-norm.
+        """Return 2, the largest squared 2-norm by which a count moves the measurements, relative to
+        the noise.
 
-        The unit of a node's squared move is the variance of the node's noise, relative to the first
-        epoch's.
+        The squared change of a node is divided by the variance of its noise, in units of that in
+        the first epoch.
         """
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step, the noise scale of its epoch relative to that of the
-        first epoch.
+        """Return, for each of ``stops``, the noise scale in its epoch relative to that in the first
+        epoch.
         """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
@@ -287,7 +299,8 @@ class Epochs(EndlessStrategy):
     def _node_factor(self, level: int) -> Fraction:
         """Return how much wider the noise of nodes of ``level`` is than that of level 0.
 
-        It is (j + 2) / 2 in the j-th epoch.
+        The ratio of scales (Laplace) or variances (Gaussian) is (j + 2) / 2 in epoch j, counted
+        from 0.
         """
         return Fraction(self._number(level) + 2, 2)
 
@@ -299,11 +312,11 @@ class Epochs(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of releases or of their differences, added up over the epochs of a
-        window.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise, they are exact in squared data units.
+        noise distribution, they are exact, in squared data units.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -322,7 +335,7 @@ class Epochs(EndlessStrategy):
         """Return the mean of the variances of the first ``steps`` releases, in closed form.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise, the result is exact in squared data units.
+        noise distribution, the result is exact, in squared data units.
 
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
@@ -337,18 +350,18 @@ class Epochs(EndlessStrategy):
         return total / steps
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the first ``steps`` releases, within a thousandth.
+        """Return the largest variance of the first ``steps`` releases, to within a thousandth.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise, it is squared data units.
+        noise distribution, it is squared data units.
 
         >>> epochs = Epochs()
         >>> every = epochs.variance(range(1, 4097))
         >>> round(8 * epochs.largest_variance(4096), 2), round(8 * float(every.max()), 2)
         (378.05, 378.05)
         """
-        # From single steps upwards, among all places in a node that agree in their first digits,
-        # the one with the largest variance so far is kept.
+        # The search goes from single steps to larger nodes. Of neighbouring steps in a node, it
+        # keeps the one with the largest variance so far.
         steps = check_step(self, steps)
         largest = past = 0.0
         for epoch in self._up_to(steps):
@@ -362,15 +375,15 @@ class Epochs(EndlessStrategy):
         """Return the variance of the noise of an epoch's nodes.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
-        noise, it is squared data units.
+        noise distribution, it is squared data units.
         """
         if law is None:
             return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on the rounding of a window's number: that of all epochs up to the
-        window's end.
+        """Return a bound on the rounding of a window's count: the sum of the bounds in all epochs
+        of the window.
         """
         found = np.zeros(first.shape)
         if last.size:
@@ -381,8 +394,8 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that keeps the noise of completed epochs' totals, and the present epoch's
-        tree.
+        """Return a reader that keeps the noise of the totals of completed epochs, and a reader of
+        the present epoch.
         """
         return _EpochReader(self, field)
 
@@ -391,7 +404,9 @@ class Epochs(EndlessStrategy):
         return self._reader(field).noise(steps)
 
     def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
-        """Return the noise of the total of all epochs before ``epoch``."""
+        """Return the noise of the total of all epochs before ``epoch``, in the shape of one node's
+        noise.
+        """
         past = np.zeros(field.shape, np.int64)
         for earlier in self._before(epoch):
             trees = earlier._trees

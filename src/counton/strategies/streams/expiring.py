@@ -1,9 +1,9 @@
-"""Gradual privacy expiration: counting forever while the protection of old data fades.
+"""Gradual privacy expiration: counting without an end, while the guarantee for old data weakens.
 
-The nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1] with j >= 1; a release reads the
-intervals that contain its step. Nothing starts at 0, so the number of nodes read grows with the
-logarithm of the step and no horizon is needed. The privacy loss of an item from the releases so far
-grows slowly with its age: ``counton.privacy.loss_by_age``.
+The nodes are the dyadic intervals [j 2^l, (j + 1) 2^l - 1] of steps with j >= 1. A release adds the
+noise of the intervals that contain its step. Their number grows with the logarithm of the step, so
+no horizon is needed. The privacy loss of an item from the releases so far grows slowly with its
+age: ``counton.privacy.loss_by_age``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from counton.strategies.strategy import (
 
 
 class Expiring(EndlessStrategy):
-    """A strategy without a horizon whose protection of old items fades gradually.
+    """Running totals of a stream without an end, under a guarantee that weakens as items age.
 
-    Noise belongs to dyadic intervals of the steps from 1 on; level l has those of 2^l steps. The
-    release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t - delay plus
-    the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Level l has (1 +
-    l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of level 0.
+    Each dyadic interval of the steps from 1 on has a draw of noise; level l has the intervals of
+    2^l steps. The release at t is 0 for t <= delay. Otherwise it is the sum of the items up to t -
+    delay plus the noise of the 1 + floor(log2(t - delay)) intervals that contain t - delay. Noise
+    of level l has (1 + l)^(1 - growth) times the scale (Laplace) or variance (Gaussian) of noise of
+    level 0.
 
     Args:
         growth: how fast privacy expires, the paper's lambda, 0 to 16: the loss grows like
@@ -72,15 +73,15 @@ class Expiring(EndlessStrategy):
         delay: int = 0,
         levels: int | None = None,
     ) -> None:
-        #: The facts that the expiring guarantees and their calibration use.
+        #: Growth, delay and levels, on which guarantees that expire and their calibration depend.
         self.expiry = Expiry(growth, delay, levels)
         self.delay = self.expiry.delay
         self.facts = StrategyFacts(delay=self.delay)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
-        """Return instances for tests: with growth below, at and above 1, with delay, and with fresh
-        noise.
+        """Return strategies for tests: with growth below, at and above 1, with delay, and with
+        fresh noise at each step.
         """
         return (cls(0), cls(1), cls("3/2", delay=3), cls(3), cls(1, delay=1, levels=1))
 
@@ -100,10 +101,10 @@ class Expiring(EndlessStrategy):
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals in the release at ``step``: those that hold the step ``step -
-        delay``.
+        """Return the intervals (nodes) whose noise is in the release at ``step``: those with ``step
+        - delay``.
 
-        The smallest come first. Up to the step ``delay`` there is none.
+        The smallest interval comes first. Up to the step ``delay`` there is none.
         """
         at = check_step(self, step) - self.delay
         if at < 1:
@@ -111,7 +112,8 @@ class Expiring(EndlessStrategy):
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+        """Return those nodes that the count of ``step`` enters and that releases up to ``last``
+        read.
 
         They are disjoint intervals of steps, sorted by level, that together cover the step and all
         later ones.
@@ -138,6 +140,8 @@ class Expiring(EndlessStrategy):
     def _node_factor(self, level: int) -> Fraction:
         """Return how much wider noise of ``level`` is than that of level 0: (1 + level)^(1 -
         growth), rounded up.
+
+        It is a ratio of scales for Laplace noise, of variances for Gaussian noise.
         """
         return self.expiry.factor(level)
 
@@ -146,8 +150,8 @@ class Expiring(EndlessStrategy):
         node_law(self, law, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, the widest noise that is read up to that step, relative to
-        level 0.
+        """Return, for each of ``stops``, the widest noise in any release up to that step, relative
+        to level 0.
         """
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)
@@ -157,11 +161,12 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the noise of releases or of their differences.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
-        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise, it
-        is squared data units. The error from the items of the last ``delay`` steps, which a release
-        leaves out, is not included.
+        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
+        distribution, it is squared data units. Items of the last ``delay`` steps, which a release
+        leaves out, are not included as an error.
         """
         # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
         # difference a level counts if the two ends lie in different intervals of it.
@@ -182,8 +187,9 @@ class Expiring(EndlessStrategy):
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        With ``law`` the unit is squared data units; else it is the variance of noise of level 0,
-        which is Laplace or, with ``gaussian``, Gaussian noise.
+        With ``law``, the calibrated noise distribution, the unit is squared data units. Otherwise
+        it is the variance of noise of level 0, which is Gaussian if ``gaussian`` is True, else
+        Laplace.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -200,12 +206,14 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the releases 1..steps, which is the last one's."""
+        """Return the largest variance of the releases 1..steps, which is that of the last one;
+        units as in `variance`.
+        """
         return float(self.variance([check_step(self, steps)], law=law)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the releases of consecutive steps, from the largest intervals
-        down.
+        """Return the noise of the releases at consecutive steps, added up from the largest
+        intervals to the smallest.
         """
         check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
@@ -223,15 +231,15 @@ class Expiring(EndlessStrategy):
         return out
 
     def _height(self, position: int) -> int:
-        """Return the number of intervals with noise that contain the step ``position``."""
+        """Return the number of intervals (nodes with noise) that contain the step ``position``."""
         return min(position.bit_length(), self.expiry.top + 1)
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers with all bits 1 from the highest bit in which ``first`` and ``last`` differ
-    down.
+    """Return numbers of the form 2^b - 1, where b - 1 is the highest bit in which two numbers
+    differ.
 
-    0 if they are equal.
+    The result is 0 where ``first`` and ``last`` are equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

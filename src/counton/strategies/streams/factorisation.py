@@ -1,10 +1,9 @@
-"""A strategy for a stream from any real matrix C: rounded to a lattice, then solved.
+"""A strategy for running totals with any real measurement matrix C.
 
-The rounded C is measured, with entries that are multiples of 2^-bits. So C x is exact in integers,
-and sensitivities, also of units that count in many steps, and errors are those of the rounded
-matrix. B is the least-squares inverse of the rounded matrix, so that B C = A exactly.
-``counton.strategies.streams.solved`` explains how a release becomes one definite function of C x +
-z.
+C is rounded to multiples of 2^-bits, so that C x is exact in integers. Sensitivities and errors are
+those of the rounded matrix, also for units that count in many steps. B is the least-squares inverse
+of the rounded matrix, so that B C = A exactly. ``counton.strategies.streams.solved`` explains why a
+release, though rounded, is a function of C x + z alone.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from counton.strategies.lines.dense import Dense
 from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
 from counton.strategies.streams.solved import LeastSquaresFactorization
 
-#: Bits of the largest column, in lattice units, by default.
+#: By default, the 1-norm of the largest column has this many bits, in units of 2^-bits.
 _COLUMN_BITS = 24
 #: Columns have 1-norms below 2^30, so that squares and products stay within int64.
 _LARGEST_BITS, _LARGEST_COLUMN = 40, 2.0**30
@@ -38,15 +37,15 @@ _LARGEST_CONDITION = 2.0**40
 class Factorisation(LeastSquaresFactorization):
     """Running totals by A = B C, for any real matrix C of full column rank.
 
-    C is rounded to multiples of ``2**-bits``; all stated properties are those of the rounded
-    matrix. A square, lower triangular C is *causal*: no release reads a node that a later item
-    enters. Any other matrix is solved for the whole horizon, and reads ahead.
+    C is rounded to multiples of ``2**-bits``; all properties are those of the rounded matrix. A
+    square, lower triangular C is *causal*: no release uses a measurement that a later item enters.
+    With any other matrix, releases use measurements of the whole horizon, also of later items.
 
     Args:
-        matrix: C, shape (measurements, steps), real: entry (m, t) is the weight with which step
-            t + 1 enters measurement m. One column for each of up to 4096 steps.
-        bits: entries are rounded to multiples of ``2**-bits``, 1 to 40. Default: the largest
-            column, added up without signs, has about 24 bits.
+        matrix: the matrix C, real, shape (measurements, steps), with up to 4096 steps.
+            Entry (m, t) is the weight of the count of step t + 1 in measurement m.
+        bits: entries are rounded to multiples of ``2**-bits``, 1 to 40. Default: so that
+            the 1-norm of the largest column has about 24 bits.
 
     Raises:
         InvalidInput: not a matrix of finite real numbers, masked entries, columns that are (nearly)
@@ -96,8 +95,8 @@ class Factorisation(LeastSquaresFactorization):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        """Return instances for tests: pairs of steps, a square root, a triangle, and more rows than
-        steps.
+        """Return strategies for tests: pairs of steps, a square root, a triangular matrix, and more
+        rows than steps.
         """
         place = np.arange(horizon)
         lag = place[:, None] - place[None, :]
@@ -133,9 +132,10 @@ class Factorisation(LeastSquaresFactorization):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the measurements whose noise is added up in release ``step``, with exact weights.
+        """Return the nodes (measurements) whose noise is in the release at ``step``, with exact
+        weights.
 
-        They are found by substitution for a causal C, else by least squares.
+        Weights are computed by substitution for a causal C, else by least squares.
         """
         if not self.facts.causal:
             return super().row(step)
@@ -170,7 +170,7 @@ class Factorisation(LeastSquaresFactorization):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: the parameters, and the exact rounded matrix."""
+        """Return the description as JSON values: the parameters, and the exact rounded matrix."""
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 
@@ -193,7 +193,7 @@ class Factorisation(LeastSquaresFactorization):
 
 
 def _check_matrix(matrix: ArrayLike) -> Floats:
-    """Return the measurement matrix as finite float64; refuse any other."""
+    """Return the measurement matrix as finite float64; raise `InvalidInput` for any other."""
     try:
         found = np.asarray(without_mask(matrix, "the matrix"))
     except InvalidInput:

@@ -1,27 +1,29 @@
-"""The growing square root: Gaussian totals of streams without a known end.
+"""The growing square root: running totals of streams without a known end, with Gaussian noise.
 
-The square root of the running totals is Toeplitz, C[s, i] = f(s - i) with f(k) = C(2k, k) / 4^k. An
-item enters all later nodes, so in an endless stream its column has infinite norm: sum f(k)^2
-diverges like ln(k) / pi. Here the noise of later nodes is wider: node s has variance q(s), about
-the root of s, in quarter octaves,
+The matrix square root of the matrix of running totals is Toeplitz, C[s, i] = f(s - i) with f(k) =
+C(2k, k) / 4^k. A node is a row of C with its draw of noise. Item i enters all nodes s >= i, so in
+an endless stream its column has infinite norm: the sum of f(k)^2 grows like ln(k) / pi. Here later
+nodes have wider noise: node s has the variance q(s), about the square root of s, which is constant
+within a quarter octave (a range of steps in which s grows by the factor 2^(1/4)),
 
     q(s) = (12 / 11)^max(0, floor(4 log2 s) - 12),
 
 and column i is divided by d_i, d_i^2 = sum over k >= 0 of f(k)^2 / q(i + k), which is finite. So
-every item costs 1 for all time: the guarantee holds for all releases together, for any number of
-them. The budget follows time. The price of an unknown end is constant: a quarter of the variance of
-the best strategy for a known end.
+the squared sensitivity to every item, relative to the noise variances, is 1, and the guarantee
+holds for all releases together, for any number of steps. The variance is about a quarter larger
+than that of the best strategy for a known end, at all steps.
 
-After 2^20 steps the root continues over the totals of blocks, first of 8 steps, then of 64, and so
-on, with half as many blocks of each kind as of the kind before. Within a block its own square root
-counts the steps. An item in a block costs 3/4 in the one and 1/4 in the other.
+After 2^20 steps, the square root continues over the totals of blocks, first of 8 steps, then of 64,
+and so on, with half as many blocks of each size as of the size before. Within a block, another
+square root is over its steps. 3/4 of an item's squared sensitivity is in the first and 1/4 in the
+second.
 
-This mechanism is counton's own. Any positive q with sum 1 / (k q(k)) finite would do; this one is
-made for ends of any size. If hundreds or thousands of steps are expected, q stays 1 for about this
-many nodes (``even``), rises by 13/10 a quarter octave over the next two octaves, and then as above.
-Over two to four times as many steps the mean variance is 8 to 14% less, and protection still has no
-end. Later releases have up to 8% more variance, and the first few up to 67% more. Plain powers of s
-are worse, by 1% at least.
+This mechanism is counton's own. The guarantee holds for any positive q for which the sum of 1 / (k
+q(k)) is finite; this one is a compromise for streams of any length. If hundreds or thousands of
+steps are expected, q can be 1 for about this many nodes (``even``), grow by the factor 13/10 in
+each quarter octave of the next two octaves, and then as above. Over two to four times as many
+steps, the mean variance is then 8 to 14% less. Later releases have up to 8% more variance, and the
+first few up to 67% more. If q is a power of s, variances are larger, by 1% at least.
 """
 
 from __future__ import annotations
@@ -76,36 +78,42 @@ from counton.strategies.streams.square_root import (
 )
 from counton.strategies.streams.staircase import Dividing, Staircase
 
-#: Most nodes of the root: its series is exact up to this.
+#: Largest number of nodes of the square root; its coefficients are known exactly up to this.
 NODES = 2**21
-#: The share of an item's cost for the root over blocks, as a part of its standard deviation,
-#: rounded down; and the variance of noise within blocks, if that share is 3/4.
+#: Factor of the weights of blocks, the square root of 3/4 rounded down: 3/4 is the part of an
+#: item's squared sensitivity in the square root over blocks. And the variance of noise within
+#: blocks, for the remaining 1/4.
 _OF_BLOCKS, _WITHIN = 0.866025, 4
-#: From this level on levels are those of nodes within blocks.
+#: Noise levels from this number on are for nodes within blocks.
 _FIRST_WITHIN = 128
 _WEIGHT_BITS = 18
 #: Variances of nodes are multiples of 2^-30, rounded up.
 _VARIANCE_BITS = 30
-#: Quarter octaves with variance 1, and the growth of variance from one to the next.
+#: By default: the number of quarter octaves with variance 1, and the growth of the variance from
+#: each to the next.
 _EQUAL, _GROWTH = 12, Fraction(12, 11)
-#: The first growth if more nodes have variance 1, and the number of quarter octaves that it lasts.
+#: If more nodes have variance 1: the growth after them, and the number of quarter octaves with this
+#: growth.
 _STEEP, _STEEP_CLASSES = Fraction(13, 10), 8
 #: Choices for the number of nodes with variance 1, besides the default `_EQUAL`.
 EVEN = (32, 128, 512, 2048)
-#: Sums over f^2 are added one by one up to twice the number of nodes; beyond they are in closed
-#: form over this many quarter octaves.
+#: Sums of f(k)^2 are computed term by term up to twice the number of nodes, and by a formula over
+#: this many further quarter octaves.
 _SUMMED, _BEYOND = 2 * NODES, 160
-#: Shortest beginning; variances are exact up to the second number of steps, beyond within 1e-4;
-#: weights with the third number of bits have shipped variances.
+#: Least number of nodes for which the square root is computed. Number of steps up to which
+#: variances are exact; beyond, they are within 1e-4. Least number of bits of weights for which
+#: later variances are read from a file of the package.
 _SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
 #: Number of nodes whose noise, or weights, are computed at once.
 _AT_ONCE, _WEIGHED = 2**12, 2**14
-#: Most numbers that a running stream holds, over all its cells; beyond it starts anew.
+#: Largest number of noise values that a running stream keeps, over all its cells; with more, each
+#: window is computed from step 1.
 _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Return the binary places to which the square root is rounded, given those of the weights.
+    """Return the number of fraction bits of the square root's coefficients, given that of the
+    weights.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -114,10 +122,11 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the class of a step's node: nodes of one class have noise of equal variance.
+    """Return the number of the class of a step's node; nodes of one class have noise of equal
+    variance.
 
-    Class 0 has variance 1; then there is one class for each quarter octave (factor 2^(1/4)) of
-    steps.
+    Class 0 has variance 1. Each further class is a quarter octave: steps grow by the factor
+    2^(1/4).
 
     Args:
         step: the step, from 1 on.
@@ -131,9 +140,9 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return the noise variance q of a class of nodes (`quarter`), relative to the first class.
+    """Return the noise variance q of a class of nodes (`quarter`), relative to that of class 0.
 
-    It is a multiple of 2^-30.
+    It is a multiple of 2^-30. ``equal`` is the number of quarter octaves that belong to class 0.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
@@ -147,7 +156,7 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the first node of a class of nodes with equal noise (`quarter`).
+    """Return the first node of a class (`quarter`); ``equal`` quarter octaves belong to class 0.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -160,8 +169,8 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return the classes of nodes with equal noise, and the nodes of each, for all nodes below
-    ``stop``.
+    """Return the classes (`quarter`) of all nodes below ``stop``: the number of each class, and its
+    nodes.
     """
     found = []
     level = 0
@@ -175,10 +184,10 @@ def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
 def _logarithm(ratio: Floats) -> Floats:
     """Return numbers slightly above the natural logarithms of ratios between 1 and 1.5.
 
-    They are the same on every machine.
+    The same bits are computed on every machine.
     """
-    # The series of 2 artanh((x - 1) / (x + 1)), with only operations that IEEE 754 rounds in one
-    # way: weights have to be the same on every machine.
+    # The series of 2 artanh((x - 1) / (x + 1)), by operations whose rounding IEEE 754 defines,
+    # because weights must be the same on every machine.
     y = (ratio - 1) / (ratio + 1)
     square = y * y
     return np.asarray(2 * y * (1 + square / 3 + square * square / (5 * (1 - square))))
@@ -186,7 +195,7 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of f(k)^2 from k = 0 on, with f the square root's coefficients.
+    """Return running sums of f(k)^2 with a 0 in front, where f are the square root's coefficients.
 
     They are computed in parts to save memory.
     """
@@ -204,10 +213,11 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """Return the weights 1 / d_i of columns (see the module), rounded down, in units of
+    """Return the weights 1 / d_i of the columns of ``nodes``, rounded down, in units of
     2^-weight_bits.
 
-    Nodes after ``singles`` stand for blocks and have smaller weights.
+    The module's docstring defines d_i, the norm of column i. Nodes after ``singles`` belong to
+    blocks of steps, and have smaller weights. ``equal`` quarter octaves of nodes have variance 1.
     """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
@@ -218,10 +228,11 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
-    """Return upper bounds of d_i^2, the squared norms of the items' columns (see the module).
+    """Return upper bounds of d_i^2, the squared norms of items' columns relative to noise
+    variances.
 
     Args:
-        items: the items, from 1 on.
+        items: numbers of the items, from 1 on: shape (items,).
         equal: number of quarter octaves of nodes with variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
@@ -229,7 +240,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     """
     sums = _summed_squares()
     total = np.zeros(len(items))
-    # Smallest first: a definite order of addition.
+    # The smallest numbers are added first, in a fixed order.
     last = len(_spans(_SUMMED, equal))
     beyond = np.zeros(len(items))
     for level in reversed(range(last, last + _BEYOND)):
@@ -251,13 +262,13 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The first nodes of the growing square root: its columns are divided by d_i (see the module).
+    """The square root over the first nodes, with column i divided by its norm d_i (see the module).
 
     Args:
         horizon: the number of nodes.
-        weight_bits: binary places of weights.
-        singles: nodes after this one stand for blocks.
-        equal: quarter octaves of nodes with variance 1.
+        weight_bits: number of fraction bits of the weights 1 / d_i.
+        singles: nodes after this one belong to blocks of steps.
+        equal: number of quarter octaves of nodes with variance 1.
     """
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
@@ -266,8 +277,8 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights 1 / d_i of the columns, less for blocks, rounded down, in units of
-        2^-weight_bits.
+        """Weights 1 / d_i of the columns, smaller for blocks, rounded down, in units of
+        2^-weight_bits: (horizon,).
         """
         parts = [
             _weights_of(
@@ -282,14 +293,16 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def widths(self) -> Floats:
-        """Variances of the nodes' noise, relative to the first node's."""
+        """Variances of the nodes' noise, relative to that of the first node: shape (horizon,)."""
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the releases, relative to the variance of the first node's noise."""
+        """Variances of the releases, relative to that of the first node's noise: shape
+        (horizon,).
+        """
         exact = _exact_variances(
             min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
         )
@@ -300,7 +313,9 @@ class _Beginning(NormalisedSqrt):
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
-        """Return the variances of the released numbers of the steps start + 1 .. stop."""
+        """Return the variances of the released counts of the steps start + 1 .. stop: the shape of
+        ``starts``.
+        """
         a, d, q = self.inverse, self.shares, self.widths
         found = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
@@ -313,10 +328,11 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first releases, relative to the variance of the first node's
-    noise.
+    """Return the variances of the first releases, relative to that of the first node's noise:
+    (horizon,).
 
-    Each is summed directly.
+    Each is the sum of squared weights times variances of nodes. Arguments are those of
+    `_Beginning`.
     """
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
@@ -325,21 +341,23 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
 
 
 class _Within(NormalisedSqrt):
-    """The square root over the steps inside a block, all but the last."""
+    """The square root over the steps inside a block, all steps but the last."""
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights of the columns, 1 over their norms, rounded down; later ones are never
-        smaller.
+        """Weights of the columns, 1 / their norms, rounded down, in units of 2^-weight_bits; they
+        never decrease.
         """
         return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return the noise inside some blocks as a table with one coordinate for each block."""
+    """Return the noise inside some blocks of ``size`` steps as a source with one coordinate for
+    each block.
+    """
     first, count = blocks.start * size, len(blocks)
 
     def run(_level: int, nodes: range) -> Integers:
@@ -351,10 +369,10 @@ def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNo
 
 
 class _Kind(NamedTuple):
-    """A run of blocks of equal size, which follows the blocks of the size before.
+    """A range of blocks of equal size, which follows the blocks of the next smaller size.
 
     Attributes:
-        number: index of the kind; 0 for single steps.
+        number: index of the size; 0 for single steps.
         size: number of steps of a block.
         before: the last step before the first block.
         nodes: the last node before the first block.
@@ -374,8 +392,9 @@ class _Kind(NamedTuple):
 
 
 class _BlockPlace(NamedTuple):
-    """The place of a step among blocks: the number of its block, and of the step in the block, from
-    1 on.
+    """The place of a step among blocks. ``kind`` states the size of its block, ``block`` the index
+    of the block among those of this size, from 0, and ``step`` the number of the step in the block,
+    from 1.
     """
 
     kind: _Kind
@@ -384,12 +403,12 @@ class _BlockPlace(NamedTuple):
 
     @property
     def node(self) -> int:
-        """The node that stands for the step's block."""
+        """The node of the square root to which the step's block belongs."""
         return self.kind.nodes + self.block + 1
 
     @property
     def over(self) -> int:
-        """Number of nodes that are complete at the step.
+        """Number of nodes of the square root that are complete at the step.
 
         The node of its own block is complete if the step ends the block.
         """
@@ -397,8 +416,9 @@ class _BlockPlace(NamedTuple):
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return the noise of all nodes as one level, numbered from 1; the table has a level for each
-    class.
+    """Return a source in which all nodes are on one level, numbered from 1.
+
+    In ``field``, each class of nodes (`quarter`) is a level.
     """
 
     def run(_level: int, nodes: range) -> Integers:
@@ -413,28 +433,31 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """The noise of releases, computed node after node, for several coordinates at once.
+    """The noise of releases, computed node after node, for several coordinates (cells) at once.
 
     With s the noise of the square root and d_i the norms of its columns, the noise of release t is
-    d_t s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded correctly: in float64 and,
-    if that leaves two candidates, by integer arithmetic.
+    d_t s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded correctly: computed in
+    float64 and, where that leaves two candidates, exactly in integers.
     """
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
         self._root = root
         self._dividing = Dividing(root._stairs, cells)
-        self._past = np.zeros((2, cells))  # the sum over i < t, and its rounding error
+        self._past = np.zeros(
+            (2, cells)
+        )  # the sum over i < t, and a correction of its rounding error
         self._passed = np.zeros(cells)  # the sum of absolute values
         self._fallen = 0.0  # sum of |d_i - d_{i+1}|
         self._last_s: Floats = np.zeros((1, cells))
         self._last_w = np.zeros(0, np.int64)
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Return the noise of the releases at the next nodes, shape (nodes, cells).
+        """Return the noise of the releases at the next nodes: int64, shape (nodes, cells).
 
         Args:
             z: the nodes' own noise, shape (nodes, cells).
-            all_before: returns, for a node and a coordinate, the noise of all nodes up to it.
+            all_before: a function of a node and a coordinate that returns the noise of all
+                nodes up to this one, shape (node,).
         """
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
@@ -471,10 +494,10 @@ class _Releases:
 
 
 class _RootReader(Reader):
-    """The noise of one running stream, at constant cost per step.
+    """The noise of one running stream, at constant time per step.
 
-    It holds the numbers from which the next releases are computed, as long as there is room for
-    them.
+    It keeps the numbers from which the next releases are computed, unless they are too many for
+    memory.
     """
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
@@ -490,12 +513,16 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return whether the numbers of all nodes up to a step, ``times`` over, fit into memory."""
+        """Return True if the numbers of all nodes up to a step, times ``times``, are few enough to
+        keep.
+        """
         return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
-        """True while memory has room for the numbers of twice as many nodes as so far."""
+        """True while numbers for twice as many nodes as so far could be kept, so that time per step
+        is constant.
+        """
         return self._has_room(self._next, 2)
 
     @override
@@ -507,9 +534,10 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the square root's totals at some nodes.
+        """Return the noise of the square root's running totals at some nodes.
 
-        For nodes before those of the last call, all is computed anew.
+        If these come before the nodes of the last call, everything is computed again from the first
+        node.
         """
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
@@ -535,18 +563,21 @@ class _RootReader(Reader):
 
 
 class GrowingSquareRoot(EndlessStrategy):
-    """Totals of a stream without a known end, with Gaussian noise and a guarantee that never fades.
+    """Running totals of a stream without a known end, with Gaussian noise. The guarantee is for all
+    releases together, and does not weaken with age.
 
-    The noise of release t is that of t - 1 plus d_t (F^-1 z)_t. Here F is the square root of the
-    running totals, z the nodes' noise, which grows with time, and d_t the norm of column t. F and
-    the weights 1 / d_t are rounded to multiples of 2^-16 and of 2^-weight_bits or coarser ones;
-    noise is rounded correctly. Steps after 2^20, 119 years of hours, are counted in blocks, for
-    some billions of steps.
+    The noise of release t is that of release t - 1 plus d_t (F^-1 z)_t. Here F is the matrix square
+    root of the matrix of running totals, z is the noise of nodes, whose variance grows with time,
+    and d_t is the norm of column t. F is rounded to multiples of 2^-16 or coarser, the weights 1 /
+    d_t to multiples of 2^-weight_bits; noise is rounded correctly. Steps after 2^20 (119 years of
+    hours) are counted in blocks, for some billions of steps.
 
     Args:
-        weight_bits: from 4 to 18; fewer bits cost a little accuracy and leave room for wider noise.
-        even: 32, 128, 512 or 2048: this many first nodes have equal noise, for the least mean error
-            over two to four times as many steps. None: 8, for ends of any size.
+        weight_bits: number of fraction bits of weights, from 4 to 18; with fewer bits the
+            error is slightly larger, but wider noise fits int64.
+        even: 32, 128, 512 or 2048: so many first nodes have equal noise, which gives the
+            least mean error over two to four times as many steps. None: 8, for streams of
+            any length.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -586,9 +617,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
-        """Return instances for tests: with fine weights, and with coarse ones.
+        """Return strategies for tests: with fine weights, and with coarse weights.
 
-        Exact rows of many fine weights would take minutes.
+        On longer horizons there are only coarse weights, because exact rows with fine weights would
+        take minutes.
         """
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
@@ -597,7 +629,7 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which only states that some products of two columns may be negative."""
+        """Facts about columns: only that some inner products of two columns may be negative."""
         return Structure(aligned=lambda: False)
 
     @property
@@ -622,17 +654,19 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return how many nodes of the square root are complete, and so are read, at a step."""
+        """Return the number of nodes of the square root that are complete at a step, and so are in
+        its release.
+        """
         return self._place(step).over
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The square root's coefficients, stored as the places at which they decrease."""
+        """The square root's coefficients, stored as the indices at which they decrease."""
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """Return the weights 1 / d_i of the columns of nodes (see the module), in units of
+        """Return the weights 1 / d_i of the columns of ``nodes`` (see the module), in units of
         2^-weight_bits.
         """
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
@@ -661,7 +695,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step`` with exact weights; for early steps only."""
+        """Return the nodes (noisy measurements) in the release at ``step``, with exact weights.
+        This is fast for early steps only.
+        """
         at = self._place(check_step(self, step))
         row = self._beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
@@ -674,7 +710,8 @@ class GrowingSquareRoot(EndlessStrategy):
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
 
-        They are the step's node, later nodes, and nodes inside the step's block.
+        They are the step's own node, all later nodes of the square root, and nodes inside the
+        step's block.
         """
         at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
         beginning = self._beginning(at.node)
@@ -721,8 +758,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return d of a node (see the module), 1 over its weight; d falls, except where blocks
-        begin.
+        """Return the norm d of a node's column (see the module), 1 / its weight.
+
+        d decreases along the nodes, except where blocks begin.
         """
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
@@ -730,7 +768,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _largest_within(self) -> float:
-        """Upper bound of the weight with which releases read a node inside a block."""
+        """Upper bound of the weight of the noise of a node inside a block, in any release."""
         # The norm of the first column of the longest block.
         steps, unit = self._every[-1].size - 1, 1 << self.weight_bits
         if not steps:
@@ -739,10 +777,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, a bound on weights in releases times the relative width of
-        the noise.
+        """Return, for each of ``stops``, a bound on the weight of a node's noise times its relative
+        width.
 
-        It is the larger of the bounds for nodes of the square root and for nodes inside blocks.
+        The bound is for any release up to that step. The width is the standard deviation relative
+        to that of the first node.
         """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
@@ -770,7 +809,7 @@ class GrowingSquareRoot(EndlessStrategy):
             )
 
     def _of_releases(self, at: Integers) -> Floats:
-        """Return the variances of the releases at steps, relative to the variance of the first
+        """Return the variances of the releases at the steps ``at``, relative to that of the first
         node's noise.
         """
         found = np.zeros(at.shape)
@@ -787,9 +826,10 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """Factor by which coarse weights raise variances, as measured at the last exact releases.
+        """Factor by which coarse weights raise variances, measured at the last releases with exact
+        variances.
 
-        It exceeds 1 by 3e-5 with 14 bits, and by 1e-3 or 2e-3 with 8 bits.
+        It is 1 + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
@@ -798,7 +838,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
-        """Return the variances of the square root's totals after each of ``nodes``; 0 at node 0."""
+        """Return the variances of the square root's running totals after each of ``nodes``; 0 at
+        node 0.
+        """
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
@@ -813,8 +855,9 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of running totals or, with ``since``, of their differences.
 
-        The unit is the variance of the first node's noise; with ``law``, the calibrated noise, it
-        is squared data units. Time for a difference grows in proportion to its last step.
+        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
+        distribution, it is squared data units. The time for a difference is proportional to its
+        last step.
         """
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
@@ -850,8 +893,8 @@ class GrowingSquareRoot(EndlessStrategy):
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
 
-        The unit is the variance of the first node's noise; with ``law``, the calibrated noise, the
-        result is exact in squared data units.
+        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
+        distribution, it is squared data units.
 
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
@@ -876,16 +919,17 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield, for each size of blocks, what the variances of the first ``steps`` releases need.
+        """Yield, for each size of blocks, the numbers from which the variances of the first
+        ``steps`` releases follow.
 
         Single steps are the blocks of size 1. Sizes that begin after ``steps`` are left out.
 
         Yields:
-            Number of blocks of this size that are complete; number of steps in the one after them;
+            Number of complete blocks of this size; number of steps in the block after them;
             variances of the square root's running total at the last node before the first block,
-            and at each complete block: shape ``(complete blocks + 1,)``; variances that a release
-            inside a block adds to that of the total before the block, one for each step of a block
-            but the last.
+            and at each complete block, shape ``(complete blocks + 1,)``; variances that releases
+            inside a block add to that of the total before the block, one for each step of a
+            block but the last.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -899,8 +943,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: half a unit per release, and half a unit more for noise in a
-        block.
+        """Return a bound on rounding: half a unit for each release, and half a unit more for
+        releases inside blocks.
         """
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
@@ -908,18 +952,18 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that holds the noise of the square root at all nodes so far, if there is
-        room.
+        """Return a reader that keeps the numbers of all nodes so far, unless they are too many for
+        memory.
         """
         return _RootReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
 
-        It is rounded correctly. Time is proportional to the last step, for each coordinate.
+        It is rounded correctly. The time is proportional to the last step, for each coordinate.
 
         Raises:
-            SumOverflow: noise of 2^50 or more, which no calibrated law has.
+            SumOverflow: noise of 2^50 or more, which no calibrated distribution has.
         """
         check_window(self, steps)
 
@@ -941,8 +985,8 @@ class GrowingSquareRoot(EndlessStrategy):
     def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Return `noise`; ``over`` returns the noise of the square root's totals after some
-        nodes.
+        """Return the result of `noise`; ``over`` is a function of some nodes that returns the noise
+        of the square root's running totals after them.
         """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
@@ -961,8 +1005,11 @@ class GrowingSquareRoot(EndlessStrategy):
         high: _BlockPlace,
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the noise of the releases from one step to another in blocks of one size, in
-        parts.
+        """Yield, in parts, the noise of the releases from one step to another, both in blocks of
+        one size.
+
+        ``root`` is a function of nodes that returns the noise of the square root's running totals
+        after them.
         """
         window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
@@ -983,8 +1030,9 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return some nodes, and the variances of the square root's totals after them, for each value
-    of ``even``.
+    """Return numbers of nodes, and the variances of the square root's running totals after them.
+
+    There is an array of variances for each value of ``even``.
     """
     # They come with the package; ``make growing`` computes them.
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
@@ -995,10 +1043,11 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _between_known(nodes: Integers, even: int | None = None) -> Floats:
-    """Return variances beyond the exact ones, by cubic polynomials within each quarter octave.
+    """Return the variances of running totals after ``nodes``, interpolated between those of
+    `_load_shipped`.
 
-    Within a quarter octave variances first rise and finally fall, like logarithms of the distance
-    from its ends.
+    Cubic polynomials are used within each quarter octave, in the logarithm of the distances from
+    its ends.
 
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

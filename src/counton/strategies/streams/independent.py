@@ -27,7 +27,7 @@ from counton.strategies.strategy import (
 
 
 class Independent(StreamStrategy):
-    """A strategy that adds one independent draw of noise to each step's own count, without totals.
+    """A strategy that releases the count of each step with one independent draw of noise.
 
     No strategy of equal sensitivity has a smaller mean variance of single counts.
 
@@ -69,11 +69,13 @@ class Independent(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure in which the count of each step enters a node of its own."""
+        """Facts about columns: the count of each step enters a node of its own."""
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of a window's counts: the number of its steps."""
+        """Return the variance of the sum of a window's counts: the number of its steps, in
+        variances of one draw.
+        """
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
@@ -83,7 +85,7 @@ class Independent(StreamStrategy):
         return 1.0
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive steps: each step's own draw."""
+        """Return the noise of the releases at consecutive steps: each step's own draw."""
         check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)

@@ -1,11 +1,13 @@
-"""The k-ary trees, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
+"""k-ary trees over the steps, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
 
-A step t is written in base k. Digit d of level l is the number of nodes of that level that a
-release adds. With subtraction digits may be negative: then the release subtracts nodes. Node p of
-level l covers the items (p-1) k^l + 1 .. p k^l and is identified by p, its right end.
+A node is the noisy sum of k^l consecutive steps; l is its level. A step t is written in base k. Its
+digit of level l is the number of nodes of that level that the release at t adds. With subtraction
+digits may be negative: then the release subtracts nodes. Node p of level l covers the items (p-1)
+k^l + 1 .. p k^l and is identified by p, its right end.
 
-Removing the lowest digit of q leaves Q. The noise at q on level l is that at Q on level l+1, plus
-the nodes from kQ+1 to q, or minus those from q+1 to kQ: a difference of two prefix sums.
+Removing the lowest digit of a number q leaves Q. The noise of the first q nodes of level l is
+computed from that of the first Q nodes of level l+1, plus the nodes from kQ+1 to q, or minus those
+from q+1 to kQ: a difference of two prefix sums.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: All arities up to the first number are candidates; up to the second those that save a level.
+#: All arities up to the first number are candidates; from there up to the second, those with fewer
+#: levels.
 _ALL_ARITIES, _LARGEST_ARITY = 128, 2**15
 
 
@@ -73,7 +76,7 @@ class Digits:
         return digits
 
     def weight(self, number: int) -> int:
-        """Return the sum of the absolute digits of ``number``."""
+        """Return the sum of the absolute values of the digits of ``number``."""
         total = 0
         while number > 0:
             cut = self.cut(number)
@@ -107,7 +110,8 @@ def _triangle(n: int) -> int:
 
 
 class DigitTree(StreamStrategy):
-    """A tree of given arity whose releases add and subtract nodes by the digits of their step.
+    """A tree over the steps whose releases add and subtract nodes as the digits of their step
+    state.
 
     Args:
         horizon: number of steps.
@@ -120,21 +124,20 @@ class DigitTree(StreamStrategy):
         self.horizon, self.arity, self._digits = horizon, digits.base, digits
         #: Number of levels, and of nodes that the first item enters.
         self.height = digits.count(horizon)
-        # If two releases differ in a node, one of them reads it; only subtracted nodes hold future
-        # items.
+        # Only nodes that are subtracted contain items after the step of the release.
         causal = digits.below == 0 or self.height == 1
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a table of the noise of nodes in which a node's index is the last step it covers.
-
-        Here it is ``field`` itself.
+        """Return a source of noise that numbers the nodes of a level by their last step; here it is
+        ``field`` itself.
         """
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: one per level, if any release reads
-        it.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters.
+
+        There is one on each level, unless no release uses it.
         """
         check_step(self, step)
         right_ends = enumerate(-(-step // self.arity**level) for level in range(self.height))
@@ -142,7 +145,10 @@ class DigitTree(StreamStrategy):
         return tuple(Node(level, p, 1) for level, p in right_ends if (p + below) % self.arity)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``, from its digits, the highest level first."""
+        """Return the nodes (noisy measurements) in the release at ``step``, highest level first.
+
+        The digits of the step state how many nodes of each level are added or subtracted.
+        """
         nodes: list[Node] = []
         q = check_step(self, step)
         for level in range(self.height):
@@ -153,31 +159,32 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column: the number of levels, as item 1 enters a node of
-        each.
+        """Return the largest 1-norm of a column of C: the number of levels, because item 1 enters a
+        node of each.
         """
         return Fraction(self.height)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of the tree, for units that act several times.
+        """Facts about the tree, for units that count in several steps.
 
-        One child of each node is missing, since no release reads it.
+        In each group of siblings one node is left out, since no release uses it.
         """
         unread = -self._digits.below % self.arity or self.arity
         widths = [self.arity**level for level in range(self.height)]
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of totals, or of differences of two, in variances of one node's
-        noise.
+        """Return the variance of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
-        It is the number of nodes that are read.
+        In variances of one node's noise, it is the number of nodes that are added or subtracted.
         """
-        # For a difference, let two ends first differ, from above, at one level. Below it each end
-        # reads as many nodes as its absolute digits add up to; at that level the nodes between both
-        # digits are read; above it both ends read the same nodes, which cancel.
+        # For a difference, consider the highest level at which the digits of the two steps differ.
+        # Below it, each release has as many nodes as the absolute values of its digits add up to.
+        # At this level, the nodes between both digits remain. Above it, both releases have the same
+        # nodes, which cancel.
         first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
         for _ in range(self.height):
@@ -188,11 +195,12 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance over the horizon, in variances of one node's
-        noise.
+        """Return the mean or largest variance over the horizon, in variances of one node's noise.
+
+        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
-        # In O(height^2) integer operations. For a single step the variance is 1, plus k - 1 for
-        # each digit that is carried.
+        # The time is O(height^2) integer operations. For the count of a single step, the variance
+        # is 1, plus k - 1 for each digit that is carried when the step's number is counted up.
         check_metric(metric)
         if of == "totals":
             return float(self._error(metric))
@@ -209,8 +217,8 @@ class DigitTree(StreamStrategy):
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> Integers:
-        """Return the noise of the releases of consecutive steps, computed level by level from the
-        top.
+        """Return the noise of the releases at consecutive steps, computed from the highest level
+        down.
         """
         named, numbers = self._by_right_end(field), [check_window(self, steps)]
         for _ in range(self.height if steps else 0):  # the numbers to which the level below is cut
@@ -238,12 +246,13 @@ class KAry(DigitTree):
     """A tree over the steps of a stream in which each node has k children.
 
     Both sensitivities (1-norm, and squared 2-norm) are the height: the number of digits that the
-    horizon needs in base k. The variance at a step is the sum of the absolute digits of that step.
+    horizon needs in base k. The variance at a step is the sum of the absolute values of the step's
+    digits.
 
-    Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and
-    Alg. 2 (subtraction, odd arity). Even arity uses the digits -k/2+1 .. k/2.
-    Erratum: Alg. 2 line 14 sums x_j where it means the items of one node; Alg. 3 line 15 must
-    subtract the interval [p - k^(l-1) + 1, p].
+    Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and Alg. 2
+    (subtraction, odd arity). Even arity uses the digits -k/2+1 .. k/2. Erratum: Alg. 2 line 14 sums
+    x_j where it means the items of one node; Alg. 3 line 15 must subtract the interval [p - k^(l-1)
+    + 1, p].
 
     >>> tree = KAry(1000, 13)
     >>> tree.height, float(tree.l1_sensitivity()), tree.row(20)
@@ -253,7 +262,8 @@ class KAry(DigitTree):
     Args:
         horizon: number of steps.
         arity: children per node, k >= 2.
-        subtraction: allows negative digits, which halves the error.
+        subtraction: True allows negative digits, for which nodes are subtracted; this
+            halves the error.
 
     Raises:
         InvalidInput: horizon below 1, arity below 2, or either not an integer.
@@ -273,9 +283,10 @@ class KAry(DigitTree):
 
     @classmethod
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
-        """Return trees for units that act several times, among which is the best one known.
+        """Return candidate trees for units that count in several steps.
 
-        They are the trees with the ``of_each`` smallest numbers of children, for each height.
+        For each height, they are the trees with the ``of_each`` smallest arities (numbers of
+        children). In all cases examined, the best tree was among those that the default returns.
 
         >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
         [51, 52, 2000, 2001]
@@ -297,10 +308,11 @@ class KAry(DigitTree):
     def undominated_trees(
         cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
     ) -> list[KAry]:
-        """Return the trees for which no other tree has both less height and less error.
+        """Return the trees for which no other tree has both a smaller height and a smaller
+        variance.
 
-        They are in order of falling height and rising error. One of them is best for any noise,
-        since both sensitivities equal the height.
+        They are sorted by decreasing height and increasing variance. One of them is the best for
+        any noise, since both sensitivities equal the height.
 
         >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
@@ -326,8 +338,8 @@ class KAry(DigitTree):
         subtraction: bool | None = True,
         norm: Norm = 1,
     ) -> KAry:
-        """Return the tree with the number of children (arity) of least error for a horizon, by
-        exact computation.
+        """Return the tree whose number of children (arity) has the least error for a horizon,
+        exactly.
 
         The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
         Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
@@ -346,7 +358,7 @@ class KAry(DigitTree):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
-        """Return instances for tests: odd and even arities, with and without subtraction, and the
+        """Return strategies for tests: odd and even arities, with and without subtraction, and the
         best tree.
         """
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
@@ -354,7 +366,7 @@ class KAry(DigitTree):
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return numbers of children (arities), among which is the best one for every height of the
+    """Return arities (numbers of children) among which is the best one for every height of the
     tree.
     """
     # For a given height the smallest arity that reaches the horizon is best, or one of the next

@@ -1,8 +1,9 @@
-"""The look-ahead tree: least squares over a tree whose later nodes are read before they are full.
+"""The look-ahead tree: least squares over a tree, in which releases also use incomplete nodes.
 
-The proof of privacy only needs B C = A. So a release may read noise of unfinished nodes, including
-future ones: a shift of z by d C e_i moves the releases from i on by d and no other. Thus estimates
-from below *and above*, which seem to need the whole table, work for a stream.
+The proof of privacy only needs B C = A. So a release may use the noise of incomplete nodes, also of
+later steps: a change of the noise z by d C e_i changes the releases from step i on by d, and no
+other. Thus estimates of a node from its children *and from its parent*, which seem to need the
+finished table, are possible for a stream.
 
 The trees and the two passes over them are in `counton.strategies.streams.subtrees`, the search for
 radices and weights in `counton.strategies.streams.look_ahead_search`.
@@ -58,29 +59,32 @@ from counton.strategies.streams.look_ahead_search import (
 )
 from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtrees
 
-#: Most children of a node.
+#: Largest number of children of a node.
 LARGEST_RADIX = 2**15
-#: Largest weight in units of the lattice: squares and sums of weights stay within int64.
+#: Largest weight, so that squares and sums of weights fit int64.
 LARGEST_WEIGHT = 2**20
-#: Noise exceeds this many standard deviations only for one draw in 2^180.
+#: Number of standard deviations that noise exceeds only for one draw in 2^180.
 _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """Where each of several steps lies in the tree's nodes of one level.
+    """The places of several steps in the tree's nodes of one level; all arrays have one entry for
+    each step.
 
-    A family is the children of one node. N is the estimate of a node from its own measurement and
-    those of nodes below it.
+    A family is the group of all children of one node. N is the estimate of a node from its own
+    measurement and those of nodes below it.
 
     Attributes:
-        node, parent: index of the node that holds the step, and of its parent (0 on the highest
-            level).
-        part: the part of the node that the step completes, from 0 to 1.
+        node, parent: index of the node that contains the step, and of its parent (0 on the
+            highest level).
+        part: the fraction of the node's estimate that the release includes, from 0 to 1.
         own: variance of the node's N.
         whole: variance of the N of each earlier node of the family.
-        read: sum of the variances of N over the completed part of the parent.
+        read: sum of the variances of N over the earlier nodes of the family, plus ``part``
+            of the node's own.
         spread: sum of the variances of N over the family; infinite on the highest level.
-        excess: sum of the variances of N over the node's children, less the variance of its own N.
+        excess: sum of the variances of N over the node's children, minus the variance of
+            its own N.
     """
 
     node: Integers
@@ -100,8 +104,9 @@ class _Place(NamedTuple):
 
 
 class _Rows(Reader):
-    """The noise of one running stream with many coordinates; it continues where the last window
-    ended.
+    """The noise of one running stream with many coordinates, computed one step after the other.
+
+    It continues where the last window ended.
     """
 
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
@@ -128,12 +133,11 @@ class _Rows(Reader):
 
 
 class LookAhead(StreamStrategy):
-    """A tree over the steps whose releases are least-squares estimates, also from nodes not yet
-    full.
+    """A tree over the steps whose releases are least-squares estimates, also from incomplete nodes.
 
     Each step counts in one node of each level, with that level's weight w_l. The 1-norm sensitivity
-    is the sum of the weights, the squared 2-norm one the sum of their squares. A release takes
-    about 1.1 draws of noise.
+    is the sum of the weights, the squared 2-norm one the sum of their squares. Computing a release
+    takes about 1.1 draws of noise.
 
     Source: least squares over trees of counts as in Hay et al., "Boosting the Accuracy of
     Differentially Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of
@@ -149,10 +153,10 @@ class LookAhead(StreamStrategy):
 
     Args:
         horizon: number of steps.
-        radices: numbers of children of nodes of level 1, 2, ...; level 0 are the steps. The highest
-            level has as many nodes as the horizon needs.
-        weights: weights of a measurement of level 0, 1, ..., one more than radices: positive
-            integers in units of 2^-b, where the first is 2^b. Default: all 1.
+        radices: number of children of the nodes of levels 1, 2, ...; the steps are level 0.
+            The highest level has as many nodes as the horizon needs.
+        weights: weight of the measurements of levels 0, 1, ..., one more than radices:
+            positive integers in units of 2^-b, where the first is 2^b. Default: all 1.
 
     Raises:
         InvalidInput: an argument out of range, or a number of weights other than of levels.
@@ -190,16 +194,18 @@ class LookAhead(StreamStrategy):
             lattice_bits=self.weights[0].bit_length() - 1,
             fraction_bits=FRACTION_BITS,
             unit_columns=len(set(self.weights)) == 1,
-            causal=not self.radices,  # estimates of a node read all measurements below it
-            # a family of every level, if steps have many coordinates; otherwise nothing is held
+            causal=not self.radices,  # estimates use measurements of later steps
+            # the children of one node on every level, if steps have many coordinates; otherwise no
+            # noise is kept
             buffer_size=sum(self.radices) + 2 * self.height,
         )
-        #: The passes over its nodes, with the constants of each level.
+        #: The two passes of least squares over the nodes, with the constants of each level.
         self._trees = Subtrees(self.horizon, self.radices, self.weights)
 
     @classmethod
     def best(cls, horizon: int, norm: Norm = 1, metric: Metric = "mean") -> LookAhead:
-        """Return the tree of least error found by local search, for units that count in one step.
+        """Return the tree of least error that a local search finds, for units that count in one
+        step.
 
         The error is the mean or largest variance times D^2. Here D is the 1-norm sensitivity for
         Laplace noise (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``).
@@ -210,7 +216,7 @@ class LookAhead(StreamStrategy):
         Raises:
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
-        # Weights are optimal for the radices, and no radix one larger or smaller is better.
+        # Weights are optimal for the radices, and changing a radix by one does not lower the error.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         norm = check_norm(norm)
         check_metric(metric)
@@ -227,13 +233,13 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Return trees among which is the best one found, for any guarantee and the stated error.
+        """Return the best trees that a search finds for Laplace noise and for Gaussian noise.
 
-        Some are for Laplace noise, others for Gaussian noise.
+        A plan chooses among them for its guarantee.
 
         Args:
             horizon: number of steps.
-            metric, release: the error, as in `released_variance`.
+            metric, release: the error that is minimised, as in `released_variance`.
             steps, separation, every: the steps in which a unit counts, as in `Contribution`.
 
         Raises:
@@ -244,8 +250,8 @@ class LookAhead(StreamStrategy):
         >>> [tree.weights for tree in LookAhead.candidates(1000, steps=30)][-1]
         (256, 136, 30, 37, 1, 18, 38, 36, 35, 40, 28)
         """
-        # Long nodes hold more steps of a unit that acts several times. This increases the 2-norm;
-        # in the 1-norm every level counts equally.
+        # Long nodes contain more steps of a unit that counts in several steps. This increases the
+        # 2-norm; to the 1-norm every level adds the same.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         check_metric(metric)
         check_release_form(release)
@@ -261,7 +267,7 @@ class LookAhead(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
-        """Return instances for tests: one level, few and many children, uneven weights, and the
+        """Return strategies for tests: one level, few and many children, uneven weights, and the
         best trees.
         """
         return (
@@ -275,8 +281,8 @@ class LookAhead(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: the one of each level that holds the
-        step.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters: on each level
+        the one that contains it.
         """
         leaf = check_step(self, step) - 1
         return tuple(
@@ -287,15 +293,15 @@ class LookAhead(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``, with exact weights.
+        """Return the nodes (noisy measurements) in the release at ``step``, with exact weights.
 
-        They are the siblings of each node that holds the step, and all nodes from which these are
+        They are the nodes that contain the step, their siblings, and all nodes from which these are
         estimated.
         """
         leaf = check_step(self, step) - 1
         trees, top = self._trees, self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
-        part = Fraction(1)  # the completed part of the step's node
+        part = Fraction(1)  # the fraction of the node's estimate that the release includes
         for level in range(self.height):
             node = leaf // trees.widths[level]
             parent = -1 if level == top else leaf // trees.widths[level + 1]
@@ -303,7 +309,7 @@ class LookAhead(StreamStrategy):
             stop = trees.counts[level]
             if level < top:
                 stop = min(stop, first + self.radices[level])
-            less = Fraction(0)  # the reading of the family's difference
+            less = Fraction(0)  # the fraction of the parent's estimate that the release includes
             if level < top:
                 whole, each, end = trees.shares[level]
                 if parent == trees.counts[level + 1] - 1:
@@ -331,10 +337,11 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add ``taken`` times the estimates of some nodes to ``weights``, the weights of the noise
-        of nodes.
+        """Add ``taken`` times the noise of the estimates of some nodes of a level to ``weights``.
 
-        An estimate reads ``depth`` levels below its node; None: as many as are usual at its level.
+        ``weights`` maps (level, index) of a node to the weight of its noise in a release. Estimates
+        use measurements up to ``depth`` levels below the node; None: as many levels as the strategy
+        uses there.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -353,23 +360,24 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of every column: the sum of the weights, as a count enters a node of
-        each level.
+        """Return the 1-norm of every column of C: the sum of the weights, since a count enters a
+        node of each level.
         """
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of every column: the sum of the squares of the weights."""
+        """Return the squared 2-norm of every column of C: the sum of the squares of the weights."""
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of a tree in which the count of every step enters a node of each level."""
+        """Facts about columns: the count of every step enters a node of each level of a tree."""
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases or, with ``since``, of their differences.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
         The unit is the variance of one node's noise.
         """
@@ -398,8 +406,8 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield where steps lie in the nodes of each level, from below; step 0 is before the
-        first.
+        """Yield the places of steps in the nodes of each level, lowest level first; step 0 is
+        before the first.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
@@ -423,6 +431,8 @@ class LookAhead(StreamStrategy):
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest variance over the horizon, in variances of one node's
         noise.
+
+        ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
         # The mean of totals is computed from moments, the largest by branch and bound.
         check_metric(metric)
@@ -435,9 +445,9 @@ class LookAhead(StreamStrategy):
 
     def _overall_of_steps(self, metric: Metric) -> float:
         """Return the mean or the largest variance of the counts of single steps."""
-        # One step of each kind is computed. Steps are of one kind if they lie in last nodes of the
-        # same levels. A step lies in last nodes of all levels from some level up, and in no last
-        # node below.
+        # Steps that are contained in the last node of the same levels have equal variance, so one
+        # step of each kind is computed. From some level up, a step is in the last nodes of all
+        # levels, and below it in none.
         firsts = [
             (count - 1) * width + 1
             for count, width in zip(self._trees.counts, self._trees.widths, strict=True)
@@ -452,9 +462,9 @@ class LookAhead(StreamStrategy):
     @override
     def _release_rounding(self) -> float:
         """Bound on the rounding error of a release, in units of 2^-16."""
-        # One and a half units for each node read, times 1.001, which covers float64. Counts of
-        # steps are exact. Sums of other measured counts are off by at most half a unit, and so is
-        # every product. A release reads at most all of each family.
+        # Measured counts of steps are exact. Those of other nodes have an error of at most half a
+        # unit, and so has every product. A release includes at most all children of a node. The
+        # factor 1.001 covers the rounding of this computation.
         trees = self._trees
         found = [0.0]  # error bound of N, by level
         for level in range(1, self.height):
@@ -478,10 +488,11 @@ class LookAhead(StreamStrategy):
     @property
     @override
     def _largest_read(self) -> float:
-        """Return a bound on the weight with which any release reads the noise of a node."""
-        # The node's own estimate and those of the nodes above read it with weights r_1, r_2, ...; a
-        # release reads these estimates c_1, c_2, ... times, with all partial sums of the c_j
-        # between -1 and 1. So the weights add up to at most the sum of |r_j - r_{j+1}|.
+        """Upper bound of the weight of a node's noise in any release."""
+        # Let the node's noise have the weights r_1, r_2, ... in the node's own estimate and in
+        # those of the nodes above it, and let a release contain these estimates c_1, c_2, ...
+        # times. All partial sums of the c_j are between -1 and 1. So the weight of the noise in the
+        # release is at most the sum of |r_j - r_{j+1}|.
         trees, most = self._trees, 0.0
         for last in (False, True):
             for level in range(self.height):
@@ -503,7 +514,7 @@ class LookAhead(StreamStrategy):
 
     @cached_property
     def _largest_std(self) -> float:
-        """Largest standard deviation of a node's noise for which every sum stays within int64."""
+        """Largest standard deviation of a node's noise for which every sum fits int64."""
         # The widest numbers are a node's own noise, and the sum over its children times its weight.
         widest = 1.0
         for level, radix in enumerate(self.radices):
@@ -513,10 +524,11 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader of a running stream's noise; with many coordinates it continues where the
-        last window ended.
+        """Return the reader of a running stream's noise.
+
+        With many coordinates it continues where the last window ended, which is faster.
         """
-        # Noise ahead of a window is not kept, and starting a window anew takes 40 times as long as
+        # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).
         wide = math.prod(field.shape) >= WIDE
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
@@ -526,9 +538,10 @@ class LookAhead(StreamStrategy):
         return self._reader(field).noise(steps)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Yield the noise of consecutive steps in parts, computed from the highest level down.
+        """Yield the noise of the releases at consecutive steps, in parts, computed from the highest
+        level down.
 
-        Every part ends with the last sibling of a group.
+        Every part but the last ends with the last child of a node.
         """
         if len(steps) == 0:
             return
@@ -537,7 +550,7 @@ class LookAhead(StreamStrategy):
         before, drawn = np.zeros(field.shape, np.int64), LevelNoise(field, trees.counts)
         together = trees.widths[-1] // trees.widths[-1 - trees.depths[-1]]
         size = max(1, nodes_per_chunk(field.shape) // together)
-        # Roots to the left of the window count too; those inside it are separate chunks.
+        # Nodes of the highest level before the window are included in running totals.
         for start in (*range(0, first, size), *range(first, last + 1, size)):
             stop = min(start + size, first if start < first else last + 1)
             found = trees.estimates(drawn, trees.top, range(start, stop), trees.depths[-1])

@@ -1,6 +1,7 @@
-"""Local search for radices and weights of the look-ahead tree with the least error.
+"""Local search for the radices and weights of the tree `LookAhead` with the least error.
 
-The errors come first: the mean over all steps from moments, the largest by branch and bound.
+The first functions compute the error: the mean variance over all steps from moments, the largest by
+branch and bound.
 """
 
 from __future__ import annotations
@@ -18,17 +19,28 @@ WEIGHT_BITS = 8
 
 
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
-    """Return the mean variance over all steps of a look-ahead tree, in variances of one node's
+    """Return the mean variance over all steps of a tree `LookAhead`, in variances of one node's
     noise.
+
+    ``radices`` are the numbers of children, lowest level first; ``weights`` begin with level 0,
+    single steps.
     """
-    # From means over the steps: the completed part p of a node is linear in that of its child, so
-    # the means of p and of p^2 over the steps of a whole node, and of the last node, follow from
-    # those one level down.
-    count, width, rest = horizon, 1, 1  # nodes; steps of a whole node, and of the last one
+    # It is computed from means over steps. The fraction p of a node's estimate that is in a release
+    # is linear in that of its child. So the means of p and of p^2 over the steps of a complete
+    # node, and of the last node, follow from those one level down.
+    count, width, rest = (
+        horizon,
+        1,
+        1,
+    )  # number of nodes; number of steps of a complete node, and of the last one
     own = tail = 1 / weights[0] ** 2
     estimates = [(own, tail)]  # by depth
-    one, two, gathered = 1.0, 1.0, 0.0  # of the last node: means of p, p^2, and of the sum so far
-    whole = 0.0  # of whole nodes: the mean of the sum
+    one, two, gathered = (
+        1.0,
+        1.0,
+        0.0,
+    )  # for the last node: means of p, of p^2, and of the variance so far
+    whole = 0.0  # for complete nodes: the mean of the variance so far
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         last = count - (-(-count // radix) - 1) * radix
         count = -(-count // radix)
@@ -51,10 +63,12 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the last child's share of a node's steps, and two means over the steps of the node.
+    """Return the fraction of a node's steps in its last child, and two means over the node's steps.
 
-    The means are those of v and of v^2, where v is the sum of the estimates' variances over the
-    completed part of the children.
+    The means are those of v and of v^2, where v is the sum of the variances of the children's
+    estimates, each times the fraction of the estimate that is in the release at the step. ``own``
+    and ``width`` are the variance and number of steps of a complete child; ``one`` and ``two`` are
+    the means of the last child's fraction and of its square.
     """
     # The node has ``count`` children, of which the last has its own variance (``tail``), number of
     # steps (``rest``) and means (``one``, ``two``).
@@ -74,22 +88,21 @@ def _moments(
 
 
 def largest_variance(trees: Subtrees) -> float:
-    """Return the largest variance over all steps, by branch and bound, in variances of one node's
-    noise.
+    """Return the largest variance over all steps of the trees, in variances of one node's noise.
+
+    It is found by branch and bound.
     """
-    # The contribution of the levels above a node is a concave function of its completed part. The
-    # largest contribution of the levels below is known from smaller trees.
+    # What the levels above a node add is a concave function of the fraction of its estimate that is
+    # in the release. The most that the levels below add is known from smaller trees.
     return _Peaks(trees).largest()
 
 
-#: a, b, c of a + b p + c p^2.
+#: The coefficients a, b, c of a + b p + c p^2.
 _Parabola = tuple[float, float, float]
 
 
 class _Peaks:
-    """Branch and bound for the largest variance over the steps of a tree: see
-    `largest_variance`.
-    """
+    """Branch and bound for the largest variance over the steps of a tree `LookAhead`."""
 
     def __init__(self, trees: Subtrees) -> None:
         self._trees = trees
@@ -99,8 +112,8 @@ class _Peaks:
             (spread[0] - own[0], spread[1] - own[1])
             for own, spread in zip(self._own[1:], self._spread[1:], strict=True)
         ]
-        #: The largest contribution of a node's level and those below, by level: whole and last
-        #: nodes.
+        #: For each level, the most that a node and the nodes below it add to the variance: for
+        #: complete nodes, and for the last one.
         self._most = [(0.0, 0.0)]
         for level in range(1, len(self._own)):
             whole = self._climb(level, False, self._arch((0.0, 0.0, 0.0), level, False), 0.0)
@@ -109,7 +122,8 @@ class _Peaks:
 
     def largest(self) -> float:
         """Return the largest variance over all steps."""
-        # In the last whole tree, or in a last tree that is cut short.
+        # It is in the last complete node of the highest level, or in the last node, which may be
+        # incomplete.
         top = self._trees.top
         count, (own, tail) = self._trees.counts[top], self._own[top]
         best = 0.0
@@ -120,10 +134,10 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the variance that a node and all nodes above add, as a parabola over the node's
-        completed part.
+        """Return the variance that a node and all nodes above it add, as a parabola.
 
-        ``above`` is the same parabola for the next higher level.
+        The variable is the fraction of the node's estimate that is in the release. ``above`` is the
+        parabola without the node itself. ``last`` is True for the last node of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
@@ -131,8 +145,7 @@ class _Peaks:
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
         """Return the larger of ``best`` and the largest variance at a step of a node.
 
-        ``arch`` is the variance that the node and all nodes above add, as a parabola over the
-        node's completed part.
+        ``arch`` is the parabola of `_arch` for the node.
         """
         if level == 0:
             return max(best, sum(arch))
@@ -172,7 +185,7 @@ class _Peaks:
 
 
 def _top_of(parabola: _Parabola) -> float:
-    """Return the maximum of a parabola over 0 <= p <= 1."""
+    """Return the maximum of the parabola a + b p + c p^2 over 0 <= p <= 1."""
     a, b, c = parabola
     ends = max(a, a + b + c)
     if c < 0 and 0 < b < -2 * c:
@@ -180,18 +193,24 @@ def _top_of(parabola: _Parabola) -> float:
     return ends
 
 
-#: The minimised error, radices and weights.
+#: The error of a tree, its radices and its weights.
 _Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
-#: First radices by norm; levels cost more for Laplace noise.
+#: Radices with which the search begins, by norm; for Laplace noise (norm 1) levels add more to the
+#: sensitivity, so few levels are better.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
-#: Weights for the least maximum are refined up to this many levels above the steps.
+#: Integer weights for the least maximum are refined if the tree has at most this many levels above
+#: the steps.
 _POLISHED = 3
-#: Trees that begin this far above the best are not pursued.
+#: The search does not continue from trees whose error is above the best by more than this factor.
 _HOPELESS = 1.03
 
 
 class ShapeQuestion(NamedTuple):
-    """A horizon, an error and protected units, for which a search finds the best tree."""
+    """A horizon, an error and a contribution bound, for which a search finds the best tree.
+
+    ``norm`` is 1 for Laplace, 2 for Gaussian noise. A unit counts in at most ``steps`` steps, at
+    least ``apart`` apart.
+    """
 
     horizon: int
     norm: Norm
@@ -203,7 +222,7 @@ class ShapeQuestion(NamedTuple):
 
 @lru_cache(maxsize=256)
 def best_shape(question: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the radices and integer weights of the tree with the least error found.
+    """Return the radices and integer weights of the tree `LookAhead` with the least error found.
 
     The search uses only sums, products, quotients, square roots and comparisons, so that its result
     is equal on every machine.
@@ -235,12 +254,12 @@ class _Search:
         self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
-        """Return the best tree that the search reaches from ``best``.
+        """Return the best tree that the search reaches from the tree ``best``.
 
-        It changes numbers of children by one while that helps.
+        It changes radices (numbers of children) by one as long as this lowers the error.
         """
-        # The lowest level, the highest, and all levels in between are changed separately. The
-        # numbers of the levels in between differ by at most one.
+        # The radix of the lowest level, that of the highest, and those of all levels in between are
+        # changed separately. The radices in between differ by at most one.
         levels = len(best[1])
         groups = [range(1)] if levels == 1 else [range(1), range(levels - 1, levels)]
         if levels > 2:
@@ -269,13 +288,18 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return whether the tree is no larger than needed: whether the horizon needs all children
-        of a top node.
+        """Return True if the tree is no larger than needed: the horizon needs all children of a top
+        node.
         """
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Return integer weights such that changing any one of them by one brings no gain."""
+        """Return integer weights for which changing any one of them by one does not lower the
+        error.
+
+        The search begins at ``weights``. For the largest variance, weights of large trees are
+        returned as they are.
+        """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
         ):
@@ -302,7 +326,9 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Return the radices with better weights for them, after some rounds, and their error."""
+        """Return the error, the radices and improved real weights, after some rounds of
+        improvement.
+        """
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
         # is equal at every level; scaling each weight by the product's fourth root comes closer to
         # that.
@@ -328,9 +354,10 @@ class _Search:
         return self._error(radices, found), radices, tuple(found)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
-        """Return the error of a tree that the search minimises.
+        """Return the error that the search minimises: variance times squared sensitivity, up to a
+        factor.
 
-        For the largest variance it is a close bound.
+        For the largest variance it is a close upper bound.
         """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
@@ -346,7 +373,7 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """Return the squared norm by which a unit moves all measurements, up to a constant factor.
+        """Return the squared sensitivity to one unit, up to a constant factor.
 
         ``costs`` come from `_costs`; there is one weight for each level.
         """
@@ -355,11 +382,11 @@ class _Search:
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return, for each level, how much a weight of 1 there adds to the norm by which a unit
-        moves the measurements.
+        """Return, for each level, how much a weight of 1 on that level adds to the norm of a unit's
+        change.
         """
-        # For the squared 2-norm it is the largest sum of squares of a unit's steps in its nodes,
-        # per step.
+        # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
+        # steps in the node, divided by the number of steps.
         steps, width, costs = self._question.steps, 1, [1.0]
         for radix in radices:
             width *= radix
@@ -369,10 +396,9 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return one factor for each level.
+        """Return, for each level, the factor of the variance of a node's estimate in the error.
 
-        The error is the sum over the levels of this factor times the variance of a node's estimate
-        there.
+        The error is the sum over levels of factor times variance.
         """
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._question.release
@@ -391,10 +417,10 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return one factor for each level.
+    """Return, for each level, the factor of the variance of a node's estimate in the variance of a
+    single step.
 
-    The variance of a single step is the sum over the levels of this factor times the variance of a
-    node's estimate there.
+    The variance of a single step's count is the sum over levels of factor times variance.
     """
     loads, left = [], 1.0
     for radix in radices:
@@ -404,7 +430,7 @@ def _alone(radices: Sequence[int]) -> list[float]:
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
-    """Return, for each level, the variance of the estimate of a whole node from its own and lower
+    """Return, for each level, the variance of a complete node's estimate from its own and lower
     measurements.
     """
     estimates = [1 / weights[0] ** 2]

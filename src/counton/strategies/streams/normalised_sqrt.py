@@ -1,9 +1,9 @@
-"""The square-root factorisation with unit columns: less error with Gaussian noise.
+"""The square-root factorisation with columns of norm 1, which lowers the error with Gaussian noise.
 
-`NormalisedSqrt` divides the columns of C by their norms. Later columns are shorter, so only early
-items need the noise of the square root. C' = C D^-1 gives all items equal protection, with less
-error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix factorization bounds
-for differentially private continual counting" (arXiv 2509.14334).
+Later columns of the square root C have smaller norms, so the sensitivity is that of early items.
+`NormalisedSqrt` divides the columns by their norms, D: C' = C D^-1 has the same sensitivity for all
+items, and a smaller error: Henzinger, Kalinin and Upadhyay, "Normalized square root: sharper matrix
+factorization bounds for differentially private continual counting" (arXiv 2509.14334).
 """
 
 from __future__ import annotations
@@ -36,30 +36,34 @@ from counton.strategies.streams.square_root import RootStrategy, square_root_coe
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
-#: Binary places of the weights of columns, and of the series that they multiply.
+#: Fraction bits of the weights of columns, and of the coefficients that they multiply: on short and
+#: on long horizons.
 _WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14
-#: Longest series for which products with two weights are proven to stay within int64.
+#: Largest horizon for which products of coefficients and two weights are proved to fit int64.
 _LARGEST_NORMALISED = 2**20
-#: Variances are sums over exact rows up to this horizon, and beyond within 1e-4 of them.
+#: Up to this horizon variances are exact sums over rows; beyond it they are within 1e-4.
 _EXACT_ROWS = 2**13
-#: Convolutions with fewer numbers are sums of shifted copies.
+#: Convolutions of fewer numbers are computed as sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: This many overlaps are all computed, further ones at distances that grow by a tenth.
+#: Number of overlaps that are all computed; further ones are computed at distances that grow by a
+#: tenth.
 _ALL_OVERLAPS = 16
 
 
 class NormalisedSqrt(RootStrategy):
-    """The square-root factorisation with columns of norm 1: less error with Gaussian noise.
+    """The square-root factorisation with columns of norm 1, which lowers the error with Gaussian
+    noise.
 
-    C is the square root of the running totals, and D has the norms d_i of its columns; C' = C D^-1
-    is measured. The noise of release t is the sum over i <= t of d_i (C^-1 z)_i: one multiplication
-    per step more than `SqrtToeplitz`. Weights 1 / d_i are rounded to multiples of 2^-weight_bits, C
-    to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity is exactly that of the rounded
-    C', and noise is rounded correctly.
+    C is the matrix square root of the matrix of running totals, D the diagonal matrix of the norms
+    d_i of its columns, and C' = C D^-1 the measurement matrix. With the noise z of measurements,
+    the noise of release t is the sum over i <= t of d_i (C^-1 z)_i. Weights 1 / d_i are rounded to
+    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity
+    is exactly that of the rounded C', and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.
-        weight_bits: from 4 to 16; fewer bits cost a little accuracy and leave room for wider noise.
+        weight_bits: number of fraction bits of weights, from 4 to 16; with fewer bits the
+            error is slightly larger, but wider noise fits int64.
 
     Raises:
         InvalidInput: an argument outside that range.
@@ -85,9 +89,10 @@ class NormalisedSqrt(RootStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
-        """Return instances for tests: with fine weights, and with coarse ones.
+        """Return strategies for tests: with fine weights, and with coarse weights.
 
-        Exact rows of many fine weights would take minutes.
+        On longer horizons there are only coarse weights, because exact rows with fine weights would
+        take minutes.
         """
         coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
@@ -95,8 +100,8 @@ class NormalisedSqrt(RootStrategy):
     @cached_property
     @override
     def weights(self) -> NDArray[np.int64]:
-        """Weights of the columns, 1 over their norms in the square root, in units of
-        2^-weight_bits.
+        """Weights of the columns: 1 / their norms in the square root, in units of 2^-weight_bits:
+        shape (horizon,).
         """
         return np.rint(self._exact_weights).astype(np.int64)
 
@@ -107,7 +112,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The reciprocals d_i of the columns' weights, as floats."""
+        """The reciprocals d_i of the columns' weights, as float64: shape (horizon,)."""
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -115,8 +120,10 @@ class NormalisedSqrt(RootStrategy):
         return {}
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1, ..., ``step`` in the release with exact weights; for small horizons
-        only.
+        """Return the nodes 1, ..., ``step`` (noisy measurements) in the release, with exact
+        weights.
+
+        This is fast for small horizons only.
         """
         step = check_step(self, step)
         if step in self._rows:
@@ -139,20 +146,22 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which states that products of two columns of C fall with their distance."""
-        # So the largest squared norm of a column bounds what each of several alternating changes
-        # adds.
+        """Facts about columns: inner products of two columns of C decrease with their distance."""
+        # Therefore each of several alternating changes adds at most the largest squared norm of a
+        # column.
         return Structure(
             overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the product of two columns of C, for each distance in a
+        """Return upper bounds on the inner product of two columns of C, for each distance in a
         schedule.
+
+        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """
-        # They are exact at some distances, and taken from the next smaller of these at others.
-        # Coefficients only fall and weights only rise, so among all earlier columns at least this
-        # far away the nearest has the largest product with a given one.
+        # They are exact at some distances; at others the bound for the next smaller of these is
+        # used. Coefficients decrease and weights increase, so among all earlier columns at least
+        # this far away, the nearest has the largest product with a given column.
         c, w = self.root.numerators, self.weights
         found: list[int] = []
         computed = 0
@@ -168,7 +177,7 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
-        """Coefficients of the inverse of the square root, its first column, in float64."""
+        """First column of the inverse of the square root, in float64: shape (horizon,)."""
         return np.diff(self.root.quotient.approximate, prepend=0.0)
 
     @cached_property
@@ -179,8 +188,8 @@ class NormalisedSqrt(RootStrategy):
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases or of their differences, in variances of one node's
-        noise.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``. The unit is the variance of one node's noise.
         """
         # Time is proportional to the horizon for each distance up to the longest window, or for
         # each window, whichever is less.
@@ -197,8 +206,10 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of sums over the windows s + 1 .. t, computed distance by distance
-        of two steps.
+        """Return the variances of the counts of the steps s + 1 .. t, by a sum over distances of
+        two steps.
+
+        The shape is that of ``s``.
         """
         # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
         a, d = self.inverse, self.shares
@@ -213,8 +224,9 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of sums over the windows s + 1 .. t, computed by one convolution for
-        each window.
+        """Return the variances of the counts of the steps s + 1 .. t, by one convolution for each.
+
+        The shape is that of ``s``.
         """
         a, d = self.inverse, self.shares
         found = np.empty(len(s))
@@ -226,12 +238,12 @@ class NormalisedSqrt(RootStrategy):
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases, each summed directly, in quadratic time.
+    """Return the variances of all releases, shape (steps,), by sums over nodes, in quadratic time.
 
     Args:
-        d: the norms of the columns of the square root.
-        a: the first column of its inverse.
-        q: the variances of the nodes' noise.
+        d: the norms of the columns of the square root, shape (steps,).
+        a: the first column of the inverse of the square root, shape (steps,).
+        q: the variances of the nodes' noise, shape (steps,).
     """
     # The squared norms of the rows of A D C^-1, weighted by the variances of the nodes.
     total = np.zeros(len(d))
@@ -241,13 +253,13 @@ def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
 
 
 def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
-    """Return the coefficients a_0 .. a_(count - 1) of sqrt(1 - x), and a few powers that add up to
-    them.
+    """Return the coefficients a_0 .. a_(count - 1) of the power series sqrt(1 - x), as sums of
+    powers.
 
-    From j = 2 on, a_j is the sum of w x^(j - 1) over the pairs (x, w).
+    From j = 2 on, a_j is the sum of w p^(j - 1) over a few pairs (p, w).
 
     Returns:
-        The pairs (x, w), and the coefficients.
+        The pairs (p, w), and the coefficients, shape (count,).
 
     >>> mixture_of_powers(5)[1].round(5).tolist()
     [1.0, -0.5, -0.125, -0.0625, -0.03906]
@@ -271,11 +283,10 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases for the unrounded square root, in time linear in their
-    number if ``q`` is constant.
+    """Return the variances of all releases for the unrounded square root: shape (steps,).
 
     ``d`` has the norms of the columns of the square root, ``q`` the variances of the nodes' noise,
-    which never fall.
+    which never decrease: both of shape (steps,). The time is linear if ``q`` is constant.
     """
     # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
     # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
@@ -316,8 +327,8 @@ def discounted_sums(x: Floats, power: float) -> Floats:
     >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
     """
-    # Blocks are so short that no power within a block leaves float64, and so long that one block
-    # later nothing of a number is left.
+    # Blocks are so short that no power within a block underflows, and so long that after one more
+    # block a number has become negligible.
     width = min(max(2, int(-300 / math.log(power))), len(x))
     powers = np.full(width, power)
     powers[0] = 1.0
@@ -332,7 +343,9 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """Return the first ``count`` of 1, x, x^2, ...; fewer if the further ones are 0 in float64."""
+    """Return the first ``count`` of 1, p, p^2, ... for p = ``power``; fewer if the others are
+    negligible.
+    """
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

@@ -1,35 +1,37 @@
-"""Octave: Gaussian totals over any horizon, in whole numbers throughout, without any state.
+"""Octave: running totals with Gaussian noise over any horizon, computed in integers.
 
-Privacy needs *some* C with B C = A and short columns, but a running stream need not know it. So the
-noise is chosen, not the measurement: white noise on every octave of time, interpolated upwards.
-Node j of level l is at time j 2^l, and
+Privacy needs *some* matrix C with B C = A and columns of small norm, but a running stream need not
+compute it. So this mechanism defines the noise B z first: independent noise at points of time that
+are 1, 2, 4, ... steps apart, interpolated. Node j of level l is at time j 2^l, with noise z_l(j),
+and
 
     N_L = z_L,    N_l = z_l + U N_(l+1),    noise of release t = N_0(t),
 
-where U is the interpolation by (3, 8, 10, 8, 3) / 16, rounded on a fine lattice at every level. A
-release reads at most four nodes of a level, those before and after it, so any window can be
-computed alone. A stream draws two numbers per step.
+where U interpolates from a level to the one below, with the weights (3, 8, 10, 8, 3) / 16, and
+rounds to multiples of a small power of two. A release uses at most four nodes of a level, near its
+step, so any window can be computed alone. About two draws of noise are needed for each step.
 
 **Privacy.** For *any* numbers g_0, g_1, .., g_L with g_0(t) = 1 from step i on and 0 before, and
 g_(L+1) = 0, the column
 
     C e_i = (g_0 - U g_1, g_1 - U g_2, .., g_L)
 
-gives B C e_i = A e_i: N_l gains g_l, level after level (a telescoping sum). So the g are free, and
-short columns need little noise. Here they are multiples of 2^-G, so U g lies on the lattice 2^-(G +
-4) on which noise is rounded: rounding commutes with the shift by d C e_i.
+satisfies B C e_i = A e_i, because it changes N_l by g_l on every level (a telescoping sum). So the
+g may be chosen freely; the smaller the norms of columns, the less noise is needed. Here the g are
+multiples of 2^-G. So U g is a multiple of 2^-(G + 4), to which noise is rounded, and rounding
+commutes with a change of z by -d C e_i.
 
-- *Inside* g_l follows the step through a window of 48 nodes around i / 2^l: 0 before, 1 after, and
-  a table between, one for each value of the three bits of i below bit l. The cost of level l then
-  depends on four bits of i only. A dynamic programme over the bits, lowest first, finds the largest
-  cost of all levels together, over every i.
-- The *lowest four levels* have a table for each i mod 16.
-- The *highest eight levels* have few nodes. Given g at the lowest of them, the shortest column is
-  that of least squares, rounded.
+- *On middle levels*, g_l is 0 before a window of 48 nodes around i / 2^l, 1 after it,
+  and given by a table within it. There is a table for each value of the three bits of i
+  below bit l. What level l adds to the norm then depends on four bits of i only. A
+  dynamic programme over the bits, lowest first, finds the largest norm over every i.
+- *The lowest four levels* have a table for each i mod 16.
+- *The highest eight levels* have few nodes. Given g at the lowest of them, the column
+  of least norm is computed by least squares, and rounded.
 
-All of this is in integers, so the computed norms are the true norms of these columns, without
-floating-point error. The tables are shipped (``octave.json``), computed by ``make octave``. A bad
-table would only make the norms, and the noise, larger.
+Norms are computed in integers, so they are exact for these columns. The tables come with the
+package (``octave.json``); ``make octave`` computes them. A bad table would only make the norms, and
+so the noise, larger.
 
 This mechanism, and its proof of privacy, are counton's own and not in the papers.
 """
@@ -67,12 +69,12 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: Nodes of a table on either side of the step, and the number of bits of the step that select a
-#: table.
+#: Number of nodes of a table on either side of the step, and number of bits of the step that select
+#: a table.
 REACH, CHOOSING = 24, 3
-#: The lowest levels whose tables depend on all lower bits of the step.
+#: Number of the lowest levels, whose tables depend on all lower bits of the step.
 LOWEST = 4
-#: Shipped tables are multiples of 2^-12.
+#: The tables of the package are multiples of 2^-12.
 TABLE_BITS = 12
 _FILE = "octave.json"
 #: On levels below the highest ones, a column is 0 at nodes further than this from the step.
@@ -81,31 +83,32 @@ _WIDTH = 2 * REACH + 8
 _SUPPORT = 2 * REACH + 1, 2 * REACH + 2
 #: Releases are multiples of 2^-10, unless they are rounded to whole numbers.
 _FRACTION_BITS = 10
-#: Longest stream: node numbers, doubled, stay within int64.
+#: Largest horizon: twice the index of a node fits int64.
 LARGEST_HORIZON = 2**60
-#: Number of intervals on the lowest of the upper levels, whose nodes have their own weights.
+#: The upper levels, whose nodes have their own weights, begin at the bit length of the horizon
+#: minus this.
 UPPER = 8
-#: With fewer levels below the upper ones all weights are 1.
+#: If fewer levels are below the upper ones, all weights are 1.
 _WEIGHED = 2
-#: From this number on, the length in nodes of that level is rounded up to a multiple of it.
+#: The length of a long stream, in nodes of the lowest upper level, is rounded up to a multiple of
+#: this.
 LENGTHS = 8
-#: Shipped weights are in units of 2^-6.
+#: The weights of the package are in units of 2^-6.
 WEIGHT_BITS = 6
 #: Up to this many steps all variances are computed to find the largest.
 _ENUMERATED = 2**16
-#: This many of the lowest levels, which have nearly all nodes, are computed in parts.
+#: Number of the lowest levels, which have nearly all nodes, that are computed in parts.
 _APART = 5
-#: Places of a step below a node that the search for the largest variance distinguishes, in bits.
+#: Number of bits of a step, below a level, that the search for the largest variance distinguishes.
 _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Shipped values of g (see the module) at the nodes -23 .. 24 from a step's node, in units of
-    2^-12.
+    """Tables of g (see the module) at the nodes -23 .. 24 from a step's node, in units of 2^-12.
 
     Attributes:
-        lowest: shape (16, 3, 48), for each i mod 16 and the levels 1 to 3.
-        inside: shape (8, 48), for each value of three bits and all levels from 4 on.
+        lowest: for each i mod 16 and the levels 1 to 3: shape (16, 3, 48).
+        inside: for each value of three bits, and all levels from 4 on: shape (8, 48).
     """
 
     lowest: Integers
@@ -120,15 +123,16 @@ def load_shipped() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the shipped tables of g, which were found by a search."""
+    """Return the tables of g that come with the package."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
-    """Return the values of a level interpolated from those of the level above, times 16 ``factor``.
+    """Return the values at nodes of a level, interpolated from the level above, times 16
+    ``factor``.
 
-    Nodes outside ``above`` count as 0.
+    Nodes outside ``above`` have the value 0. The shape is (len(nodes), ...).
 
     Args:
         above: values at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
@@ -165,8 +169,8 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """The largest 1-norm and the largest squared 2-norm of a column, in units of the lattice of
-    C.
+    """The largest 1-norm and the largest squared 2-norm of a column of C, in (squared) units of
+    2^-lattice_bits.
     """
 
     l1: int
@@ -178,12 +182,12 @@ class OctaveColumns:
 
     Args:
         horizon: number of steps that have a column.
-        nodes: the nodes of every level that releases read.
-        weights: weights of the nodes of the levels from ``upper`` on, in units of 2^-weight_bits;
-            below all weights are 1.
+        nodes: for every level, the nodes that releases use.
+        weights: weights of the nodes of the levels from ``upper`` on, in units of
+            2^-weight_bits; on lower levels all weights are 1.
         upper: the first level whose nodes have their own weights.
-        g_bits: g is a multiple of 2^-g_bits, U g of 2^-(g_bits + 4).
-        weight_bits: binary places of weights.
+        g_bits: the g of the module are multiples of 2^-g_bits, and U g of 2^-(g_bits + 4).
+        weight_bits: number of fraction bits of weights.
     """
 
     def __init__(
@@ -198,11 +202,12 @@ class OctaveColumns:
         self._bits, self._unit = g_bits, 1 << g_bits
         self._plain = 1 << weight_bits
         self.upper = len(nodes) - len(weights)
-        #: Steps that agree in all bits from this one on have equal columns in the upper levels.
+        #: Steps with equal bits from this bit on have equal columns on the upper levels.
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return g (see the module) for a step at some nodes of a level, in units of 2^-g_bits.
+        """Return g (see the module) for a step at some nodes of a level, in units of 2^-g_bits:
+        (len(nodes),).
 
         The level is at most ``upper``.
         """
@@ -219,7 +224,10 @@ class OctaveColumns:
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
         """Return the nodes around a step on a level below ``upper``, and the entries of the step's
-        column there.
+        column of C there.
+
+        Entries are in units of 2^-(g_bits + 4). ``nodes`` are the nodes that exist; None: all
+        integers.
         """
         middle = step >> level
         around = range(middle - _WIDTH, middle + _WIDTH + 1)
@@ -232,7 +240,7 @@ class OctaveColumns:
     def column(self, step: int) -> list[tuple[int, int, int]]:
         """Return (level, node, weight) of every node that the count of ``step`` enters.
 
-        Weights are integers, in units of the lattice of C.
+        Weights are integers, in units of 2^-lattice_bits.
         """
         entries = []
         for level in range(self.upper):
@@ -257,10 +265,9 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """Values of g (see the module) at the lowest of the upper levels: one column for each class
-        of steps.
+        """Values of g (see the module) at the lowest of the upper levels: shape (nodes, classes).
 
-        A class has all steps with equal ``step >> _key_bits``: C has equal columns for them at the
+        A class has all steps with equal ``step >> _key_bits``, whose columns of C are equal on the
         levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
@@ -269,12 +276,13 @@ class OctaveColumns:
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Entries of the columns of C at the levels from ``upper`` on: for each level a matrix of
-        shape ``(nodes, classes)``.
+        """Entries of the columns of C on each of the levels from ``upper`` on: shape ``(nodes,
+        classes)``.
 
-        A class has all steps with equal ``step >> _key_bits``, which have equal columns there.
+        A class has all steps with equal ``step >> _key_bits``, whose columns are equal there.
         """
-        # Given ``entering`` they are the shortest columns, by least squares, rounded.
+        # Given ``entering``, they are the columns of least norm, computed by least squares and
+        # rounded.
         nodes, weights = self._nodes[self.upper :], self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
         ups = [matrix(below, above) for below, above in pairwise(nodes)]
@@ -303,9 +311,10 @@ class OctaveColumns:
         return Norms(self.largest(1), self.largest(2))
 
     def largest(self, norm: int, start: int = 0) -> int:
-        """Return an upper bound of the norm of all columns, over the levels from ``start`` on.
+        """Return an upper bound of the norm of any column, over the levels from ``start`` on.
 
-        ``norm`` is 1, or 2 for the squared norm; the unit is that of the lattice of C.
+        It is the 1-norm (``norm`` 1) in units of 2^-lattice_bits, or the squared 2-norm (``norm``
+        2) in squared units.
         """
         upper = sum((np.abs(column) ** norm).sum(axis=0) for column in self._upper)
         return int((upper + self.below(norm, start)).max())
@@ -322,12 +331,12 @@ class OctaveColumns:
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
     def below(self, norm: int, start: int = 0) -> Integers:
-        """Return, for each class of steps (see `entering`), the largest norm of a column over the
-        levels below ``upper``.
+        """Return the largest norm of a column over the levels below ``upper``, for each class of
+        steps. Classes are those of `entering`: the shape is (classes,).
 
         Args:
-            norm: 1, or 2 for the squared norm.
-            start: the first level that counts.
+            norm: 1 for the 1-norm, 2 for the squared 2-norm.
+            start: the first level that is included.
         """
         keys = np.arange(self._keys.start, self._keys.stop)
         if self.upper == 0:
@@ -352,26 +361,30 @@ class OctaveColumns:
         return np.asarray(most[keys % (1 << CHOOSING)])
 
     def _power(self, level: int, step: int, norm: int) -> int:
+        """Return the norm of a step's column on one level: the 1-norm (``norm`` 1) or the squared
+        2-norm (``norm`` 2).
+        """
         _, column = self._below(level, step)
         return int((np.abs(self._plain * column) ** norm).sum())
 
 
 def matrix(below: range, above: range) -> Floats:
-    """Return the matrix of the interpolation U, from nodes of one level to nodes of the level
-    below.
+    """Return the matrix of the interpolation U from nodes of one level to the level below: shape
+    (below, above).
     """
     found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
     return np.asarray(found / 16.0)
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of the interpolated noise N, at the nodes of the first of some levels.
+    """Return the covariance of the interpolated noise N at the nodes of the lowest of some levels.
 
-    N at a level is the noise of its nodes plus the N of the level above, interpolated.
+    N on a level is the noise of its nodes plus N of the level above, interpolated. The shape is
+    (nodes, nodes).
 
     Args:
-        nodes: nodes of each level, from below.
-        variances: variances of the noise of the nodes themselves, by level.
+        nodes: the nodes of each level, lowest level first.
+        variances: the variances of the nodes' own noise, by level.
     """
     covariance = np.diag(variances[-1])
     for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
@@ -385,22 +398,24 @@ def _round_bits(values: Integers, bits: int) -> Integers:
     return (values + (1 << bits >> 1)) >> bits
 
 
-#: The weights of the nodes P - 2 .. P + 2 around a step, as weights of Q - 2 .. Q + 2 on the next
-#: level, where P = 2 Q or P = 2 Q + 1; in units of 1/16.
+#: Two matrices, for P = 2 Q and P = 2 Q + 1: they convert weights of the nodes P - 2 .. P + 2 of a
+#: level to weights of the nodes Q - 2 .. Q + 2 of the next higher level; in units of 1/16.
 CLIMB = tuple(
     interpolate(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
 )
-#: A step reads its own node; a difference also the node before it.
+#: Weights of the lowest level's nodes t - 2 .. t + 2 in release t, and in the difference of
+#: releases t and t - 1.
 _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
-    """The nodes of every level, and which levels have weights of their own.
+    """The nodes of every level, and the first level whose nodes have their own weights.
 
     Attributes:
         length: number of steps for which there are nodes, at least the horizon.
         upper: the first level whose nodes have their own weights.
-        nodes: for each level all nodes from which a node read on the level below is interpolated.
+        nodes: for each level, all nodes from which the nodes of the level below are
+            interpolated.
     """
 
     length: int
@@ -427,19 +442,21 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Totals with independent Gaussian noise on every octave of time, interpolated; for any
-    horizon.
+    """Running totals with independent Gaussian noise on every octave of time, interpolated. Level l
+    has points of time that are 2^l steps apart; the noise of the release at a step is interpolated
+    from points near the step on each level.
 
-    On long streams the mean error is within one percent of the best known matrices, and the largest
-    variance is the least that can be computed without solving for the whole stream. No noise is
-    held, and any window of time can be computed alone. Noise is added up on multiples of
-    2^-grid_bits.
+    On long streams the mean error is within one percent of that of the best known matrices, and the
+    largest variance is the least known for strategies that do not solve equations over the whole
+    stream. No noise is kept in memory, and any window of steps can be computed alone. Noise is
+    rounded to multiples of 2^-grid_bits before it is added up.
 
     Args:
         horizon: number of steps, from 1 to 2^60.
         metric: the variance that the weights minimise: the mean or the largest.
-        grid_bits: 12, 14 or 16; fewer bits cost a little accuracy and leave room for wider noise.
-        whole: True rounds releases to whole numbers, which adds 1/12 to their variance.
+        grid_bits: 12, 14 or 16; with fewer bits the error is slightly larger, but wider
+            noise fits int64.
+        whole: True: releases are rounded to integers, which adds 1/12 to their variance.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -467,7 +484,7 @@ class MultiscaleInterpolation(StreamStrategy):
         if not isinstance(whole, bool):
             raise InvalidInput(f"whole is {whole!r}; give True for whole numbers, or False")
         self.whole = whole
-        #: Binary places of the weights of nodes.
+        #: Number of fraction bits of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
         self.facts = StrategyFacts(
             lattice_bits=grid_bits + self.weight_bits,
@@ -480,16 +497,16 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
-        """Return instances for tests: with a coarse and with a fine lattice.
+        """Return strategies for tests: with many and with few ``grid_bits``.
 
-        Columns of long streams have many numbers.
+        For long horizons there is none, because columns have many entries.
         """
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, with the weights of nodes, so that rebuilding needs no search."""
+        """Return the description as JSON values, with the weights of nodes."""
         if self._grid.upper < _WEIGHED:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
@@ -508,8 +525,8 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def weights(self) -> tuple[Integers, ...]:
-        """Weights of the nodes of the upper levels, in units of 2^-weight_bits; on lower levels all
-        are 1.
+        """Weights of the nodes of each upper level, in units of 2^-weight_bits; on lower levels all
+        weights are 1.
         """
         counts = [len(nodes) for nodes in self._grid.nodes[self._grid.upper :]]
         plain = 1 << self.weight_bits
@@ -526,14 +543,14 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _columns(self) -> OctaveColumns:
-        """The columns of a measurement matrix C with B C = A, and bounds on their norms."""
+        """The columns of the measurement matrix C with B C = A, and bounds on their norms."""
         return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: on every level some around
-        the step.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters: on every level
+        some near the step.
         """
         unit = 1 << self.facts.lattice_bits
         return tuple(
@@ -542,7 +559,9 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes in the release at ``step``, with their interpolation weights."""
+        """Return the nodes (noisy measurements) in the release at ``step``, with exact
+        interpolation weights.
+        """
         step = check_step(self, step)
         nodes = []
         read = [int(weight) for weight in _STEP]
@@ -567,34 +586,38 @@ class MultiscaleInterpolation(StreamStrategy):
     # ------------------------------------------------------------------------------- sensitivity
 
     def l1_sensitivity(self) -> Fraction:
-        """Return a bound on the 1-norm of every column."""
+        """Return a bound on the 1-norm of every column of C, computed in integers."""
         return Fraction(self._columns.norms.l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return a bound on the squared 2-norm of every column, computed in integers."""
+        """Return a bound on the squared 2-norm of every column of C, computed in integers."""
         return Fraction(self._columns.norms.l2_squared, 4**self.facts.lattice_bits)
 
     @property
     def _largest_read(self) -> float:
-        """Upper bound of a node's weight in any release: 1 over the least weight of a node."""
+        """Upper bound of the weight of a node's noise in any release: 1 / the least weight of a
+        node, at least 1.
+        """
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
 
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of the columns of C, for units that count several times.
+        """Facts about the columns of C, for units that count in several steps.
 
-        Columns have negative entries, and share few levels if their steps are far apart.
+        Columns have negative entries, and have few levels in common if their steps are far apart.
         """
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the product of two columns of C, for each distance in a
+        """Return upper bounds on the inner product of two columns of C, for each distance in a
         schedule.
+
+        Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """
-        # Only levels count on which two columns so far apart can share a node, by the inequality of
-        # Cauchy and Schwarz.
+        # Only levels on which two columns so far apart can share a node are included; the bound
+        # follows by the Cauchy-Schwarz inequality.
         found: list[int] = []
         known: dict[int, int] = {}
         for j in range(1, schedule.steps):
@@ -608,16 +631,16 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _variances(self) -> tuple[Floats, ...]:
-        """Variances of the noise of the nodes of each upper level, relative to those of lower
+        """Variances of the noise of the nodes of each upper level, relative to nodes of lower
         levels.
         """
         plain = float(1 << self.weight_bits)
         return tuple((plain / weights) ** 2 for weights in self.weights)
 
     def _own(self, level: int, nodes: Integers) -> Floats:
-        """Return the variances of the noise of some nodes of a level.
+        """Return the variances of the noise of some nodes of a level, in the shape of ``nodes``.
 
-        Nodes that do not exist may have any value, since releases read them with weight 0.
+        For nodes that do not exist any value may be returned, since their weight in releases is 0.
         """
         upper = self._grid.upper
         if level < upper:
@@ -626,9 +649,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases or of their differences.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``.
 
-        Each is the sum over all levels of squared weights times variances of nodes.
+        The unit is the variance of the noise of a node of level 0.
         """
         first, last = window_ends(self, steps, since)
         shape, first, last = first.shape, first.ravel(), last.ravel()
@@ -639,6 +663,9 @@ class MultiscaleInterpolation(StreamStrategy):
         return found.reshape(shape)
 
     def _of_few(self, first: Integers, last: Integers) -> Floats:
+        """Return the result of `variance` for windows of the steps first + 1 .. last: arrays of
+        shape (windows,).
+        """
         around, total = np.arange(-2, 3), np.zeros(len(last))
         own = np.array(_STEP, np.float64)
         later, earlier = ((ends > 0).astype(np.float64)[:, None] * own for ends in (last, first))
@@ -661,9 +688,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon.
+        """Return the mean or the largest variance over the horizon, of totals or of counts of
+        single steps.
 
-        Beyond 2^16 steps the largest is within 1e-4 of the true one.
+        Beyond 2^16 steps the largest variance is within 1e-4 of the true one.
         """
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
@@ -674,11 +702,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum over all steps of the variances of releases, or of differences of
-        consecutive releases.
+        """Return the sum over all steps of the variances of releases, or of consecutive
+        differences.
 
-        ``read`` has the weights with which a step reads nodes of the lowest level: for releases or
-        for differences.
+        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences of consecutive releases.
         """
         # Differences count from the second step on. On a level, let P be the place t >> level of
         # step t. All steps with one P read the five nodes from P - 2 to P + 2, with weights that do
@@ -712,13 +739,13 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Return the largest variance of releases, or of differences of consecutive releases, on
-        long horizons.
+        """Return the largest variance of releases, or of consecutive differences, on long horizons.
 
-        ``read`` has the weights with which a step reads nodes of the lowest level.
+        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences of consecutive releases.
         """
-        # On each level, among steps that agree in 13 bits below the level, the one with the largest
-        # variance so far is kept: further up such steps read nodes with almost equal weights.
+        # On each level, among steps with equal 13 bits below the level, the one with the largest
+        # variance so far is kept: on higher levels the weights of nodes are almost equal for these
+        # steps.
         steps = np.zeros(1, np.int64)
         reads = np.array([read], np.float64)
         total = (reads**2).sum(axis=1)
@@ -733,7 +760,7 @@ class MultiscaleInterpolation(StreamStrategy):
                 steps, reads, total = steps[kept], reads[kept], total[kept]
             if level + 1 < upper:
                 total = total + (reads**2).sum(axis=1)
-        # Covariance of N at the lowest of the upper levels, in units of a node's law.
+        # Covariance of N at the lowest of the upper levels, in variances of one node's noise.
         covariance = _covariance_of(self._grid.nodes[self._grid.upper :], self._variances)
         first, count = self._grid.nodes[upper].start, len(covariance)
         largest = 0.0
@@ -751,8 +778,8 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding of a release: half a unit, and half a finer unit for every
-        level.
+        """Bound on the rounding of a release, in units of 2^-fraction_bits: half a unit, and half a
+        unit of the finer grid for every level.
         """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
@@ -760,7 +787,9 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that computes high levels once for a window, and low levels in parts."""
+        """Return a reader that computes high levels once for each window, and low levels in
+        parts.
+        """
         return Reader(self, field, self._parts)
 
     @override
@@ -783,8 +812,8 @@ class MultiscaleInterpolation(StreamStrategy):
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range, level: int) -> list[range]:
-        """Return, from ``level`` up, the nodes of each level from which ``nodes`` are
-        interpolated.
+        """Return, for ``level`` and each higher level, the nodes from which ``nodes`` of ``level``
+        are interpolated.
         """
         needed = [nodes]
         for there in self._grid.nodes[level + 1 :]:
@@ -796,9 +825,10 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """Return the interpolated noise N at the nodes ``needed[0]`` of ``level``.
+        """Return the interpolated noise N (see the module) at the nodes ``needed[0]`` of ``level``.
 
-        ``above`` has N on the level above the last of ``needed``, from its node ``first`` on.
+        ``needed`` has the nodes of ``level`` and of higher levels; ``above`` has N on the level
+        above these, from the node ``first`` on.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper
@@ -826,9 +856,10 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights with which steps read the nodes of a level, given those one level below.
+    """Return the weights of nodes in releases on a level, given those one level below: shape
+    (steps, 5).
 
-    ``nodes`` has, for each step, its node one level below.
+    ``nodes`` has the middle node of each step one level below.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):
