@@ -113,7 +113,7 @@ def perform(options: AnswerOptions) -> None:
 
 
 def _about(released: Release) -> dict[str, Any]:
-    """Return the guarantee behind the answers, for a file of them, as JSON values."""
+    """Return the guarantee behind the answers, as JSON values to store with them in a file."""
     return {"answers_from": released.numbers.design.name, **promise_of(released.numbers)}
 
 
@@ -165,7 +165,9 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
 
 
 def _steps_of(released: Release, options: AnswerOptions) -> Release:
-    """Return the release of the steps that the options name; of all steps if they name none."""
+    """Return the release cut down to the steps that the options name; unchanged if they name
+    none.
+    """
     named = options.steps, options.start, options.until
     given = named != (None, None, None)
     return released.only(released.numbers.steps_named(*named)) if given else released
@@ -281,8 +283,8 @@ _WEEKS = 6
 
 
 def _print_week(console: Console, table: pl.DataFrame, released: Release) -> None:
-    """Print averages by hour and weekday, for each group: a row for each hour, a column for each
-    day.
+    """Print averages by hour and weekday for each group, in a table with a row for each hour and a
+    column for each weekday.
     """
     groups = table["group"].unique(maintain_order=True).to_list()
     half = (table["upper"] - table["lower"]) / 2

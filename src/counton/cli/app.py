@@ -17,7 +17,8 @@ from counton.job.job import RowFormat
 
 
 def application(words: Sequence[str]) -> typer.Typer:
-    """Return the typer application that can run some words: with one command, or with all.
+    """Return a typer application that can run the words of a command line. It has their command
+    alone, if it can be built alone, or all commands.
 
     Building all commands takes a twelfth of the time of a run that releases nothing. Once all are
     built, they are used for every call.
@@ -77,7 +78,7 @@ def root(
     """Private running totals: counts published again and again, which hide every single row."""
 
 
-#: Arguments of typer for commands that pass their words on to a statistic's command. The options of
+#: Arguments for typer of commands that pass their words on to a statistic's command. The options of
 #: the statistic are loaded when the command is called.
 _PASSED_ON: dict[str, Any] = {
     "add_help_option": False,
@@ -89,7 +90,7 @@ def _beside(name: str, says: str, app: typer.Typer) -> None:
     """Add a statistic's command at the top level, beside the command ``statistic``.
 
     Args:
-        says: first sentence of its help.
+        says: first sentence of the command's help.
     """
 
     def command(context: typer.Context) -> None:
@@ -158,7 +159,9 @@ _EXAMPLES = {
 
 
 def _load(place: str) -> Any:
-    """Import a module of commands, and return the object that it has under a name."""
+    """Import an object, such as a function, from a module of commands, given as
+    ``"module.object"``.
+    """
     module, _, name = place.partition(".")
     return getattr(import_module(f"counton.cli.{module}"), name)
 
@@ -170,8 +173,10 @@ def _command(
 
     Args:
         heading: heading of the list of commands.
-        place: module and function of the command.
-        kinds: dataclasses of its options.
+        place: module and function of the command, such as ``"init.perform"``.
+        records: dataclasses of its options, or their places, such as
+            ``"init_options.InitOptions"``.
+        app: the application to which the command is added.
     """
     kinds = [_load(record) if isinstance(record, str) else record for record in records]
 

@@ -46,7 +46,9 @@ def argument(help: str, default: Any = ..., **more: Any) -> Any:
 
 
 def of_job(name: str) -> Any:
-    """Define a field of a dataclass that repeats the option of this name of `Job`."""
+    """Define a field of a dataclass that has the default and the help of the option of `Job` with
+    this name.
+    """
     item = options_of(Job)[name]
     return option(item.default, item.help, item.word, often=item.often)
 
@@ -72,7 +74,7 @@ class Printing:
 
 @dataclass(frozen=True)
 class OnceOptions:
-    """Options of tables that are released once, under an earlier name."""
+    """The option ``--move`` of tables that are released once, another name for ``--replace``."""
 
     move: bool = option(
         False,
@@ -97,7 +99,7 @@ def takes(
     unneeded: Mapping[str, Any] | None = None,
     **fixed: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator that makes a command of a function whose arguments are dataclasses of options.
+    """Return a decorator that turns a function of dataclasses of options into a typer command.
 
     Typer sees the fields of the dataclasses as parameters.
 
@@ -170,7 +172,9 @@ def takes(
 
 
 def words_of(*kinds: type) -> Mapping[str, str]:
-    """Map each field that an error may name to its option, for commands with these dataclasses."""
+    """Map each field that an error may name to its option on the command line, such as ``--out``,
+    for commands with these dataclasses.
+    """
     found = option_names(*kinds)
     if any(kind is Job or issubclass(kind, JobWords) for kind in kinds):
         from counton.job.stated_options import all_options
@@ -183,7 +187,8 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 def of_statistic(name: str) -> dict[str, Any]:
     """Return keyword arguments of `takes` for the command of a statistic.
 
-    They are its own options, and values for options that it does not have.
+    They are the options that only this statistic has, and fixed values for general options that it
+    does not have.
 
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')
@@ -272,7 +277,9 @@ _TYPES: dict[str, Any] = {
 
 
 def _parameter_of(item: Option) -> Any:
-    """Return the typer annotation of an option; a flag has no second name for false."""
+    """Return the typer annotation of an option. A flag gets no second name, such as ``--no-json``,
+    for false.
+    """
     given: Any = _TYPES[item.kind]
     if item.kind == "text" and (item.needed or isinstance(item.default, str)):
         given = str

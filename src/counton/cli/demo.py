@@ -23,7 +23,9 @@ _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
 def perform(options: DemoOptions) -> None:
-    """Print the command of the example, and run it. A second call finds everything released."""
+    """Print the command of the example, and run it. A second call releases nothing more, and shows
+    the same numbers.
+    """
     perform_job(options_for(options.folder, expire=options.expire), bar=True)
 
 

@@ -29,7 +29,7 @@ def print_dry_run(
     """Plan jobs, check them and read their rows; print the windows that a run would release.
 
     Args:
-        limit: privacy limit of each state; None: none is stated.
+        limit: privacy limit of each state; None if the job file states none.
         about: kind of unit that the limit is for.
         alarms: terms of alarms by name of the job.
 

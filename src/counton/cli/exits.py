@@ -98,7 +98,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def close_output() -> None:
-    """Discard all further output, since its reader has gone."""
+    """Discard all further output, because its reader (such as ``head``) has ended."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -106,12 +106,12 @@ def close_output() -> None:
 
 @contextmanager
 def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
-    """Context manager that turns known errors into a line on stderr and an exit code.
+    """Within the ``with`` block, turn known errors into a line on stderr and an exit code.
 
     Known errors are those that counton raises, and failures of files.
 
     Args:
-        options: returns names of options by the fields that errors name.
+        options: function that returns the names of options by the fields that errors name.
     """
     try:
         yield

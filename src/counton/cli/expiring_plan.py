@@ -1,6 +1,6 @@
-"""The command ``plan-expiring``: privacy loss by age, of a plan and of two alternatives.
+"""The command ``plan-expiring``: privacy loss by age of the data, for a plan and two alternatives.
 
-The alternatives are the paper's bound, and the common practice of restarting a counter.
+The alternatives are the bound proved in the paper, and the common practice of restarting a counter.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def perform(options: ExpiringPlanOptions) -> None:
 
 
 def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
-    """Return the ages to show, in steps by name: at once, familiar ages, and the stated ones.
+    """Return the ages to show by name, as numbers of steps: at once, familiar ages, and the ages
+    stated in ``expire``.
 
     >>> _shown_ages("1d:1,20y:3", {1: 1.0, 7305: 3.0}, "1d")
     {'at once': 0, 'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653, '20y': 7305}

@@ -36,7 +36,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read a release from its state, and write it to a file, or print its description.
 
     Args:
-        fit: constraints to which the numbers are adjusted: whole, or non-negative.
+        fit: constraints that the numbers are adjusted to: integers, or non-negative.
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
@@ -88,7 +88,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 
 
 def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print all versions of revised windows, a row for each."""
+    """Write or print all versions of windows that were released again, a row for each version."""
     look = {name: arguments.pop(name) for name in LOOK}
     if options.out is not None and options.out.suffix.lower() == PAGE:
         raise InvalidInput(

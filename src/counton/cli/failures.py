@@ -15,8 +15,8 @@ from counton.job.stated_options import words_of_files
 def failure(error: BaseException) -> tuple[ExitCode, str]:
     """Return the exit code of a failed job and its message, for the operator alone.
 
-    The message of a refusal may show a row's value. The message of a defect shows the type of the
-    error alone.
+    The message of a refused job may show a row's value. The message of a defect in counton shows
+    only the type of the error.
 
     Messages name options of ``counton run`` as the command does, and all others as job files do.
     """

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
-    """Ask whether a new stream may begin, since its spending and publication cannot be taken back.
+    """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
+    undone.
 
     Nobody is asked if the stream exists, the job states ``yes``, or there is no terminal.
 

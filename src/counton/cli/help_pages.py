@@ -32,18 +32,18 @@ _ORDER = (
 )
 _SHORT, _LONG = "-h", "--help"
 _PAGES = {_SHORT: "one screen: the options of most runs", _LONG: "all options"}
-#: Key under which a context keeps the wanted page of help.
+#: Key in typer's context under which the wanted page of help is stored.
 _ASKED = "counton.cli.help_pages"
 #: Number of columns of an example, which is not wrapped.
 _EXAMPLE = 76
 
-#: The exception of a parser for wrong options: from click, or from typer's own copy of it.
+#: The exception for wrong options, of click or of typer's own copy of click.
 REFUSED: Any = typer.BadParameter.__base__
 
 
 @contextmanager
 def without_passwords() -> Iterator[None]:
-    """Context manager that removes passwords from a parser's error messages."""
+    """Within the ``with`` block, remove passwords from the parser's error messages."""
     try:
         yield
     except REFUSED as error:
@@ -55,7 +55,8 @@ class _PlainWords:
     """Converter of the words after an option to a text, a path, or the result of a parser.
 
     Typer would use pydantic, whose import takes longer than many commands, and which builds a
-    checker for each option, given or not. Wrong words are left to typer, which explains them.
+    checker for each option, given or not. Words that cannot be converted are left to typer, which
+    explains what is wrong.
     """
 
     def __init__(self, parameter: Any, by_typer: Callable[[], Any]) -> None:
@@ -87,7 +88,9 @@ def _can_be_read(path: str) -> bool:
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Let `_PlainWords` convert the words of parameters, not pydantic; return the parameters."""
+    """Let `_PlainWords`, not pydantic, convert the words given for these parameters; return the
+    parameters.
+    """
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
         if own is not None and not isinstance(own, partial):
@@ -191,7 +194,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the commands are for, and with which command to begin."""
+        """Write the purpose of the commands, and the command to begin with."""
         super().format_help_text(ctx, formatter)
         if self.epilog is not None:
             with formatter.section("Begin here"):
@@ -218,7 +221,7 @@ class Commands(TyperGroup):
                 formatter.write_dl(sections[heading])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a name, also by a further name of a statistic."""
+        """Return the command with this name, which may be another name of a statistic."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches

@@ -63,9 +63,9 @@ _LISTS = {".txt", ".csv", ".tsv", ".lst", ".jsonl", ".parquet"}
 _RELEASES = ("windows", "totals", "both")
 #: The usual bound on a person's rows in a period.
 _MOST = 3
-#: Columns of which names, or times of arrival, are shown at most.
+#: Most columns whose names, or times of arrival, are shown.
 _COLUMNS = 3
-#: Said wherever names of the rows are shown.
+#: Printed wherever names from the rows are shown.
 _PUBLIC = (
     "  Do not copy these names: a name that only one person's rows have reveals that person. Take "
     "the names from a public list."
@@ -119,7 +119,9 @@ def _is_open(stated: object) -> bool:
 
 
 def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
-    """Refuse to go on without needed options: name all missing ones, and show a command to edit."""
+    """Refuse to continue if needed options are missing: name all of them, and show a command to
+    edit.
+    """
     left = unsaid(said, look)
     if options.yes and not left:
         return
@@ -144,8 +146,7 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
     """Read the first rows of events as a run does; print how many rows it leaves out.
 
     Args:
-        asked: whether questions have shown the operator these rows; then a refusal is printed, not
-            raised.
+        asked: whether the command asked questions; a refusal is then printed, not raised.
     """
     errors = Console(stderr=True)
     try:
@@ -200,7 +201,7 @@ def _as_answer(stated: Mapping[str, Any]) -> str:
 
 
 def _names_in(answer: str) -> str | list[str]:
-    """Return the file of names that an answer gives, or the names in it."""
+    """Return the path, if an answer is a file of names; else the list of names, split at commas."""
     if Path(answer).is_file():
         return answer
     if "," not in answer and Path(answer).suffix in _LISTS:
@@ -217,7 +218,9 @@ def _whole_number(answer: str) -> int:
 
 
 class _Questions:
-    """The questions at a terminal, in their order, except those that options answer."""
+    """The questions that ``init`` asks at a terminal, in their order, except those that options
+    answer.
+    """
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
@@ -260,8 +263,8 @@ class _Questions:
         """Return exact facts about the sample of rows, as the job reads it so far.
 
         Args:
-            entered: column that says when a row arrived.
-            more: fields that are not settled yet.
+            entered: column with the time at which each row arrived.
+            more: further fields of the job, not accepted yet.
         """
         return self.look.for_operator(complete_job(self.said | more, self.look), entered)
 
@@ -269,8 +272,8 @@ class _Questions:
         """Ask a question until its answer is accepted; after each refusal print the reason.
 
         Args:
-            usual: answer that an empty line stands for; None: there is none.
-            take: takes the answer, or raises the refusal.
+            usual: answer that an empty line stands for; None if an answer must be typed.
+            take: function that stores the answer, or raises an error that refuses it.
         """
         shown = text if usual is None else f"{text} [{usual}]"
         while True:
@@ -291,11 +294,12 @@ class _Questions:
         take: Callable[..., None] | None = None,
         also: Sequence[str] = (),
     ) -> None:
-        """Ask in one question for all fields that are open; Enter takes the usual values.
+        """Ask in one question for all fields that are not stated yet; Enter takes the usual values.
 
         Args:
-            usual: usual value of each field; None: it has none.
-            take: takes the fields, or raises the refusal; None: a run must accept them.
+            usual: usual value of each field; None if it has none.
+            take: function that stores the fields, or raises an error that refuses them; None: they
+                are stored if a run would accept them.
             also: further fields that an answer may state.
         """
         left = {name: value for name, value in usual.items() if name not in self.said}
@@ -339,12 +343,12 @@ class _Questions:
         )
 
     def take_times(self, fields: Said, refused: list[str]) -> None:
-        """Take the fields of times; ask for their format if it is unknown.
+        """Store the answers on times; ask for the format of times if it is unknown.
 
         A start after all rows is refused; the same start a second time is accepted.
 
         Args:
-            refused: starts refused so far.
+            refused: list of the starts refused so far, which is extended.
         """
         said = {**self.said, **fields}
         begins = check_job(said, self.look)[1].definition.windows.start
@@ -368,7 +372,9 @@ class _Questions:
         self.said = said
 
     def check_format(self, said: Said, form: str | None = None) -> str:
-        """Return the format of times, if it is ``form`` or stated; refuse one that no time has."""
+        """Return the format of times, ``form`` or the stated one; refuse a format that no time in
+        the rows has.
+        """
         form = said["time_format"] if form is None else form
         if not self.facts().rows:
             check_job(said if form == _ISO else {**said, "time_format": form}, self.look)
@@ -422,15 +428,15 @@ class _Questions:
         self.compare_names()
 
     def tell_names(self, by: str) -> bool:
-        """Show the names in a column; return whether there are some."""
+        """Show the exact names in a column; return whether there are any."""
         names = [*self.facts(by=by).names]
         if names:
             self.exact(f"{by} has {len(names):,} names: {_some(names, 20)}")
         return bool(names)
 
     def take_groups(self, answer: str) -> None:
-        """Take a column of groups with the names after ``=``; without names, these are asked
-        for.
+        """Store an answer such as ``page=home,shop``: the column of groups, with their names. Names
+        that are missing are asked for.
         """
         if answer == _NONE:
             return
@@ -443,8 +449,8 @@ class _Questions:
             self.said["by"] = by
 
     def compare_names(self) -> None:
-        """Show how declared names of groups differ from those of the rows; ask again if no row has
-        one.
+        """Show how the declared names of groups differ from those in the rows; ask again if no row
+        has a declared name.
         """
         kept = None
         while self.said["domain"] != kept:
@@ -501,7 +507,9 @@ class _Questions:
         return complete_job(self.said, self.look).promise.unit
 
     def tell_bounds(self, people: Said) -> None:
-        """Show the share of rows beyond each bound, up to the first that no row exceeds."""
+        """Show the fraction of rows that each bound on a person's rows leaves out, up to the first
+        bound that leaves out none.
+        """
         facts, told = self.facts(**people), list[str]()
         for most, share in facts.beyond.items():
             told.append(f"{share:.1%} with {most}")
@@ -514,10 +522,12 @@ class _Questions:
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
     def take_whom(self, answer: str, shown: Said) -> None:
-        """Take what is protected; ask for the bound if those of other fields were shown.
+        """Store an answer on the protected unit; ask for the bound if the bounds shown were those
+        of another column or period.
 
         Args:
-            shown: column of people and period whose bounds were shown; none: no column.
+            shown: the column of people and the period whose bounds were shown; empty if there is no
+                column.
         """
         if "user" not in self.said and (answer == _NONE or answer.startswith(f"{_NONE} ")):
             unit = _fields_in(answer.removeprefix(_NONE), ["unit"])
@@ -581,10 +591,12 @@ class _Questions:
             self.compare_names()
 
     def tell_late(self, entered: str | None) -> None:
-        """Show the share of rows that come after each wait, if something tells when they came.
+        """Show the fraction of rows that arrive after each waiting time, if their times of arrival
+        are known.
 
         Args:
-            entered: column that says when a row arrived; None: the dates of files may tell it.
+            entered: column with the time at which each row arrived; None: the time at which its
+                file was written, if known.
         """
         if late := self.facts(entered).late:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
@@ -617,7 +629,7 @@ class _Questions:
 
 
 def _span(facts: FirstFacts) -> str:
-    """Say in words over which days the rows reach, from the earliest time to the newest."""
+    """Describe in words the days that the rows cover, from the earliest time to the newest."""
     if facts.first is None or facts.newest is None:
         return "events"
     return f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
@@ -630,7 +642,9 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 def _late_row(job: Job) -> str:
-    """Say in which window a late row counts, and which option lets it count in its own."""
+    """Describe in which window a late row counts, and the option that lets it count in its own
+    window.
+    """
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
     new, known = holds_new_events(job.events) or job.rows.append, job.rows.id is not None
@@ -656,8 +670,8 @@ def _zone_here() -> str:
 
 
 def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
-    """Return the comments for the job file, by the key above which each stands; no exact
-    numbers.
+    """Return the comments for the job file, by the key that each stands above. They contain no
+    exact numbers.
     """
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")
@@ -769,7 +783,9 @@ def _program() -> str:
 
 
 def _clock(job: Job) -> tuple[str, str]:
-    """Return the hour and minute, in the job's zone, from which a run can release the last day."""
+    """Return the hour and minute, in the job's time zone, from which a nightly run can release the
+    last day.
+    """
     wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5
@@ -777,9 +793,9 @@ def _clock(job: Job) -> tuple[str, str]:
 
 
 def _crontab(job: Job) -> str:
-    """Return the time of the job for a crontab, by this machine's clock.
+    """Return the time of the nightly run in the form of a crontab, by this machine's clock.
 
-    If clocks change during the year, it is the later of two times.
+    If clocks change during the year, it is the later of the times in winter and summer.
     """
     every = job.times.every or "1d"
     if days_of(every) < 1:
@@ -798,7 +814,7 @@ def _midnight(day: datetime, here: ZoneInfo) -> datetime:
 
 
 def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
-    """Return the lines of a systemd service and its timer, which a user owns."""
+    """Return the lines of a systemd service, and of its timer, for the user's own systemd."""
     hour, minute = _clock(job)
     every = days_of(job.times.every or "1d")
     at = f"*-*-* {hour}:{minute} {job.times.timezone or 'UTC'}"

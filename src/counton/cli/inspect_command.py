@@ -1,4 +1,6 @@
-"""The command ``inspect``: a private look that helps to bound events of a user, or values."""
+"""The command ``inspect``: private answers that help to choose a bound on each user's events, or on
+values.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
-    """Parse the option ``--plan``, which states the planned releases; empty without it."""
+    """Parse the option ``--plan``, which describes the releases that the bound is for; empty
+    without it.
+    """
     if options.plan is None:
         return {}
     from counton.cli.statistic_command import parse_words
@@ -200,7 +204,9 @@ def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Sw
 
 
 def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
-    """Print, for each bound on the events of a user, the lost events and the error of the noise."""
+    """Print, for each bound on a user's events, the fraction of events that it leaves out, and the
+    error of the noise.
+    """
     found = activity(
         options.events,
         options.user,

@@ -1,4 +1,4 @@
-"""The command ``counton plan nightly.toml``: what the jobs of a file would release, and its
+"""The command ``counton plan nightly.toml``: what the jobs of a file would release, and at which
 cost.
 """
 
@@ -36,7 +36,7 @@ from counton.run.job_plan import (
 from counton.run.revised_plan import PlannedDelay, PlannedTotals
 from counton.statistics.by_group import inner_of, members_of
 
-#: Options of ``plan`` that go with a job file. The file states all others.
+#: Options of ``plan`` that may be given with a job file. The file states all others.
 _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
@@ -94,8 +94,8 @@ def print_job_plan(options: PlanOptions) -> None:
 def print_plan_of(job: Job, *, as_json: bool) -> None:
     """Print what a single job would spend and publish, and its errors.
 
-    For counts and sums with windows all three series are shown: windows, totals, and both. No row
-    is read, and nothing is written.
+    For counts and sums in time windows, all three forms of release are shown: windows, totals, and
+    both. No row is read, and nothing is written.
     """
     planned = planned_job(job)
     form, cut = planned.definition.release, planned.definition.cut
@@ -287,7 +287,9 @@ def _table(
 
 
 def _delays(job: PlannedJob) -> Table:
-    """Return a table of standard deviations of revised windows, by how long they are revised."""
+    """Return a table of standard deviations of revised windows, by the time for which they are
+    revised.
+    """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("final after", overflow="fold")
     for name in ("first", "typical", "final", "a week", "a year"):
@@ -332,7 +334,7 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
 
 
 def _write_totals(console: Console, found: PlannedTotals) -> None:
-    """Print errors of totals beside revised windows, and those of windows alone."""
+    """Print the errors of revised windows with totals beside them, and of revised windows alone."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("all read together", overflow="fold")
     for name in ("a final window", "a week", "a year", f"all {found.windows:,}"):
@@ -374,7 +376,9 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
 
 
 def account_in_words(account: Account) -> str:
-    """Say in one line what one kind of unit has spent, the limit, and what is left."""
+    """Describe in one line the privacy loss spent for one kind of unit, the limit, and what is left
+    of it.
+    """
     whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
     if account.limit is None:
         spent = "no one sum" if account.spent is None else str(account.spent)

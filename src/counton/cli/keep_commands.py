@@ -79,7 +79,7 @@ def print_key(options: KeyOptions) -> None:
 def print_forgotten(options: ForgetOptions) -> None:
     """Delete what a state keeps of a person; print what was deleted and what stays.
 
-    The words do not tell whether the person was known.
+    The printed words do not reveal whether the person was known.
     """
     from counton.cli.print_forms import Console
     from counton.run.erasure import forget, forget_older

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def print_ledger(options: LedgerOptions) -> None:
-    """Set a new limit if one is stated; then print what is spent and the limit."""
+    """Set a new privacy limit if options state one; then print what is spent, and the limit."""
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
@@ -219,7 +219,9 @@ def _quota(options: LedgerOptions) -> Limit | None:
 
 
 def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """Yield for each party and kind of unit its quota, what is spent of it, and the rest."""
+    """Yield for each party and kind of unit the party's quota, what is spent of it, and the
+    rest.
+    """
     for party, quota in ledger.quotas.items():
         for unit in ledger.units or [None]:
             spent = None if unit is None else ledger.cost(unit=unit, party=party)
@@ -254,7 +256,7 @@ def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
 
 @contextmanager
 def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
-    """Context manager in which errors name the options of ``--add`` or ``--quota``."""
+    """Within the ``with`` block, let errors name the options of ``--add`` or ``--quota``."""
     try:
         yield
     except CountonError as error:
@@ -268,8 +270,8 @@ def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
 
 
 def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
-    """Return arguments of `Store.add_spend`, if ``--add`` records a spend outside counton; else
-    None.
+    """Return the arguments of `Store.add_spend` if ``--add`` is given, which records the privacy
+    loss of another program; else None.
     """
     numbers = options.add_epsilon, options.add_delta, options.add_rho
     if options.add is None:
@@ -297,7 +299,9 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
 
 
 def _share_spent(ledger: Ledger) -> float:
-    """Return the largest part of the limit (epsilon or rho) that any kind of unit has spent."""
+    """Return the largest fraction of the limit's epsilon or rho that is spent for any kind of
+    unit.
+    """
     number = "rho" if hasattr(ledger.limit, "rho") else "epsilon"
     most: Any = getattr(ledger.limit, number)
     costs = [ledger.cost(unit=unit) for unit in ledger.units]
@@ -307,13 +311,13 @@ def _share_spent(ledger: Ledger) -> float:
 
 
 def _exit_after_warning(warned: bool) -> None:
-    """End the command with the exit code of an alarm, if there was a warning."""
+    """If there was a warning, end the command with the exit code of an alarm."""
     if warned:
         raise SystemExit(int(ExitCode.ALARM))
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
-    """Print what all streams together have spent, where there is no limit."""
+    """Print the privacy loss of all streams together, for a state without a limit."""
     for unit, (relation, total) in found.items():
         words = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
         words = words if total is None else str(total)
@@ -325,8 +329,8 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return, as JSON values, the guarantee that a limit counts for an entry; empty if it is the
-    entry's own guarantee.
+    """Return, as JSON values, the guarantee as which a limit counts a ledger entry; empty if it
+    counts the entry's own guarantee.
     """
     if counted is None or counted[number] == guarantee:
         return {}
@@ -335,8 +339,8 @@ def _counts_as(
 
 
 def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
-    """Return what is left as JSON values, if there is one kind of unit and anything is left;
-    else None.
+    """Return the rest of the limit as JSON values, if there is only one kind of unit and anything
+    is left; else None.
     """
     rest = next(iter(remaining.values()), None)
     return rest.to_dict() if rest is not None and len(remaining) == 1 else None
@@ -345,7 +349,9 @@ def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None
 def _units_as_json(
     found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
 ) -> dict[str, Any]:
-    """Return, for each kind of unit, its neighbouring relation, its spending and what is left."""
+    """Return, for each kind of unit, how neighbouring datasets differ, what is spent, and what is
+    left.
+    """
     shown: dict[str, Any] = {}
     for unit, (relation, spent) in found.items():
         shown[unit] = {
@@ -396,7 +402,9 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
-    """Print the share of late rows on stderr, if this process may read exact numbers."""
+    """Print the fraction of rows that came late on stderr, if this process may read exact
+    numbers.
+    """
     from counton.cli.run_words import EXACT
     from counton.run.continuation import late_rows_for_operator
 
@@ -483,7 +491,9 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
 
 
 def _write_last(console: Console, released: ReleasedNumbers) -> None:
-    """Print the numbers of the last step, and why they differ from the truth besides noise."""
+    """Print the numbers of the last step, and the reasons besides noise why they differ from the
+    truth.
+    """
     from counton.released.screen import screen_of
 
     screen = screen_of(released)
@@ -498,10 +508,10 @@ def _write_last(console: Console, released: ReleasedNumbers) -> None:
 
 
 def _strategy(design: Design, noun: str = "step") -> str:
-    """Describe the strategy in one line: its name, its noise, and its paper or theorem.
+    """Describe a design's strategy in one line: its name, its noise, and its paper or theorem.
 
     Args:
-        noun: what a step is called, such as "window".
+        noun: the word for a step, such as "window".
     """
     from counton.base.literature import origin_of
     from counton.numbers.strategy_words import strategy_in_words
@@ -529,7 +539,7 @@ def _noise(std: float, of: str | None, *, once: bool) -> str:
     """Describe the standard deviation of the noise in words.
 
     Args:
-        of: the number that has it; None: all numbers.
+        of: name of the number that has this noise; None: all numbers.
         once: True for a table that is released once.
     """
     what = "" if of is None else f" of {of}"
@@ -597,9 +607,7 @@ def _write_events(console: Console, stream: dict[str, Any], store: Store) -> Non
 
 
 def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """Print the numbers of a stream to which a program gives numbers; only it knows their
-    meaning.
-    """
+    """Print the numbers of a stream whose inputs a program gives directly, and not as events."""
     design, last = store.reader(stream["name"]).design, stream["last"]
     console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
     if last is not None and last["values"] is not None:
@@ -618,7 +626,7 @@ def _steps_of(stream: dict[str, Any]) -> str:
 
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
-    """Describe a stream to which a program gives numbers, as pairs of name and words."""
+    """Describe a stream whose inputs a program gives directly, as pairs of name and words."""
     from counton.base.literature import origin_of
     from counton.numbers.strategy_words import strategy_in_words
 
@@ -679,7 +687,9 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
 
 
 def _errors_besides_noise(definition: Description) -> list[tuple[str, str]]:
-    """Describe why numbers differ from the truth besides noise, as pairs of name and words."""
+    """Describe the reasons besides noise why numbers differ from the truth, as pairs of name and
+    words.
+    """
     from counton.released.besides_noise import besides_noise
 
     lines = besides_noise(definition)
@@ -694,7 +704,9 @@ def _statistic(saved: dict[str, Any]) -> str:
 
 
 def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]:
-    """Describe what changed in a stream since its creation, and which options are still open."""
+    """Yield pairs of name and words on a stream's form of release, and on changes since its
+    creation, such as new groups.
+    """
     yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"

@@ -226,7 +226,7 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
 
 
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
-    """Complete the options by the statistic that they name in words.
+    """Complete the options with the statistic that ``--of`` describes in words.
 
     Returns:
         The options, the arguments of `counton.plan` that describe the statistic, and the protected
@@ -271,7 +271,9 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
 
 def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
-    """Complete options by what a job, given in words, states about its stream."""
+    """Complete the options with those that a job states about its stream; refuse options that
+    contradict.
+    """
     stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:
         stated.pop("level", None)  # the level of intervals that a run prints
@@ -285,8 +287,8 @@ def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
-    """Return the guarantee, or the half-width from which it is found, as arguments of
-    `counton.plan`.
+    """Return the arguments of `counton.plan` that state the guarantee, or the half-width from which
+    it is found.
     """
     stated = {name: options.option(name) for name in ("level", "least", "size")}
     stated = {name: value for name, value in stated.items() if value is not None}

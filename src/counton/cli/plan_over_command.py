@@ -70,7 +70,7 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
 
 
 def _plan_of(steps: int, name: str, arguments: dict[str, Any]) -> Any:
-    """Plan one strategy; None if it cannot serve this many windows."""
+    """Plan one strategy for this many windows (``steps``); None if it cannot serve them."""
     try:
         return plan(steps, strategies=None if name == "auto" else [name], **arguments)
     except InvalidInput as error:
@@ -80,7 +80,7 @@ def _plan_of(steps: int, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def strategies_named(text: str | None) -> tuple[str, ...] | None:
-    """Split the option's names of strategies at commas; None stays None.
+    """Split the value of ``--strategy`` at commas into names of strategies; None stays None.
 
     >>> strategies_named("kary, smooth-paper")
     ('kary', 'smooth-paper')

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.state import Store
 
-#: Columns that a narrow screen leaves out, the first one first: other columns imply them.
+#: Columns that a narrow screen leaves out, in this order, because other columns imply them.
 _SPARED = ("window_end", "step")
-#: A guarantee with a larger epsilon or rho promises next to nothing.
+#: A guarantee with a larger epsilon or rho protects almost nothing.
 MOST_LOSS = 20
 
 
-#: Variables by which rich takes other output for a terminal.
+#: Environment variables that make rich treat any output as a terminal.
 _FORCED = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 
@@ -51,7 +51,7 @@ class Console:
 
     Args:
         stderr: write to standard error.
-        more: arguments of its `Terminal`, in the place of what rich finds out by itself.
+        more: arguments of its `Terminal`; rich finds out all that are not given.
     """
 
     def __init__(self, *, stderr: bool = False, **more: Any) -> None:
@@ -79,8 +79,8 @@ class Console:
     def ask_line(self, prompt: str) -> str:
         """Print a prompt, and return the line that is typed.
 
-        A plain read would miss a Ctrl-C between the prompt and the read, and wait for ever. So the
-        read begins when there is a line.
+        The read begins only when there is a line, because a plain read would miss a Ctrl-C between
+        the prompt and the read.
 
         Raises:
             EOFError: the input ended.
@@ -113,7 +113,7 @@ class Console:
                 self.write_line(one)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print pairs of a name and words side by side; words without a name continue those
+        """Print pairs of a name and words side by side; words without a name continue the pair
         above.
         """
         self.terminal.write_words(rows)
@@ -137,7 +137,7 @@ class Console:
             self.write_line(line)
 
     def write_released(self, table: pl.DataFrame) -> None:
-        """Print rows of a release so that no number and no date is broken over two lines."""
+        """Print rows of a release without breaking any number or date over two lines."""
         from counton.released.screen import text_table
 
         if not self.is_terminal:
@@ -189,7 +189,7 @@ def _without_passwords(value: Any, key: str = "") -> Any:
     return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
 
 
-#: Keys whose values may be addresses of databases.
+#: Keys of JSON objects whose values may be addresses of databases.
 _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
@@ -207,15 +207,17 @@ def warn_of_no_witness(
     opened: Callable[[Any], Store | None] = lambda _: None,
     in_file: bool = False,
 ) -> None:
-    """Warn, once, if a restored old copy of a state would not be noticed for lack of a witness.
+    """Warn, once, if nobody would notice that a state was restored from an old copy, because it has
+    no witness.
 
-    A witness is a small file away from the state that knows how far the stream had come.
+    A witness is a small file away from the state that records the last released step.
 
     Args:
-        states: each state with the places of its keys, and of its second witness if stated.
+        states: for each state its address, the places of its keys, and the place of its second
+            witness if stated.
         option: the option for a second witness in this command.
-        opened: returns the open store of a state, if there is one.
-        in_file: whether a job file can name the second witness for every run.
+        opened: function that returns the open `Store` of a state, or None.
+        in_file: whether the advice may say that a job file can name the second witness.
     """
     from counton.state.key_and_witness import witness_remarks
 
@@ -234,7 +236,7 @@ def warn_of_no_witness(
 def warn_of_weak(
     console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
 ) -> None:
-    """Warn in one line if a stated guarantee is so weak that it hides next to nothing."""
+    """Warn in one line if a stated guarantee is so weak that it hides almost nothing."""
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         console.write_line(
@@ -246,7 +248,9 @@ def warn_of_weak(
 
 @contextmanager
 def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
-    """Context manager that shows a progress bar: on terminals, or always."""
+    """Show a progress bar during the ``with`` block, on terminals or always; yield the function
+    that moves it.
+    """
     if not (always or console.is_terminal):
         yield silent
         return
@@ -269,7 +273,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
 
 
 def check_chart(plot: Path | None, width: float | None) -> None:
-    """Refuse a file name that is of no chart format, and a width without a chart."""
+    """Refuse a file name whose ending is no chart format, and a width without a chart."""
     if plot is not None:
         from counton.charts.style import check_width
         from counton.run.written_files import PICTURES, check_output

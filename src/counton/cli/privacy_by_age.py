@@ -1,4 +1,4 @@
-"""Ages of items in words, such as "1d", as numbers of steps, with the privacy loss at each."""
+"""Ages of events in words, such as "1d", as numbers of steps, with the privacy loss at each age."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def steps_in(age: str, every: str) -> int:
 
 
 def named_ages(every: str) -> dict[str, int]:
-    """Return familiar ages in steps: an hour, a day, a week, a year, ten years, if at least one
-    step.
+    """Return familiar ages (an hour, a day, a week, a year, ten years) by name, as numbers of steps
+    of length ``every``; ages shorter than a step are left out.
 
     >>> named_ages("1d")
     {'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653}
@@ -62,8 +62,8 @@ def named_ages(every: str) -> dict[str, int]:
 
 
 def targets_from(text: str, every: str) -> dict[int, float]:
-    """Parse the largest allowed losses by age from text such as ``1d:1,365d:3``; ages become
-    steps.
+    """Parse the largest allowed privacy losses by age from text such as ``1d:1,365d:3``; ages
+    become numbers of steps of length ``every``.
 
     >>> targets_from("1d:1,365d:3", "1h")
     {24: 1.0, 8760: 3.0}
@@ -91,7 +91,9 @@ def targets_from(text: str, every: str) -> dict[int, float]:
 
 
 def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:
-    """Describe what an item has lost at several ages; None for guarantees that do not expire."""
+    """Describe the privacy loss of an event at several ages; None for guarantees that do not
+    expire.
+    """
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None
     bound = guarantee.bound_to(strategy)

@@ -150,9 +150,10 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Return a job with the options of the command, which override the file for this run.
+    """Return a job with the options of the command ``run``, which override the job file for this
+    run.
 
-    A new job without times takes no ``until``.
+    A job without a column of times, whose stream is new (``known`` is False), gets no ``until``.
     """
     nightly = (name for name, stated in options_of(Job).items() if stated.nightly)
     stated = {name: options.option(name) for name in nightly if options.states(name)}

@@ -47,12 +47,14 @@ from counton.statistics.catalogue import statistic_to_dict
 if TYPE_CHECKING:
     from counton.job.jobfile import AlarmTerms
 
-#: The option for a file of all rows.
+#: The option for a file with all released rows.
 _OUT = "--out"
 
 
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
-    """Release the windows that are due; then write outputs and print, from published numbers."""
+    """Release the windows that are due; then write outputs and print the release, both from
+    released numbers.
+    """
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
@@ -109,11 +111,12 @@ def carried_out(
 ) -> dict[str, Any]:
     """Release the windows that are due, write outputs, and print the release.
 
-    The JSON report is returned; it alone has an error of a chart, under ``not_drawn``.
+    Return the report as JSON values. If a chart could not be drawn, only the report says so, under
+    ``not_drawn``.
 
     Args:
         silently: print nothing, and return the whole report.
-        about: prefix of messages for the operator, for one job of several.
+        about: prefix of messages for the operator, such as the job's name if several jobs run.
         asks: ask a person at the terminal before a new stream begins.
         alarm: terms of the job's alarms; a job that can have none is refused.
     """
@@ -194,7 +197,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Return whether a job's state is in its default place, beside the events."""
+    """Return whether a job's state has the default path beside the events."""
     if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside

@@ -27,11 +27,12 @@ EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """File of rows that could not be read, as it was before a run; reports count only new rows.
+    """The file to which a job writes unreadable rows, with the lines that it had before a run.
+    Reports count only new lines.
 
     Attributes:
-        file: file of rows that are set aside; None: there is none.
-        before: its lines, before this run.
+        file: path of the file; None if the job writes none.
+        before: lines of the file before this run.
     """
 
     file: Path | None
@@ -39,13 +40,15 @@ class SetAside(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> SetAside:
-        """Read the file to which a job sets rows aside, before the job runs."""
+        """Read the file to which a job writes unreadable rows, before the job runs."""
 
         file = job.rows.policies().quarantine
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """Return how many rows this run added, if it set ``now`` rows aside."""
+        """Return how many lines this run added to the file, at most ``now``, the number of its
+        unreadable rows.
+        """
         return min(now, len(_lines(self.file) - self.before))
 
 
@@ -62,8 +65,8 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
     """Return exact facts about the rows of a run, in sentences for the operator only.
 
     Args:
-        aside: number of new rows among those set aside.
-        waits: True if windows wait for late rows (a watermark).
+        aside: number of unreadable rows that no earlier run had written to their file.
+        waits: True if windows wait for late rows (``watermark``).
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
     of_each = [
@@ -126,8 +129,8 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
 
     Args:
         definition: definition of the stream of these rows.
-        windows: number of windows within which 19 of 20 of the late rows came.
-        waits: True if windows wait for late rows (a watermark), but not long enough.
+        windows: number of windows within which 95% of the late rows came.
+        waits: True if windows wait for late rows (``watermark``), but not long enough.
     """
     cut = definition.cut
     after, name = cut.long(windows), cut.period or "window"
@@ -160,7 +163,7 @@ def _aside(new: int, now: int) -> str:
     return f"rows that cannot be read, set aside{others}"
 
 
-#: The attacker of every guarantee.
+#: Name and words for the attacker that every guarantee assumes.
 _AGAINST = (
     "against",
     "readers who know or choose all other rows, and who choose the time and place of the protected "
@@ -181,8 +184,8 @@ def promise(definition: Definition) -> str:
 
 
 def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """Describe the guarantee in pairs of name and words: unit, loss, cost, and how noise is
-    shared.
+    """Describe the guarantee in pairs of name and words: protected unit, privacy loss, cost, and
+    noise.
     """
     from counton.released.stream_words import (
         cost_in_words,
@@ -248,10 +251,8 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
 
 
 def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Return the largest probability, rounded up, with which a reader can guess the protected
-    fact.
-
-    It is in words, and only if epsilon alone determines it.
+    """Describe the largest probability, rounded up, with which a reader can guess the protected
+    fact. Empty unless epsilon alone determines it.
 
     >>> [_guessing_probability(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
     ['54.99%,', '73.11%,', '100%,']
@@ -302,8 +303,8 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a note that the time of the newest event decided which windows are released, if it
-    did.
+    """Return a line saying that the newest event's time decided which windows are released; no line
+    if it did not.
     """
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
     if until is None or outcome.until_stated:
@@ -318,7 +319,8 @@ def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
 
 
 def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a line on what the next window waits for, if nothing was released; else no line.
+    """Return a line that says when the next window is released, if nothing was released now; else
+    no line.
 
     Args:
         outcome: result of the run.
@@ -336,8 +338,8 @@ def next_release(outcome: Outcome, watermark: str | None) -> list[str]:
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
-    """Return words on the earlier stream that this one continues, and on the cost of both
-    together.
+    """Describe, in pairs of name and words, the earlier stream that a stream continues, and the
+    cost of both together.
     """
     totals = (
         "totals go on from its last release, and contain its noise too"

@@ -1,6 +1,5 @@
-"""The option ``counton plan nightly.toml --simulate true.csv``: simulated releases.
-
-Their true numbers are those of the file.
+"""The option ``counton plan nightly.toml --simulate true.csv``: simulated releases, whose true
+numbers are those of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
 from counton.run.written_files import write_release
 
-#: Columns of a file of made-up numbers; groups have their names in released tables.
+#: Columns of the file of true numbers; groups have their names in released tables.
 _STEP, _GROUP, _NUMBER = "step", "group", "number"
 
 
@@ -61,7 +60,8 @@ def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path
 
 
 def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
-    """Read a number for each step and group from a CSV file; 0 where it has no row.
+    """Read the true number of each step and group from a CSV file; it is 0 where the file has no
+    row.
 
     The shape is ``(steps, groups)``.
     """

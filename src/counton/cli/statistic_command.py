@@ -79,7 +79,7 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     """Add the command of a statistic to a group of commands.
 
     Args:
-        says: first sentence of its help.
+        says: first sentence of the command's help.
     """
     command: Any
     kinds = kinds_of(name)
@@ -120,10 +120,10 @@ _USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Context manager that adds help to an error about missing options.
+    """Within the ``with`` block, add help to an error about missing options.
 
-    It adds the columns of the events, and a whole command to edit. Standard input can be read only
-    once, so its columns are not shown.
+    The help names the columns of the events, and shows a whole command to edit. Standard input can
+    be read only once, so its columns are not shown.
     """
     try:
         yield
@@ -154,7 +154,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
 
 
 def _streams_there(job: Job) -> list[str]:
-    """Return the names of the streams that exist in a job's state; one of them may be meant."""
+    """Return the names of the streams in a job's state, one of which the user may have meant."""
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
@@ -184,7 +184,7 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     return job.having(**{one: examples.get(one, one.upper()) for one in missing if one != "rho"})
 
 
-#: Options that every example has besides the statistic's own: 365 windows of a day.
+#: Options that every example has besides the statistic's own, for 365 windows of a day.
 _DAYS = {
     "time": "time",
     "every": "1d",
@@ -214,9 +214,9 @@ def _example(name: str) -> list[str]:
     return [f"printf {shlex.quote(written)} \\", f"    > {file}", *command]
 
 
-#: A plan reads no rows and keeps nothing, so words need not name these.
+#: Values for options that a plan does not need, because it reads no rows and keeps nothing.
 _UNREAD = {"events": ["-"], "state": "planned.db"}
-#: Options that no plan of a statistic knows.
+#: Options that a plan of a statistic refuses, with the rest of the message.
 _UNPLANNED = {
     "expire": f", because its protection fades with age; plan it by {field('plan_expiring(...)')}",
     "unknown": (
@@ -232,11 +232,11 @@ _UNPLANNED = {
 def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     """Parse the words of a command to its statistic and its job.
 
-    The words may be a whole command, with options that change no noise. Events, state and columns
-    may be left out.
+    The words may be a whole command, also with options that do not matter for the noise. Events,
+    state and columns may be left out.
 
     Args:
-        option: option that has the words.
+        option: name of the option whose value the words are, for messages.
 
     >>> statistic, job = parse_words("of", "top-k --domain JFK,LGA --top 1 --release both")
     >>> statistic.parameters, job.noise.release

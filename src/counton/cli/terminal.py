@@ -14,13 +14,13 @@ from counton.base.columns import TextTable
 from counton.base.outside_input import printable
 from counton.cli.exits import close_output
 
-#: A narrow screen has fewer columns: a table that does not fit is shown row by row.
+#: On a screen with fewer columns, a table that does not fit is shown row by row.
 _NARROW = 80
 
 
 class Terminal(rich.console.Console):
-    """Console of rich for a terminal, which prints names letter by letter: ``:x:`` does not
-    become a picture.
+    """Console of rich for a terminal. It prints names as they are: ``:x:`` does not become a
+    picture.
     """
 
     def __init__(self, **more: Any) -> None:
@@ -38,7 +38,7 @@ class Terminal(rich.console.Console):
         self.print(text, end="", style=style, highlight=False, markup=False, soft_wrap=True)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print pairs of a name and words side by side; words without a name continue those
+        """Print pairs of a name and words side by side; words without a name continue the pair
         above.
         """
         self.print(_clean(_beside(rows)), highlight=False, markup=False)
@@ -52,9 +52,9 @@ class Terminal(rich.console.Console):
             self.print(shown, highlight=False, markup=False)
 
     def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
-        """Print a table with each number on one line.
+        """Print a table with each number on one line; return whether it fits the screen.
 
-        If it does not fit, print the rows of ``whole`` one after the other.
+        If it does not, print the rows of the larger table ``whole`` one after the other instead.
         """
         shown = table_of_texts(table, unbroken=True)
         if self._holds(shown):
@@ -104,7 +104,7 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
     """Convert a table of texts to a table of rich.
 
     Args:
-        unbroken: keep each number on one line, on any screen.
+        unbroken: keep each number on one line, even on a narrow screen.
     """
     shown = Table(caption=table.caption or None)
     for name, number in table.columns:
@@ -116,7 +116,9 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
 
 
 def _clean(table: Table) -> Table:
-    """Replace control characters in a table's texts, since names come with the data."""
+    """Replace control characters in a table's texts, because names come from the data; return the
+    table.
+    """
     for column in table.columns:
         column.header = printable(str(column.header), "")
         column._cells = [printable(str(cell)) for cell in column._cells]

@@ -247,8 +247,8 @@ class Definition(Description):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the numbers kept for each window and sum: ``rows``, and ``total`` if it differs
-        from the number of rows.
+        """Names of the exact numbers that the state keeps for each window and group: ``rows``, and
+        ``total`` if the sum of values differs from the number of rows.
         """
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 

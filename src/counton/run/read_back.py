@@ -41,8 +41,7 @@ def read(
             service: ``https://counts.example/v1/streams/visits``. Or a database that ``counton
             publish`` wrote: a SQLite file, ``sqlite:///public.db`` or
             ``postgresql://USER@HOST/DATABASE``. Or several tables of one stream. Or a frame of
-            Spark from
-            `Release.to_spark`, or from a table that keeps the metadata of its columns.
+            Spark from `Release.to_spark`, or from a table that keeps the metadata of its columns.
         name: name of the stream, for a database that has several.
         level: probability with which each interval holds; None: the level of the file.
         token: token of a service, or ``env:NAME``, the environment variable that holds it; None:

@@ -626,7 +626,8 @@ def _unread(definition: Definition, released: int) -> int:
 
     A group that is named now counts by itself from this window on: rows read earlier were added to
     the group of all others, and cannot be separated from it. The window follows from public facts:
-    the last run came before the end of the first unreleased window plus its watermark.
+    the last run came before the end of the first unreleased window plus the wait for late rows
+    (``watermark``).
     """
     windows, kept = definition.windows, definition.record.get("watermark")
     if released >= windows.steps:

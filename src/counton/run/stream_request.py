@@ -561,7 +561,7 @@ def _most(job: Job, statistic: Statistic) -> int:
 
 
 def check_period(per: str, timezone: str = "UTC") -> None:
-    """Refuse a length of a user's period that is not a length of time."""
+    """Refuse a text that is not the length of a user's period, such as ``1d``."""
     try:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:

@@ -21,14 +21,17 @@ class Access:
     Args:
         tokens: the tokens of the service.
         public: whether everybody may read.
-        log: receives a note if the file of tokens cannot be read.
+        log: function that is called with an event and its facts if the file of tokens cannot be
+            read.
     """
 
     def __init__(self, tokens: Tokens, public: bool, log: Callable[..., None]) -> None:
         self._tokens, self._public, self._log = tokens, public, log
 
     def token(self, given: HTTPAuthorizationCredentials | None) -> Token | None:
-        """Return the token of a request; None if it is unknown."""
+        """Return the token of a request, from its Authorization header; None if it is missing or
+        unknown.
+        """
         if given is None:
             return None
         try:

@@ -112,7 +112,8 @@ def application(service: Service) -> FastAPI:
 
 
 def problem_in_words(problem: Mapping[str, Any]) -> str:
-    """Describe what is wrong with a value of a request, with its bound and the remedy.
+    """Describe a wrong value of a request, with its bound and the remedy; ``problem`` is one of
+    pydantic's errors.
 
     >>> problem_in_words({"type": "missing", "loc": ("query", "from"), "input": None})
     'from is missing; give it'
@@ -127,7 +128,7 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     return f"{name} is {_short(problem['input'])}, which is not allowed; see /docs"
 
 
-#: Remedies by kinds of pydantic's findings.
+#: What to do, by the kinds of errors that pydantic finds.
 _ASKED = (
     (("greater_than",), "it must be more than {gt}"),
     (("greater_than_equal",), "it must be {ge} or more"),
@@ -190,7 +191,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 
 def _document(app: FastAPI) -> None:
-    """Add the page /docs, which documents all paths; its scripts come from this service."""
+    """Add the page /docs, which documents all paths; its scripts are served by this service."""
     from swagger_ui_bundle import swagger_ui_path
 
     app.mount("/docs/files", StaticFiles(directory=swagger_ui_path), name="docs files")
@@ -219,7 +220,9 @@ def _document(app: FastAPI) -> None:
 
 
 def _to_openapi_3_0(value: Any) -> Any:
-    """Convert a schema from OpenAPI 3.1 to 3.0: null as a type, and exclusive bounds, differ."""
+    """Convert a schema from OpenAPI 3.1 to 3.0, which writes optional values and exclusive bounds
+    in another way.
+    """
     if isinstance(value, list):
         return [_to_openapi_3_0(one) for one in value]
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Number of rows in a stream of Arrow record batches, found before anything is decoded.
 
-A request's body may claim to be larger than it is. The parts of Arrow's format are flatbuffers:
-tables of fields at positions that the message itself states.
+This is checked because a request's body may claim to be larger than it is. The parts of Arrow's
+format are flatbuffers: tables of fields at positions that the message itself states.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _part(body: bytes | memoryview, at: int, size: int) -> memoryview:
 
 
 def _rows_of_batch(message: memoryview, body: memoryview) -> int:
-    """Return the number of rows of a record batch; refuse parts that claim to exceed its bytes."""
+    """Return the number of rows of a record batch; refuse a message whose parts claim to be longer
+    than its body.
+    """
     kind, header, _ = _message(message)
     if kind not in (_DICTIONARY, _RECORDS):
         return 0
@@ -80,12 +82,13 @@ def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]
 
 
 def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
-    """Return where the items of a vector field begin, and how many there are.
+    """Return the position of the first item of a flatbuffer's vector field, and the number of
+    items.
 
     Args:
-        table: position of the flatbuffer table that has the field.
+        table: position of the flatbuffer table that contains the field.
         field: number of the field.
-        size: bytes of one item.
+        size: number of bytes of one item.
     """
     place = _slot(message, table, field)
     if not place:

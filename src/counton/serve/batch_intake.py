@@ -36,7 +36,7 @@ Clock = Callable[[], datetime]
 #: Largest number of batches that are committed together.
 _TOGETHER = 256
 _FOREVER = 2**63
-#: Microseconds within which an arrived batch is committed.
+#: Microseconds within which a batch that has arrived is committed.
 _LONG = 3_600_000_000
 
 
@@ -64,16 +64,16 @@ def checked_batch(
 
     Args:
         served: the job.
-        id: the sender's identifier of the batch.
+        id: id that the sender gave to the batch.
         media: media type of the rows.
         sent: the rows, decompressed.
-        digest: from `digest_of`.
+        digest: digest of the rows, from `digest_of`.
         most: largest number of rows.
-        now: microseconds since 1970.
-        sender: sender whose share of the stream the rows fill.
+        now: time of arrival, in microseconds since 1970.
+        sender: the sender, who may fill only a share of the largest sums of the stream.
 
     Raises:
-        TooLarge: there are more rows.
+        TooLarge: there are more than ``most`` rows.
         InvalidInput: the job refuses a row; the message names the first one and the remedy. Nothing
             is taken.
     """
@@ -150,8 +150,8 @@ def checked_batch(
 
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:
-    """Return a table of the rows that cannot be counted: their numbers, from 0, and their
-    problems.
+    """Return a table of the rows that cannot be counted: their positions, from 0, and the codes of
+    their problems.
 
     Args:
         steps: step of each row, or the negative code of its problem.
@@ -161,8 +161,8 @@ def _bad_rows(steps: pl.Series) -> pl.DataFrame:
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
-    """Replace the column of times as text by parsed times, so that later runs need not parse
-    them.
+    """Return the rows with the column of times as text replaced by parsed times (``us``:
+    microseconds since 1970), so that later runs need not parse them.
     """
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
@@ -181,9 +181,9 @@ _LACKING = [
 
 
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Return rows that cannot be counted, to be kept aside for the operator.
+    """Return the rows of a batch that cannot be counted, as values to store for the operator.
 
-    If the job skips rows that lack a value, these are not kept.
+    If the job skips rows that lack a value, these rows are left out.
     """
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
@@ -205,11 +205,12 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 
 class UnderWay:
-    """Times of arrival of the batches that have arrived whole and are not committed yet.
+    """Times of arrival of the batches that have arrived whole and are not committed to the inbox
+    yet.
 
-    A fold is the batches that are counted together. It waits until all earlier batches are
-    committed. So the time to check one sender's rows does not decide which rows of other senders
-    are counted together.
+    A group of batches that are counted together, a fold, waits until all batches that arrived
+    earlier are committed. So the time that it takes to check one sender's rows does not decide
+    which rows of other senders are counted together.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -217,7 +218,7 @@ class UnderWay:
         self._came: dict[str, Counter[int]] = {}
 
     def enter(self, stream: str) -> int:
-        """Note that a batch arrives now; return the time in microseconds since 1970."""
+        """Note that a batch of a stream arrives now; return the time in microseconds since 1970."""
         with self._lock:
             now = microseconds(self._clock())
             self._came.setdefault(stream, Counter())[now] += 1
@@ -231,20 +232,20 @@ class UnderWay:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Return the time before which all arrived batches are committed or refused, in
-        microseconds.
+        """Return the time, in microseconds since 1970, before which all batches that arrived are
+        committed or refused.
         """
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
 
 
 class Committer:
-    """Thread that commits the batches of all waiting senders together, in one transaction at a
-    time.
+    """A thread that commits the batches of all waiting senders together, one transaction after the
+    other.
 
     Args:
         most: largest number of batches that may wait.
-        broken: receives the error of a failed transaction.
+        broken: function that is called with the error of a failed transaction.
     """
 
     def __init__(self, inbox: Inbox, most: int, broken: Callable[[Exception], None]) -> None:
@@ -254,7 +255,9 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch, and return a future of the outcome of its commit."""
+        """Queue a batch; return a future of the inbox's verdict on it, known once it is
+        committed.
+        """
         done: Future[Verdict] = Future()
         try:
             self._queue.put_nowait((batch, done))

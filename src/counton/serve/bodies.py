@@ -19,24 +19,24 @@ from counton.serve.served_jobs import InboxRows
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ARROW = "application/vnd.apache.arrow.stream"
 ENCODINGS = ("identity", "gzip", "zstd")
-#: Largest memory of a zstd stream's window.
+#: Most bytes of memory for the window of a zstd stream.
 _WINDOW = 2**23
 #: Number of bytes of a body that are decompressed at once.
 _STEP = 2**14
-#: Largest number of gzip members, and the least average size in bytes of further ones.
+#: Number of gzip members that are always allowed, and bytes of the bound for each further member.
 _MEMBERS, _MEMBER = 1000, 2**14
 
 
-#: Number of characters shown of a line that is no row.
+#: Most characters that are kept of a line that is no row.
 _SHOWN = 1000
 
 
-#: Numbers of a row are read as texts.
+#: Decoder of rows that reads numbers as texts.
 _AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class TooLarge(Exception):
-    """A body exceeds a bound."""
+    """The error that a request's body exceeds a bound."""
 
 
 class NoRow(NamedTuple):
@@ -58,7 +58,7 @@ class Body(NamedTuple):
 
     Attributes:
         rows: readable rows.
-        numbers: their numbers in the batch, from 1.
+        numbers: position of each readable row in the batch, from 1.
         no_rows: lines that cannot be read as rows.
         missing: columns that every row lacks.
     """
@@ -70,11 +70,12 @@ class Body(NamedTuple):
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
-    """Decompress a body.
+    """Decompress the body of a request to at most ``most`` bytes.
 
     Raises:
-        TooLarge: the decompressed body would be larger.
-        InvalidInput: the body is not of this encoding, ends early, or has far too many members.
+        TooLarge: the decompressed body would have more than ``most`` bytes.
+        InvalidInput: the body is not of this encoding, ends early, or consists of too many gzip
+            members.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
@@ -103,9 +104,9 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """Decompress gzip, which may consist of several members, in small steps.
+    """Decompress gzip, which may consist of several members, some bytes at a time.
 
-    One step for each member would copy the whole rest of the body each time.
+    To decompress a whole member at once would copy the rest of the body for each member.
     """
     found, place, members = bytearray(), 0, 0
     inflate = None
@@ -133,17 +134,18 @@ def _gunzip(body: bytes, most: int) -> bytes:
 def read_rows(
     body: bytes, media: str, columns: Sequence[str], most: int, name: str, *, aside: bool = False
 ) -> Body:
-    """Read the named columns of a body's rows, as `counton.rows.files` reads them from a file.
+    """Read the named columns of the rows in a request's body, as `counton.rows.files` reads them
+    from a file.
 
     Args:
         most: largest number of rows.
         name: name of the body in messages.
-        aside: report lines that cannot be read, and keep the other rows.
+        aside: return the lines that cannot be read beside the readable rows; False refuses them.
 
     Raises:
-        TooLarge: there are more rows.
-        InvalidInput: the body does not have its media type, has no rows or lines that are no rows,
-            or lacks a column in the schema of an Arrow stream.
+        TooLarge: there are more than ``most`` rows.
+        InvalidInput: the body is not of this media type, has no rows, or has lines that are no
+            rows; or the schema of an Arrow stream lacks a column.
     """
     if media == ARROW:
         rows = _arrow(body, columns, most, name)
@@ -182,8 +184,8 @@ def no_column(name: str, column: str) -> InvalidInput:
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """Parse a JSON line to the wanted columns as texts, or return its problem and the full
-    sentence.
+    """Parse a JSON line to its values by column, as texts. If it is no row, return the problem in a
+    few words, and as the end of a sentence.
     """
     try:
         row = _AS_TEXTS.decode(line.decode("utf-8"))

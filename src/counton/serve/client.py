@@ -1,8 +1,8 @@
 """A client that sends batches of rows to a service, each until it is acknowledged.
 
-A batch is sent again, with its id, until the service answers: nothing is lost and nothing counts
-twice, whatever process is killed meanwhile. Acknowledged batches are noted in a file, so that a
-killed sender continues after them. The client needs only Python's standard library.
+A batch is sent again, with its id, until the service answers. So nothing is lost and nothing counts
+twice, even if the sender or the service is killed. Acknowledged batches are recorded in a file, so
+that a killed sender continues after them. The client needs only Python's standard library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from counton.base.outside_input import parse_json, read_plain
 from counton.released.service_address import NoRedirect, check_stream_address, held_token
 from counton.state.whole_file import replace_file
 
-#: Largest rows and bytes of a batch, and the seconds that an incomplete batch waits for more rows.
+#: Most rows and bytes of a batch, and seconds for which an incomplete batch waits for more rows.
 ROWS, BYTES, SECONDS = 5000, 4 * 2**20, 1.0
 #: Seconds for which one batch is tried, and within which each answer must begin.
 PATIENCE, _TIME_OUT = 600.0, 60.0
@@ -50,7 +50,7 @@ class Receipt(NamedTuple):
         rows: number of its rows.
         counted: number of rows that count.
         counted_nowhere: numbers of the other rows, by reason.
-        known: True if the service had the batch already, and took nothing.
+        known: True if the service had accepted the batch before, and took nothing now.
     """
 
     batch: str
@@ -61,7 +61,7 @@ class Receipt(NamedTuple):
 
 
 class TooManyRows(InvalidInput):
-    """A batch is larger than the service takes; nothing was taken."""
+    """The error that a batch is larger than the service takes; nothing was taken."""
 
 
 class Client:
@@ -69,7 +69,8 @@ class Client:
 
     Args:
         address: address of the stream, as in ``https://counts.example/v1/streams/visits``.
-        token: token for ``ingest``, or ``env:NAME``; None: that of ``COUNTON_TOKEN``.
+        token: token with the scope ``ingest``, or ``env:NAME`` for the environment variable that
+            has it; None: ``env:COUNTON_TOKEN``.
         patience: seconds for which a batch is tried before the client gives up.
 
     >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
@@ -118,9 +119,8 @@ class Client:
             time.sleep(wait)
 
     def _try(self, batch: str, body: bytes) -> tuple[Receipt | str, float]:
-        """Send a batch once, and return the receipt.
-
-        After a failure return its reason, and the least number of seconds until the next attempt.
+        """Send a batch once. Return the receipt and 0; after a failure its reason, and the least
+        number of seconds until the next attempt.
         """
         headers = {
             "Authorization": f"Bearer {self._token}",
@@ -150,7 +150,8 @@ class Client:
 def _wait(batch: str, tried: int) -> float:
     """Return the seconds to wait before the next attempt.
 
-    They double each time, and differ between batches, so that senders do not come at the same time.
+    They double with each attempt (``tried``), and differ between batches, so that senders do not
+    come at the same time.
     """
     spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)
@@ -198,13 +199,14 @@ class Shipment(NamedTuple):
 
 @dataclass(frozen=True)
 class _Notes:
-    """Progress of a sender, as its file of notes keeps it.
+    """The progress of a sender, as it keeps it in a file beside the rows.
 
     Attributes:
         address: address of the stream.
-        ids: prefix of the ids of its batches.
+        ids: prefix of the ids of the sender's batches.
         number: number of the last planned batch.
-        begin, end: positions in bytes, in the file of rows, between which this batch lies.
+        begin, end: positions in bytes, in the file of rows, between which the last planned batch
+            lies.
         digest: SHA-256 of these bytes.
         acknowledged: whether the service has acknowledged the batch.
     """
@@ -228,7 +230,7 @@ class _Notes:
 
 
 def read_notes(path: Path, address: str) -> _Notes:
-    """Read the notes that an earlier run left, or begin new ones if there is no file.
+    """Read the file in which a sender keeps its progress; begin new notes if there is no file.
 
     Raises:
         InvalidInput: the file holds no notes, or those of another stream.
@@ -255,7 +257,7 @@ def _note(path: Path, notes: _Notes) -> None:
 
 
 def _keep(path: Path, text: bytes) -> None:
-    """Write a file so that it is never half written, and is on the disk on return."""
+    """Write a file whole or not at all; it is on the disk when the function returns."""
 
     def write(new: str) -> None:
         with open(new, "wb") as file:
@@ -284,11 +286,11 @@ def send_file(
         path: path of JSON lines (.jsonl, .ndjson), or of CSV with a header.
         notes: file of the sender's progress; None: ``PATH.sent``.
         rows: largest number of rows of a batch.
-        told: receives each receipt.
+        told: function that is called with each receipt.
 
     Raises:
-        InvalidInput: the file is missing, is another one than before, or the service refuses a row;
-            earlier batches are sent.
+        InvalidInput: the file is missing, or is not the file of an earlier call, or the service
+            refuses a row; earlier batches are sent.
         StateUnavailable: the service does not answer.
 
     >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
@@ -362,7 +364,7 @@ def send_stream(
     """Send JSON lines from a pipe as they come, until it ends.
 
     A batch is kept beside the notes until it is acknowledged: a killed sender sends it first when
-    it begins again. Lines outside of any batch are lost with the pipe.
+    it begins again. Lines that are not in a batch yet are lost if the sender is killed.
 
     Args:
         client: client of the stream.
@@ -370,7 +372,7 @@ def send_stream(
         stream: stream of bytes with a file descriptor; None: standard input.
         rows: largest number of rows of a batch.
         seconds: time for which a batch waits for more rows.
-        told: receives each receipt.
+        told: function that is called with each receipt.
 
     Raises:
         InvalidInput: the service refuses a row.

@@ -14,7 +14,7 @@ from counton.state.inbox import Sender
 
 #: Seconds over which a rate is counted.
 _OVER = 10.0
-#: Largest number of callers with buckets; beyond it the least recent ones are dropped.
+#: Most callers whose allowances are kept; the least recent callers are dropped.
 _MOST_CALLERS = 65_536
 #: Number of batches of the first sender that may be in memory at once.
 _AT_ONCE = 16
@@ -24,8 +24,8 @@ class Rates:
     """Rate limits by caller: each has an allowance that is used up and grows again (token bucket).
 
     Args:
-        rate: growth of the allowance in a second, up to ten seconds' worth; 0: no limit.
-        clock: returns seconds.
+        rate: growth of the allowance per second, up to that of ten seconds; 0: no limit.
+        clock: function that returns the time in seconds.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 0.0, 1.0]).__next__)
     >>> rates.wait("a")
@@ -40,7 +40,7 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Return the seconds until a caller has an allowance again; 0 if there is some left."""
+        """Return the seconds until a caller has an allowance again; 0 if some is left."""
         if not self._rate:
             return 0.0
         left, _ = self._now(caller)
@@ -63,7 +63,7 @@ class Rates:
 
 
 class Rooms:
-    """Memory for bodies of requests, of which each sender may fill only a part.
+    """The memory for bodies of requests, of which each sender may fill only a part.
 
     The first sender has room for sixteen batches at once, the second for eight, the n-th for
     sixteen divided by n, and every sender for at least one.
@@ -73,7 +73,7 @@ class Rooms:
     (True, False, True, False)
 
     Args:
-        batch: bytes of the largest batch.
+        batch: number of bytes of the largest allowed batch.
     """
 
     def __init__(self, batch: int) -> None:
@@ -106,7 +106,7 @@ class ReadingLimit:
         each: requests per second of one reader; 0: no limit.
         together: requests per second of all readers; 0: no limit.
         proxies: number of proxies that add to the header X-Forwarded-For.
-        clock: returns seconds.
+        clock: function that returns the time in seconds.
 
     Attributes:
         refused: number of refused requests.
@@ -125,9 +125,7 @@ class ReadingLimit:
 
     @property
     def check(self) -> Any:
-        """Return a FastAPI dependency that refuses too frequent requests, after tokens are
-        checked.
-        """
+        """FastAPI dependency that refuses too frequent requests, after tokens are checked."""
 
         async def check(request: Request) -> None:
             token = getattr(request.state, "token", None)
@@ -147,7 +145,7 @@ class ReadingLimit:
 
 
 def address_of(request: Request, proxies: int) -> str | None:
-    """Return the network address of a request's sender; None: this machine.
+    """Return the network address of a request's sender; None for this machine.
 
     Of IPv6 only the first 64 bits are returned: a client may use all addresses that begin with
     them.

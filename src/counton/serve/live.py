@@ -1,4 +1,4 @@
-"""New releases as they happen. All listeners of a stream share one look at its journal."""
+"""New releases as they happen. All listeners of a stream share one reading of its journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from counton.serve.public_series import Journal, json_rows
 
-#: Seconds between two looks at the journal, and between two heartbeats.
+#: Seconds between two readings of the journal, and between two empty messages to idle listeners.
 LOOK, HEARTBEAT = 1.0, 15.0
 #: Number of steps that are kept as text for listeners that were away.
 _KEPT = 256
@@ -21,7 +21,7 @@ class Feed:
     """Sender of the new steps of a stream to any number of listeners.
 
     Each step is read and written as text once. All listeners wait for the next step on one shared
-    event, so a thousand listeners cost a thousand wakes per release, and nothing in between.
+    event, so they cost nothing between releases.
 
     Args:
         heartbeat: seconds after which an idle listener gets an empty message, which shows that the
@@ -42,7 +42,7 @@ class Feed:
         return self._step
 
     async def look(self) -> None:
-        """Look in the journal for new steps, and wake all listeners if there are some."""
+        """Read new steps from the journal, and wake all listeners if there are any."""
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:
             return

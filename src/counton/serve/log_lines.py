@@ -40,10 +40,12 @@ def begin() -> None:
 
 
 def note(event: str, **facts: Any) -> None:
-    """Log an event."""
+    """Log an event with its facts, which must not contain data."""
     _LOGGER.info(event, extra={"facts": facts})
 
 
 def warn(event: str, **facts: Any) -> None:
-    """Log an event that needs the operator's attention."""
+    """Log an event that needs the operator's attention, with its facts, which must not contain
+    data.
+    """
     _LOGGER.warning(event, extra={"facts": facts})

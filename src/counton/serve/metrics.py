@@ -44,7 +44,9 @@ def text(
 
 
 class _Numbers(Collector):
-    """Collector of the metrics that `text` formats; it reads them when it is asked for them."""
+    """Collector of the metrics that `text` formats. It reads their values when Prometheus asks for
+    them.
+    """
 
     def __init__(self, *given: Any) -> None:
         self._given = given
@@ -141,7 +143,7 @@ def _by_stream(values: Mapping[str, float]) -> list[Number]:
 
 
 def _budgets_left(service: Service) -> list[Number]:
-    """Return, for each stream whose state has a limit, the part of the privacy budget that is
+    """Return, for each stream whose state has a privacy limit, the fraction of the limit that is
     left.
     """
     found = []

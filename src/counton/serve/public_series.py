@@ -36,7 +36,7 @@ from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 
-#: Number of pairs of step and level for which releases are cached.
+#: Most pairs of last step and confidence level for which releases are cached.
 _KEPT = 8
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
@@ -50,7 +50,7 @@ class SeriesAnswer:
 
     Attributes:
         name: name of the stream.
-        level: level of the intervals.
+        level: probability with which each interval holds.
         rows: one row for each step and group.
         promise: protection of the numbers, in words, with the address of the whole description.
     """
@@ -81,7 +81,8 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """Group and times of a number that is subtracted; None: those of the number itself.
+    """Group and times of a number that is subtracted from another number; None: those of the other
+    number.
 
     >>> Against(group="shop").until is None
     True
@@ -96,7 +97,8 @@ class Journal:
     """A stream as its readers see it: its releases and its public facts. Threads may share one.
 
     Args:
-        job: the job, as returned by `counton.run.recall`.
+        job: the stream's job, completed with the options that the stream keeps
+            (`counton.run.recall`).
     """
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -112,8 +114,8 @@ class Journal:
     def refresh(self) -> int:
         """Read new steps from the state, and return the number of released steps.
 
-        If the state has lost releases, since an old copy was restored, `refused` becomes true and
-        the earlier facts stay.
+        If the state lacks releases, because an old copy was restored, `refused` becomes True, and
+        the facts read earlier stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -153,7 +155,7 @@ class Journal:
     def due(self, step: int) -> datetime | None:
         """Return the time at which a step is to be released; None if there is no such step.
 
-        It is the end of the step's window, plus the wait for late rows (the watermark).
+        It is the end of the step's window, plus the wait for late rows (``watermark``).
         """
         end = self.ends(step)
         if end is None or self.definition.ended is not None:
@@ -206,7 +208,9 @@ class Journal:
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
-        """Return more public facts of the stream, in words, and the rest of the privacy budget."""
+        """Return the public facts of `about`, further facts in words, and the rest of the privacy
+        limit.
+        """
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
@@ -240,9 +244,10 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """Return the part of the state's privacy limit that is left for this unit, from 0 to 1.
+        """Return the fraction, from 0 to 1, of the state's privacy limit that is left for the
+        stream's protected unit.
 
-        None: there is no limit.
+        None if there is no limit.
         """
         ledger = self._store.ledger
         if ledger is None:
@@ -258,7 +263,9 @@ class Journal:
 
     @property
     def level(self) -> float:
-        """Default level of the intervals: that of the files which the stream's job writes."""
+        """Probability with which intervals hold unless a reader asks for another: that of the
+        stream's last job.
+        """
         return level_of(self.definition)
 
     def read(self, level: float | None = None) -> ReleasedNumbers:
@@ -302,15 +309,16 @@ class Journal:
         """Return the rows of some released steps and groups.
 
         Args:
-            groups: only these; none: all.
+            groups: names of groups; empty: all.
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, if they are released.
-            level: level of the intervals; None: the default.
+            level: probability with which each interval holds; None: the stream's own.
             last: only this many newest steps.
             since: only steps later than this one.
 
         Raises:
-            InvalidInput: the stream lacks the selection, or there are too many rows.
+            InvalidInput: the stream lacks a group or time that is asked for, or there are too many
+                rows.
         """
         level = check_level(self.level if level is None else level)
         if not self.step:
@@ -357,12 +365,12 @@ class Journal:
     ) -> dict[str, Any]:
         """Return the number of events between two moments, with its interval.
 
-        With ``against``, the number of another group or time is subtracted. The moments are moved
-        to the nearest ends of released windows before or at them.
+        With ``against``, the number of another group or time is subtracted. Each moment is moved
+        back to the last end of a released window at or before it.
 
         Raises:
-            InvalidInput: the stream has no differences, the moments are in the wrong order or not
-                covered, or the group is unknown.
+            InvalidInput: the statistic has no differences, the moments are in the wrong order or
+                outside the released windows, or the group is unknown.
         """
         released, windows = self.read(level), self.definition.windows
         steps, moments = self._between(released, start, until)
@@ -408,8 +416,8 @@ class Journal:
     def _between(
         self, released: ReleasedNumbers, start: str, until: str
     ) -> tuple[range, tuple[int, int]]:
-        """Return the steps of the windows between two moments, and the moments moved to ends of
-        windows.
+        """Return the steps of the windows between two times, and these times moved back to ends of
+        windows, in microseconds since 1970.
         """
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
@@ -432,7 +440,9 @@ class Journal:
         return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
 
     def whole(self) -> dict[str, Any]:
-        """Return what a file of the stream would contain, rows included, for `counton.read`."""
+        """Return the content of a file of the whole release, description and rows, as JSON values
+        for `counton.read`.
+        """
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
@@ -442,12 +452,13 @@ class Journal:
         return {**facts_of(released), "rows": json_rows(released.table())}
 
     def nowcast(self, groups: Sequence[str] = (), level: float | None = None) -> dict[str, Any]:
-        """Return forecasts of the final numbers of provisional windows: `counton.nowcast`.
+        """Return forecasts of the final numbers of windows that will still be revised: see
+        `counton.nowcast`.
 
-        They are of released numbers, so they cost no privacy.
+        They are computed from released numbers, so they cost no privacy.
 
         Args:
-            groups: only these; none: all that are shown.
+            groups: names of groups; empty: all that are shown.
 
         Raises:
             InvalidInput: windows are released once, too few are final, the statistic has no sums, a
@@ -479,9 +490,10 @@ class Journal:
         }
 
     def _forecast(self, released: ReleasedNumbers, groups: Sequence[str]) -> Nowcasts:
-        """Return the forecasts of some groups, with intervals of the release's level.
+        """Return the forecasts of some groups, with intervals that hold with the release's
+        probability.
 
-        Each is computed once for a step, and reused for any level.
+        Each forecast is computed once for a step, and reused for any probability.
         """
         step, level, release = released.steps.stop, released.level, Release(released)
         named = list(dict.fromkeys(groups or released.groups))

@@ -31,7 +31,7 @@ Level = Annotated[
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
 Groups = Annotated[list[str] | None, Query(description="only this group; may be repeated")]
 _CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
-#: Shorter answers, in bytes, are not compressed.
+#: Answers of at most this many bytes are not compressed.
 _SHORT = 1000
 _FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
 
@@ -166,13 +166,13 @@ class Refusal(BaseModel):
     detail: str
 
 
-#: Answer if a state is older than its releases.
+#: Answer if a state lacks releases that were shown.
 UNSURE = (
     "the state of this stream is older than its released numbers, or its witness cannot say, so "
     "the service takes no rows and shows no numbers until an operator restores the newest state "
     "and its witness; try again later"
 )
-#: Answer if nobody can tell whether a state is older than its releases.
+#: Answer if nobody can tell whether a state lacks releases that were shown.
 UNSEEN = (
     "no witness of this server knows the newest release of this stream, so its state may be an "
     "older copy, and the service takes no rows until the server that wrote the state goes on, or "
@@ -186,7 +186,7 @@ def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     """Return the documentation of the refusals of a path, by HTTP status.
 
     Args:
-        says: explanation of each status.
+        says: explanation of each HTTP status.
     """
     return {status: {"model": Refusal, "description": why} for status, why in says.items()}
 
@@ -205,7 +205,9 @@ REFUSALS = refusals(
 
 
 def as_json(status: int) -> dict[str, Any]:
-    """Return the documentation of a refusal as JSON, for a path whose answers are not JSON."""
+    """Return the documentation of a refusal with this HTTP status, whose body is JSON, for a path
+    whose other answers are not.
+    """
     content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {"description": REFUSALS[status]["description"], "content": content}
 
@@ -226,12 +228,12 @@ def router(
     access: Access,
     limit: ReadingLimit,
 ) -> APIRouter:
-    """Build the paths for reading streams.
+    """Build the HTTP paths for reading released series.
 
-    The arguments give no access to rows or exact sums.
+    The arguments of the function give no access to rows or exact sums.
 
     Args:
-        journals, feeds: readers' views of streams by name.
+        journals, feeds: released series and senders of new steps, by name of the stream.
         failed: names of streams whose jobs could not begin.
     """
     paths = APIRouter(

@@ -1,10 +1,10 @@
 """Releases at their time: rows in the inbox are counted, and windows that have ended are released.
 
 A fold is a set of batches that are counted together. Only their times of arrival decide which
-batches form a fold, and with which release it is counted. Time is cut at fixed multiples of an
-interval, and at the moments when windows are due; all batches between two cuts are one fold. The
-number of rows, their content and the duration of a run play no part. If people are protected, the
-rows given to a run together decide which of a user's rows count, and one user's rows must not
+batches form a fold, and with which release it is counted. Time is divided at fixed multiples of an
+interval, and at the times when windows are due; all batches between two divisions form one fold.
+The number of rows, their content and the duration of a run do not matter. If people are protected,
+the rows given to a run together decide which of a user's rows count, and one user's rows must not
 decide that for another.
 """
 
@@ -49,9 +49,7 @@ def clock() -> datetime:
 
 
 def begin(served: ServedJob) -> None:
-    """Create the stream of a new job; refuse an existing stream whose state does not let it go
-    on.
-    """
+    """Create the stream of a new job; refuse an existing stream whose state cannot be continued."""
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
             _check(served.job, opened.store)
@@ -82,7 +80,7 @@ class RunCounts:
         runs: number of runs.
         releases: number of released steps.
         failures: number of failed runs.
-        unwritten: number of times when rows could not be written to their file.
+        unwritten: number of times when unreadable rows could not be written to their file.
         seconds: duration of the last run.
         alarms: number of releases whose newest window was an alarm.
     """
@@ -104,13 +102,14 @@ _FOREVER = 2**62
 
 
 class Releaser:
-    """Worker that counts the rows of one job and releases its windows, while this process may.
+    """Worker that counts the rows of one job and releases its windows, while no other process has
+    the right to.
 
     Args:
         store: state of the job.
         inbox: inbox of the same state.
-        every: seconds between two cuts of folds.
-        under_way: batches that are not in the inbox yet, and the clock.
+        every: seconds within which batches are counted together.
+        under_way: times of batches that have arrived and are not in the inbox yet, and the clock.
     """
 
     def __init__(
@@ -139,11 +138,13 @@ class Releaser:
 
     @property
     def last(self) -> int:
-        """Time at which the last window is due, in microseconds. Later batches are not taken."""
+        """Time at which the last window is due, in microseconds since 1970. Later batches are not
+        taken.
+        """
         return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
-        """Discard what is cached about the stream, since another process may have released
+        """Discard cached facts about the stream, because another process may have released
         meanwhile.
         """
         self._step, self._looked, self._perhaps_written = None, False, True
@@ -177,8 +178,8 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the end of the fold (the batches counted together) to which a batch that came at
-        ``us`` belongs; both times in microseconds.
+        """Return the end of the fold (the batches counted together) of a batch that arrived at
+        ``us``. Both times are in microseconds since 1970.
         """
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
@@ -194,9 +195,11 @@ class Releaser:
         return self._due(us) and self._run(None, us)
 
     def _take(self, fold: Fold, us: int) -> bool:
-        """Count the batches of a fold; return whether a step was released.
+        """Count the batches of a fold (a group counted together) at time ``us``; return whether a
+        step was released.
 
-        If the rows make the run fail, take the batches that cause it out of the inbox instead.
+        If rows make the run fail, remove their batches from the fold instead, and keep them for the
+        operator.
         """
         try:
             return self._run(fold, us)
@@ -207,10 +210,11 @@ class Releaser:
         return False  # the other batches are the next fold
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
-        """Take batches that no run can count out of the inbox, and log them.
+        """Remove batches that no run can count from their fold, keep them for the operator, and log
+        their number.
 
         Args:
-            batches: reason for each, by the number of the batch.
+            batches: reasons, by the number of the batch.
         """
         rows = self._inbox.leave_out(fold, batches)
         self._unwritten |= fold.has_aside
@@ -225,8 +229,8 @@ class Releaser:
     def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
         """Return the batches of a fold that no run can count, with the reason for each.
 
-        The good batches are found without counting them, and are then given to one run together:
-        how a batch is counted must not depend on the bad ones.
+        The other batches are found without counting them, and are then given to one run together,
+        because the bad batches must not influence how they are counted.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []
@@ -250,12 +254,14 @@ class Releaser:
         return wrong
 
     def _has_ended(self) -> bool:
-        """Return whether the stream was ended by the operator."""
+        """Return whether the operator has ended the stream."""
         found = self._store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
-        """Try whether a run can count batches, without counting them; return why not, or None."""
+        """Return why a run at time ``us`` could not count these batches; None if it could. Nothing
+        is counted.
+        """
         try:
             with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
                 check_rows(settled, read_rows(settled, now=moment(us)))
@@ -301,8 +307,8 @@ class Releaser:
             warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
-        """Return a function that removes a fold's rows from the inbox, in the transaction that
-        counts them.
+        """Return a function that removes a fold's rows from the inbox; a run calls it in the
+        transaction that counts them.
         """
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
@@ -313,7 +319,7 @@ class Releaser:
     def due_by(self, us: int) -> int:
         """Return how many windows are due at ``us`` (microseconds).
 
-        A window is due when the wait for late rows after its end (the watermark) is over.
+        A window is due when the wait for late rows after its end (``watermark``) is over.
         """
         return self._served.definition.windows.ended_by(us - self._late())
 
@@ -338,11 +344,10 @@ class Releaser:
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Write rows that could not be counted to the file for them: those of the last fold, and
-        older ones.
+        """Write all unreadable rows that the inbox still keeps to the job's file for them.
 
-        Each row names its batch and its number there. It is written once, even if a process was
-        killed while it wrote the row, or before it could note that.
+        Each line names the row's batch and its number in the batch. It is written once, even if a
+        process was killed while or after it wrote the line.
         """
         file = self._served.reading.policies.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)
@@ -363,7 +368,7 @@ class Releaser:
             self._perhaps_written = False
 
 
-#: Errors of the machine, the state or its key: they pass, or need a person.
+#: Errors of the machine, the state or its key, which rows cannot cause.
 _NOT_OF_ROWS = (
     *(StateError, StreamConflict, WrongKey, BudgetExceeded, MissingExtra),
     *(OSError, MemoryError),

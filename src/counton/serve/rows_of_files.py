@@ -21,7 +21,7 @@ _JSON = (".jsonl", ".ndjson")
 
 
 class RowsOfFile(Closing):
-    """Reader of the rows of a file of JSON lines.
+    """Reader of the rows of a file of JSON lines, by their positions in bytes.
 
     Args:
         path: path of the file.
@@ -50,7 +50,7 @@ class RowsOfFile(Closing):
         return hashlib.sha256(self.bytes_of(begin, end)).hexdigest()
 
     def end_of_rows(self, begin: int, rows: int, size: int) -> int:
-        """Return the position in bytes after the next whole rows.
+        """Return the position in bytes after the next rows that are whole.
 
         Args:
             begin: position of the first row.
@@ -73,7 +73,7 @@ class RowsOfFile(Closing):
         return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
 
     def _ends(self, begin: int) -> Iterator[int]:
-        """Yield the position at which each row ends, from a position on.
+        """Yield the position in bytes at which each row ends, from the position ``begin`` on.
 
         A last line that is still being written is left out.
         """
@@ -106,8 +106,8 @@ class CsvRows(RowsOfFile):
             raise InvalidInput(f"{str(path)!r} has two columns with one name; rename one of them")
 
     def _records(self, begin: int) -> Iterator[tuple[list[str], int]]:
-        """Yield the fields of each record, and the position at which it ends, from a position
-        on.
+        """Yield the fields of each record, and the position in bytes at which it ends, from the
+        position ``begin`` on.
         """
         self._file.seek(begin)
         end = begin
@@ -134,7 +134,9 @@ class CsvRows(RowsOfFile):
             yield end
 
     def _is_last(self, end: int) -> bool:
-        """Return whether the file ends at a position, and its last line has no newline yet."""
+        """Return whether the file ends at position ``end``, and its last line has no newline
+        yet.
+        """
         place = self._file.tell()
         self._file.seek(end - 1)
         last = self._file.read(2)

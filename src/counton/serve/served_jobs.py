@@ -31,7 +31,9 @@ from counton.run.unordered_rows import reading_of
 
 
 class InboxRows(EventFrame):
-    """A table of rows from the inbox, or of one batch, as a source for a run."""
+    """A table of rows from the inbox (batches that wait to be counted), or of one batch, as a
+    source for a run.
+    """
 
     def __init__(self, frame: pl.DataFrame, name: str) -> None:
         super().__init__(frame)
@@ -49,14 +51,14 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """True: each row comes in one run only, since `counton.state.inbox.Inbox.take` removes
+        """True, because each row comes in one run only: `counton.state.inbox.Inbox.take` removes
         it.
         """
         return True
 
 
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
-    """Return a source without rows, with which a run ends windows even if nothing happened."""
+    """Return a source without rows, with which a run releases windows in which nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     return Source((InboxRows(nothing, "the inbox"),), "the inbox")
 
@@ -66,11 +68,11 @@ class ServedJob:
     """A job that a service runs.
 
     Attributes:
-        called: name of the job in its file.
-        job: the job, with the options that its stream's state remembers.
+        called: name of the job in the job file.
+        job: the job, completed with the options that its stream keeps.
         definition: definition of the stream.
-        reading: how its rows are read.
-        alarm: when to give alarms; None: never.
+        reading: options by which its rows are read.
+        alarm: options of the job's alarms; None if it has none.
     """
 
     called: str
@@ -98,7 +100,7 @@ def explain(error: CountonError) -> str:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Context manager that turns any error into an error of counton that names the job."""
+    """Within the ``with`` block, turn any error into an error of counton that names the job."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -119,8 +121,8 @@ def prepare(
     """Prepare the jobs of a file, each separately. Nothing is written but a stated privacy limit.
 
     Returns:
-        Jobs by the names of their streams: those that a service can run, or only show since their
-        stream has ended. And the errors of all other jobs by name.
+        Two dictionaries: jobs by the names of their streams, which a service can run, or only show
+        because their stream has ended; and the errors of all other jobs by name.
 
     Raises:
         InvalidInput: the file cannot be read, or two jobs exclude each other.
@@ -167,7 +169,7 @@ def serve_job(name: str, job: Job, alarm: AlarmTerms | None = None) -> ServedJob
 
     Raises:
         InvalidInput: a service cannot run the job; the message names value and remedy.
-        StateError: its state does not fit.
+        StateError: the job's state cannot be used, or its stream was made with other options.
     """
     refuse_of_service(job)
     with open_job(job) as opened:

@@ -21,7 +21,7 @@ from counton.serve.settings import address
 
 #: Largest size in bytes of a request's headers.
 _HEADERS = 32 * 1024
-#: Seconds for open requests after the service is told to end.
+#: Seconds that open requests have to finish after the service is told to end.
 _GRACE = 15
 #: Descriptors reserved for the state, the witness and other files, and not for connections.
 KEPT = 192
@@ -35,8 +35,8 @@ _FEWEST = 16
 def connections_for(readers: int) -> int:
     """Return how many connections the process can hold open, at most ``readers``.
 
-    Each needs a file descriptor. The process raises its limit of descriptors to the maximum, and
-    reserves some for its work.
+    Each connection needs a file descriptor. The process raises its limit of descriptors as far as
+    needed and allowed, and reserves some for its files.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -62,11 +62,11 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
     """Return a protocol class that closes connections whose request does not come or is incomplete.
 
     If there are more than ``most`` connections, one is closed: the one that has waited longest
-    without a request, or the new one if none waits. Two waits have other limits: between requests
-    uvicorn's own, and for the body of a request the service's.
+    without a request, or the new one if none waits. Two waits have other limits: uvicorn's own
+    between requests, and the service's for the body of a request.
 
     Args:
-        seconds: time for which it waits for a whole request.
+        seconds: time for which a connection waits for the head of a request.
     """
 
     class Patient(H11Protocol):
@@ -110,7 +110,7 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket at an address."""
+    """Open a socket that listens at a host and port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -127,9 +127,9 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """HTTP server that tells the service at once to stop.
+    """HTTP server that, when told to end, at once tells the service to stop.
 
-    Otherwise open streams of releases would never end, and the server would wait for them.
+    Otherwise the server would wait for listeners' open connections, which never end.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -148,7 +148,7 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
 
     Args:
         listen: ``HOST:PORT``; port 0 chooses a free one.
-        began: receives the URL, once the server listens.
+        began: function that is called with the URL, once the server listens.
 
     Raises:
         InvalidInput: the address cannot be used.

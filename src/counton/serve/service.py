@@ -37,7 +37,7 @@ from counton.state.key_and_witness import Kept, witness_remarks
 from counton.state.service_turn import LASTS, Turn
 from counton.state.watch import Watch
 
-#: Seconds between two looks for due work, and the longest wait after a failure.
+#: Seconds between two checks for due work, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
 #: Seconds between two attempts to begin a job that failed for a passing reason.
 _AGAIN = 5.0
@@ -46,7 +46,7 @@ _PASSES = (StateError, StreamConflict, WrongKey)
 _OFTEN = 3
 #: Tolerated difference of several servers' clocks, in microseconds.
 _CLOCKS_APART = 60_000_000
-#: Message if the clock was ahead, or is behind.
+#: Message if the clock was ahead before, or is behind now.
 BEHIND = (
     "windows are released whose end the clock of this machine has not reached, so the clock was "
     "fast or is slow: nothing more is released until it reaches their end; set the clock"
@@ -56,7 +56,7 @@ _QUEUE = 1024
 
 
 class State:
-    """One database of the service, with its inbox and the right to release its streams.
+    """One state database of the service, with its inbox and the right to release its streams.
 
     Several servers may share a database; one at a time has this right, the turn.
     """
@@ -79,7 +79,7 @@ class State:
         self.unseen: frozenset[str] = frozenset()  # streams that may be old copies
 
     def add(self, name: str, key: Kept) -> None:
-        """Take rows for one more stream of this database."""
+        """Begin to take rows for one more stream of this database."""
         self.turn.add(name)
         self.inbox.add(name, key)
         self.names |= {name}
@@ -102,7 +102,7 @@ class Service:
     Args:
         file: job file.
         only: names of the jobs to serve; none: all.
-        clock: returns the current time.
+        clock: function that returns the current time.
 
     Raises:
         InvalidInput: a setting is out of range, or a file cannot be read.
@@ -178,8 +178,8 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the operator at the start: on missing witnesses, ended streams, failed
-        jobs.
+        """Sentences for the operator at the start: on missing witnesses (records that show old
+        copies of a state), ended streams, and failed jobs.
         """
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
@@ -251,7 +251,7 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Return whether a stream's state is an old copy, which has lost releases."""
+        """Return whether a stream's state is an old copy, which lacks releases."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused
@@ -307,7 +307,7 @@ class Service:
             state.close()
 
     def _hold(self, address: str, state: State) -> None:
-        """Renew this server's right to release from a database, again and again until the
+        """Renew this server's right to release the streams of a database, repeatedly until the
         service stops.
 
         It runs in a thread of its own, so that a long run does not lose the right.
@@ -327,7 +327,8 @@ class Service:
             self.stopping.wait(LASTS / 4)
 
     def _left_to_others(self, state: State) -> frozenset[str]:
-        """Return the streams for which this server does not ask for the right to release.
+        """Return the streams of a database for which this server does not ask for the right to
+        release.
 
         Their jobs cannot run here, or failed in the last runs. For failing jobs it asks again when
         their next run is due.
@@ -341,9 +342,9 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Note what another server has released in this server's witness files.
+        """Record the releases of other servers in this server's witness files.
 
-        A witness tells an old copy of a state from the newest one, so this server can take over
+        A witness distinguishes an old copy of a state from the newest, so this server can take over
         later. A stream for which no server can release takes no rows.
         """
         if state.turn.alone:
@@ -408,7 +409,7 @@ class Service:
             self._wait[releaser.name] = (0, 0.0)
 
     async def watch(self) -> None:
-        """Look for new releases and send them to listeners, until the service stops."""
+        """Check for new releases, and send them to listeners, until the service stops."""
         broken, ahead = set[str](), set[str]()
         tried = monotonic()
         while not self.stopping.is_set():

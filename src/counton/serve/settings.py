@@ -76,7 +76,7 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """Seconds after which waiting rows are counted together (a fold)."""
+        """Length in seconds of the intervals of time whose batches are counted together."""
         return length_of(self.fold) / 1e6
 
     @property
@@ -115,8 +115,8 @@ def settings_of(path: str | Path) -> Settings:
 
 
 def _is_within(value: Any, least: Any, most: Any) -> bool:
-    """Return whether a value lies between two bounds; all are integers, or lengths of time as
-    text.
+    """Return whether a value lies between two bounds, both included; all three are integers, or
+    lengths of time as text.
     """
     if not isinstance(value, str):
         return bool(least <= value <= most)

@@ -631,8 +631,8 @@ class Witness:
         return at if at is not None and at.is_relative_to(file.resolve().parent) else None
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
-        """Refuse a stream's first step if another stream of the state has released something and no
-        place of the witness has any record.
+        """Refuse a stream's first step if another stream of the state has released something, but
+        the witness, which should have recorded it, is empty.
 
         Args:
             beginning: name of the stream that releases its first step, or "".
