@@ -100,7 +100,7 @@ def test_wrong_terms_are_named(place: Workplace, alarm: dict[str, Any], said: st
             'by = "page"\ndomain = "pages.csv"\ntiers = "loss"\n',
             {},
             "alarms look at groups whose noise is of one size, and 'visits' has groups with an "
-            "epsilon of their own; use the table; or take the job's 'alarm' out of the file",
+            "epsilon or rho of their own; use the table; or take the job's 'alarm' out of the file",
         ),
         (
             'by = "page"\nunknown = "discover"\ndelta = 1e-6\n',

@@ -14,13 +14,16 @@ import polars as pl
 import pytest
 from inside import inside, visit
 
-from counton import Key, PureDP, Running, read, reference, release, watch
-from counton.base.distributions import DiscreteLaplace
+from counton import ZCDP, Key, PureDP, Running, read, reference, release, watch
+from counton.base.distributions import DiscreteLaplace, Sensitivity
 from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
 from counton.laws import statistic_laws
 from counton.numbers.design import Design, design_for
+from counton.privacy.calibration import calibrate
 from counton.run.changes import refuse_inexact_rows
+from counton.run.erasure import forget_older
+from counton.run.exports import publish
 from counton.run.new_stream import define, design_of
 from counton.state import verify
 from counton.statistics import Count, Sum
@@ -88,6 +91,84 @@ def test_likelihoods_of_a_released_pair_of_neighbours() -> None:
         assert max(powers) / scale == epsilon
 
 
+RHOS = {"France": Fraction("0.9"), "Malta": Fraction("0.1"), "Italy": Fraction("1.3")}
+
+
+def in_rho(of: Any = None, rhos: dict[str, Fraction] | None = None) -> TieredGroups:
+    stated = rhos or RHOS
+    return TieredGroups(Count() if of is None else of, [*stated], [*stated.values()], "rho")
+
+
+def rho_lost(terms: Design[StreamStrategy], moved: np.ndarray) -> Fraction:
+    """The rho that noise of these terms loses if neighbours' cells differ by ``moved``.
+
+    Gaussian noise whose node moves by m loses m^2 / (2 variance). Laplace noise loses m^2 / (2
+    scale^2) by node, and all nodes together lose |m| / scale: the lesser of both is proven.
+    """
+    change = {(step + 1, cell): int(moved[step, cell]) for step, cell in np.argwhere(moved)}
+    strategy = reference.strategy_of(json.loads(json.dumps(terms.strategy.to_dict())))
+    sums, squares = reference.norms(strategy, [change], STEPS)
+    if isinstance(terms.law, DiscreteLaplace):
+        return min(squares / (2 * terms.law.scale**2), sums / terms.law.scale)
+    return squares / (2 * terms.law.sigma_squared)
+
+
+@pytest.mark.parametrize("rhos", [RHOS, {"a": Fraction(2), "b": Fraction(1, 50)}])
+@pytest.mark.parametrize("of", [Count(), Sum(-3, 7, resolution="0.5")])
+def test_a_row_loses_at_most_the_rho_of_its_group(of: Any, rhos: dict[str, Fraction]) -> None:
+    largest = ZCDP(max(rhos.values()))
+    statistic = in_rho(of, rhos).settle(largest, STEPS)
+    bound = statistic.contribution(batched=True, horizon=STEPS)
+    for strategy in (KAry(STEPS, 2), Binary(STEPS)):
+        terms = design_for(strategy, largest, bound, statistic.cells)
+        most = dict.fromkeys(rhos, Fraction(0))
+        for step, group, value in product(range(STEPS), rhos, [-3.0, 1.0, 7.0]):
+            moved = counted(statistic, [(step, group, value)])
+            most[group] = max(most[group], rho_lost(terms, moved))
+        for group, rho in rhos.items():
+            assert rho * Fraction(997, 1000) <= most[group] <= rho
+
+
+def test_divergences_of_a_released_pair_of_neighbours_under_rho() -> None:
+    """One step, whose outputs are all tried: the Renyi divergences of several orders."""
+    statistic = TieredGroups(Count(), ["big", "small"], ["1/2", "1/8"], "rho")
+    bound = statistic.contribution(batched=True)
+    terms = design_for(KAry(1, 2), ZCDP("0.5"), bound, statistic.cells)
+    law: Any = terms.law
+    variance, outputs = float(law.sigma_squared), np.arange(-25, 26)
+    for group, rho in (("big", 1 / 2), ("small", 1 / 8)):
+        moved = statistic.begin().take([(group, 1)], np.array([1]))[0].tolist()
+        laws = [np.exp(-((outputs - move) ** 2) / (2 * variance)) for move in (0, sum(moved))]
+        one, other = (law / law.sum() for law in laws)
+        for order in (1.01, 2.0, 7.0):
+            found = math.log((one**order * other ** (1 - order)).sum()) / (order - 1)
+            assert found <= order * rho * (1 + 1e-9)
+
+
+def test_weights_of_rhos_are_roots_rounded_down() -> None:
+    for told_rhos in product(["0.1", "1/7", "0.3", "1e-4", "2"], repeat=3):
+        weights = TieredGroups(Count(), ["a", "b", "c"], told_rhos, "rho").weights.tolist()
+        exact = [Fraction(one) for one in told_rhos]
+        for weight, rho in zip(weights, exact, strict=True):
+            square = Fraction(weight, max(weights)) ** 2
+            assert rho * Fraction(997, 1000) <= square * max(exact) <= rho
+    assert TieredGroups(Count(), ["a", "b"], ["2", "0.5"], "rho").weights.tolist() == [2, 1]
+    for rhos, said in (
+        (["1", "2.1"], "the largest rho of a group is 2.1; with tiers it is at most 2"),
+        (["1", "1e-7"], "from 1e-7 to 1, and the largest may be at most 1,048,576 times"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            TieredGroups(Count(), ["a", "b"], rhos, "rho")
+
+
+def test_laplace_noise_of_a_large_rho_would_lose_more_in_a_small_tier() -> None:
+    """So a rho above 2 is refused."""
+    law: Any = calibrate(ZCDP(8), Sensitivity(2, 4)).law
+    assert law.family == "laplace"
+    lost = min(1 / (2 * law.scale**2), 1 / law.scale)  # of half the weight: a quarter of rho
+    assert lost > 8 / 4
+
+
 def test_a_user_loses_at_most_the_largest_and_in_one_tier_at_most_that_tiers() -> None:
     job = Job(
         *("count", "rows.csv", "tiers.db"), time="time", every="1d", start="2024-03-01",
@@ -102,6 +183,22 @@ def test_a_user_loses_at_most_the_largest_and_in_one_tier_at_most_that_tiers() -
     assert max(losses.values()) == max(LOSSES.values())
     alone = [one for rows, one in losses.items() if {row[1] for row in rows} == {"Malta"}]
     assert max(alone) == LOSSES["Malta"]
+
+
+def test_a_user_loses_at_most_the_rho_of_the_largest_tier_of_the_rows() -> None:
+    job = Job(
+        *("count", "rows.csv", "tiers.db"), time="time", every="1d", start="2024-03-01",
+        steps=STEPS, by="country", domain=[*RHOS], rho="1.3", user="who", most=2,
+    )  # fmt: skip
+    statistic = in_rho().settle(ZCDP("1.3"), STEPS)
+    row = statistic.contribution(batched=True, horizon=STEPS)
+    terms = design_for(
+        KAry(STEPS, 2), ZCDP("1.3"), define(job).counting.bounding(row), statistic.cells
+    )
+    places = [*product(range(STEPS), RHOS, [1.0])]
+    for rows in product(places, repeat=2):
+        stated = max(RHOS[group] for _, group, _ in rows)
+        assert rho_lost(terms, counted(statistic, [*rows])) <= stated
 
 
 def test_laws() -> None:
@@ -209,9 +306,31 @@ def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> Non
     assert {name: one[0] for name, one in halves.items()} == pytest.approx(half)
 
 
+def test_a_job_under_rho_is_released_checked_published_and_forgets(tmp_path: Path) -> None:
+    rhos = "France,0.9\nMalta,0.1\nItaly,0.9\n"
+    asked = told(tmp_path, epsilon=None, rho="0.9", user="who", most=2, per="1w")
+    (tmp_path / "groups.csv").write_text(f"country,loss\n{rhos}")
+    found = release("count", **asked, out=tmp_path / "t.html")
+    table = found.table().filter(step=2)
+    assert table["std"][1] == pytest.approx(3 * table["std"][0])
+    assert "at most rho = 0.9 in France, Italy, at most rho = 0.1 in Malta, of" in found.methods()
+    (checked,) = verify(tmp_path / "s.db", by_reference=lambda *_: None)
+    assert checked.right
+    assert any("the reference computes" in one for one in checked.checks)
+    publish(tmp_path / "s.db", tmp_path / "p.db")
+    assert read(tmp_path / "p.db").table().equals(found.table())
+    assert forget_older(tmp_path / "s.db", "1d")
+    (tmp_path / "groups.csv").write_text(f"country,loss\n{rhos.replace('0.1', '0.2')}")
+    later = {name: asked[name] for name in ("events", "state", "domain")}
+    with pytest.raises(RequestMismatch, match=r"is 0\.2 for Malta, but .* with 0\.1 for Malta"):
+        release("count", **later, until="2024-03-04")
+    (tmp_path / "groups.csv").write_text(f"country,loss\n{rhos}")
+    assert release("count", **later, until="2024-03-04").steps == range(1, 4)
+
+
 def test_groups_with_an_epsilon_of_their_own_have_no_alarms(tmp_path: Path) -> None:
     found = release("count", **told(tmp_path, release="windows"))
-    with pytest.raises(InvalidInput, match="groups with an epsilon of their own; use the table"):
+    with pytest.raises(InvalidInput, match="groups with an epsilon or rho of their own"):
         watch(found)
 
 
@@ -275,7 +394,7 @@ def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
         release("count", **later, tiers="country")
     assert release("count", **{**later, "domain": [*LOSSES]}).steps == range(1, 3)
     for more in ({}, {"domain": [*LOSSES]}):  # of which the totals would be taken for counts
-        with pytest.raises(InvalidInput, match="has groups with an epsilon of their own"):
+        with pytest.raises(InvalidInput, match="has groups with a loss of their own"):
             release("count", **{**later, **more}, name="next", continues="events", epsilon=1)
 
 
@@ -283,8 +402,8 @@ def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ({"epsilon": 1}, "the largest epsilon of a group is 1.1: give epsilon=1.1 alone"),
-        ({"epsilon": None, "rho": 1}, "rho=1 does not go with tiers=loss"),
-        ({"delta": 1e-6}, "delta=1e-06 does not go with tiers=loss"),
+        ({"epsilon": None, "rho": 1}, "largest rho of a group is 1.1: give rho=1.1 alone"),
+        ({"delta": 1e-6}, "delta=1e-06 does not go with tiers=loss, whose groups lose an epsilon"),
         ({"other": "rest"}, "other=rest does not go with tiers=loss"),
         ({"release": "both"}, "release=both does not go with tiers=loss"),
         (

@@ -489,8 +489,8 @@ class Promise(JobPart):
     )
     tiers: str | None = option(
         None,
-        "column of the domain's table with an epsilon for each group: rows of a group lose at "
-        "most that, and all rows at most the largest, which epsilon states too",
+        "column of the domain's table with an epsilon (or, with rho, a rho) for each group: rows "
+        "of a group lose at most that, and all rows at most the largest, which epsilon states too",
         kept="stream",
         needs="domain",
     )

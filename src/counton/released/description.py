@@ -278,7 +278,8 @@ class Description:
 
     @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
-        """Names of groups by the epsilon that bounds the loss of their rows, largest epsilon first.
+        """Names of groups by the epsilon or rho that bounds the loss of their rows, the largest
+        first.
 
         Empty if the loss does not depend on the group.
         """
@@ -289,7 +290,9 @@ class Description:
         """Note on the privacy loss that depends on the group; None if it does not."""
         if not self.tiers:
             return None
-        each = (f"at most epsilon = {loss} in {some_of(of)}" for loss, of in self.tiers.items())
+        statistic: Any = self.statistic
+        kind = statistic.loss
+        each = (f"at most {kind} = {loss} in {some_of(of)}" for loss, of in self.tiers.items())
         said = f"the loss depends on the group: {', '.join(each)}"
         return said + f", of a {self.unit} with all rows there" * self.of_people
 

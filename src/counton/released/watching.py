@@ -350,7 +350,7 @@ def why_without_alarms(definition: Description, called: str) -> str | None:
     if definition.tiers:
         return (
             f"alarms look at groups whose noise is of one size, and {called} has groups with an "
-            "epsilon of their own; use the table"
+            "epsilon or rho of their own; use the table"
         )
     if not (definition.shows_cells and definition.cut.timed):
         return (

@@ -124,13 +124,13 @@ def read_losses(source: object, column: str, losses: str) -> list[str]:
     if losses not in (names := file.columns()):
         raise InvalidInput(
             f"{asked} names no column of the table {path!r}, which has {', '.join(names)}; name "
-            f"the one that holds the epsilon of each group"
+            f"the one that holds the epsilon of each group, or its rho"
         )
     found, groups = _from_table_of(file, losses, labels=()).column, read_domain(path, column)
     if (absent := groups.column.filter(found == "")).len():
         raise InvalidInput(
             f"the group {absent[0]!r} has no value in the column {losses!r} of {path!r}; give its "
-            f"epsilon"
+            f"epsilon or rho"
         )
     return found.to_list()
 

@@ -176,7 +176,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     if before.tiers:
         raise InvalidInput(
-            f"{field('continues', request.keeping.continues)} has groups with an epsilon of their "
+            f"{field('continues', request.keeping.continues)} has groups with a loss of their "
             f"own ({field('tiers')}), and no stream goes on from their totals; begin another "
             f"{field('name')}"
         )

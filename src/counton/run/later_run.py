@@ -179,8 +179,8 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
 
 
 def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
-    """Return the first group for which a later run states another epsilon, and words on both
-    epsilons; None twice if there is none.
+    """Return the first group for which a later run states another epsilon or rho, and words
+    on both; None twice if there is none.
     """
     domain, column = job.groups.domain, kept.record["tiers"]
     if domain is None or column not in (columns_of(domain) or ()):
@@ -189,7 +189,7 @@ def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
     stated = dict(zip(read_domain(domain, by), read_losses(domain, by, column), strict=True))
     for loss, groups in kept.tiers.items():
         for group in groups:
-            if group in stated and exact(stated[group], "epsilon") != exact(loss, "epsilon"):
+            if group in stated and exact(stated[group], column) != exact(loss, column):
                 return f"{stated[group]} for {group}", f"{loss} for {group}"
     return None, None
 

@@ -451,13 +451,13 @@ def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     if not statistic.card.additive:
         raise InvalidInput(
             f"{asked} is for counts and sums, and this is of {statements.name_of(job.what)}; leave "
-            f"it out, or make a stream for the groups of each epsilon"
+            f"it out, or make a stream for the groups of each tier"
         )
     but = ("release",) if job.noise.release == "windows" else ()
     refuse(job, EXCLUDED["tiers"], asked, but=but)
     refuse_long_terms(groups)
     losses = read_losses(job.groups.domain, job.groups.by or "", job.promise.tiers)
-    return TieredGroups(statistic, groups, losses)
+    return TieredGroups(statistic, groups, losses, "epsilon" if job.promise.rho is None else "rho")
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:

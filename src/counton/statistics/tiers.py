@@ -3,7 +3,7 @@
 The cells of a group are multiplied by a whole number, its weight, before noise of one distribution
 is added. Released numbers are divided by the weight. Weights are proportional to the groups'
 epsilons, so a group with a fifth of the largest epsilon has five times the noise. Groups with equal
-epsilon form a tier.
+epsilon form a tier. If groups state rhos, weights are proportional to their roots, rounded down.
 """
 
 # Let w_g be the weight of group g, w its largest, e_g = e w_g / w the group's epsilon, and C the
@@ -14,6 +14,17 @@ epsilon form a tier.
 # integers too, since weights are whole. If rows of one user count in several groups, their moves
 # add up: the loss is at most e if the bound D is that of all rows together, and at most e_g if all
 # lie in groups whose epsilon is at most e_g.
+#
+# In zero-concentrated privacy let r_g be the rho of group g, r the largest, D a bound on the 2-norm
+# of C d, and w_g at most w sqrt(r_g / r). Gaussian noise has the variance (w D)^2 / (2 r) or more.
+# If it is moved by v, it loses |v|_2^2 / (2 variance), for noise on integers too (Canonne, Kamath
+# and Steinke 2020, Theorem 14): at most (w_g D)^2 r / (w D)^2 <= r_g. Laplace noise may be chosen
+# in its place, of scale b = min(w D / sqrt(2 r), w L / r), with a bound L on the 1-norm of C d. A
+# node that is moved by m loses m^2 / (2 b^2), so the first scale loses as Gaussian noise does. The
+# second scale loses w_g L / b = r w_g / w, which is more than r_g. It is chosen only if it is less,
+# so if r > 2 (L / D)^2; and L >= D, as nodes are integers. So r <= 2 is asked for. If the attacker
+# has seen noise, the scale is w L / max(sqrt(2 r), r), which for r <= 2 loses (w_g L / b)^2 / 2 <=
+# r_g. Rows of one user add up as above: all of them lie in the cells' bound times w_g.
 
 from __future__ import annotations
 
@@ -21,7 +32,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +46,7 @@ from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import LARGEST_SUM, Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
-from counton.privacy import Contribution, Guarantee, PureDP
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import PartDesign
@@ -44,6 +55,10 @@ from counton.statistics.statistic import Card, ErrorScale, Statistic
 
 #: Largest weight of a group.
 _HEAVIEST = 2**20
+#: Least weight of a group whose weight is rounded down: its noise is at most 0.1% more for it.
+_LIGHTEST = 1_000
+#: Largest rho for which any noise that is chosen loses what the groups state: see above.
+_LARGEST_RHO = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,17 +116,19 @@ class TieredReading(GroupedReading):
 class TieredGroups(Grouped):
     """A count or a sum in each of several declared groups that have guarantees of their own.
 
-    The privacy loss of a row is at most its group's epsilon. The guarantee of the stream has the
-    largest of them.
+    The privacy loss of a row is at most its group's epsilon or rho. The guarantee of the stream has
+    the largest of them.
 
     Args:
         of: the statistic, whose numbers are its cells.
         groups: names of all possible groups.
-        losses: the epsilon of each group, in the order of the groups.
+        losses: the epsilon or rho of each group, in the order of the groups.
+        loss: "epsilon" or "rho": what the losses are.
 
     Raises:
-        InvalidInput: see `Grouped`; or an epsilon is not above 0; or the number of epsilons is not
-            that of the groups; or no whole numbers up to 2^20 have their ratio.
+        InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that
+            of the groups; or no whole numbers up to 2^20 have the ratio of the epsilons; or a rho
+            is above 2, or less than the largest divided by 2^20.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -123,6 +140,8 @@ class TieredGroups(Grouped):
     >>> reading = counter.release_batch([("France", 1), ("Malta", 1)])
     >>> round(reading.of("Malta").std() / reading.of("France").std(), 9)
     5.5
+    >>> TieredGroups(Count(), ["France", "Malta"], ["0.9", "0.1"], loss="rho").weights.tolist()
+    [3, 1]
     """
 
     card = Card(reading=TieredReading)
@@ -132,30 +151,24 @@ class TieredGroups(Grouped):
         of: Statistic | Mapping[str, Any],
         groups: Sequence[str],
         losses: Sequence[Any],
+        loss: Literal["epsilon", "rho"] = "epsilon",
     ) -> None:
         super().__init__(of, groups)
+        if loss not in ("epsilon", "rho"):
+            raise InvalidInput(f"loss is {quote(loss)}; give 'epsilon' or 'rho'")
         if len(losses) != len(self.groups):
             raise InvalidInput(
-                f"{len(losses):,} epsilons are given for {len(self.groups):,} groups; give one "
+                f"{len(losses):,} {loss}s are given for {len(self.groups):,} groups; give one "
                 f"for each"
             )
-        self.losses = [_loss(name, one) for name, one in zip(self.groups, losses, strict=True)]
-        unit = Fraction(
-            math.gcd(*(one.numerator for one in self.losses)),
-            math.lcm(*(one.denominator for one in self.losses)),
-        )
-        weights = [int(one / unit) for one in self.losses]
-        if max(weights) > _HEAVIEST:
-            raise InvalidInput(
-                f"epsilons of the groups from {text(min(self.losses))} to "
-                f"{text(max(self.losses))} are in the ratio of whole numbers up to "
-                f"{max(weights):,}, and at most {_HEAVIEST:,} is exact: give numbers with fewer "
-                f"digits"
-            )
+        self.loss = loss
+        stated = zip(self.groups, losses, strict=True)
+        self.losses = [_loss(name, one, loss) for name, one in stated]
+        weights = _weights(self.losses) if loss == "epsilon" else _weights_of_rhos(self.losses)
         self.weights, self.heaviest = np.array(weights, np.int64), max(weights)
         self._places = {one: list[int]() for one in sorted(self.losses, reverse=True)}
-        for place, loss in enumerate(self.losses):
-            self._places[loss].append(place)
+        for place, one in enumerate(self.losses):
+            self._places[one].append(place)
         self.tiers = {
             text(loss): [self.groups[place] for place in places]
             for loss, places in self._places.items()
@@ -164,16 +177,17 @@ class TieredGroups(Grouped):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "losses": [text(one) for one in self.losses]}
+        said: dict[str, Any] = {} if self.loss == "epsilon" else {"loss": self.loss}
+        return {**super().parameters, "losses": [text(one) for one in self.losses], **said}
 
     @override
     def with_inner(self, inner: Statistic) -> Self:
-        return type(self)(inner, self.groups, self.losses)
+        return type(self)(inner, self.groups, self.losses, self.loss)
 
     @property
     @override
     def error_of(self) -> ErrorScale:
-        of = "a number of a group with the largest epsilon"
+        of = f"a number of a group with the largest {self.loss}"
         return ErrorScale(of, 1 / self.heaviest, 1 / self.heaviest)
 
     @override
@@ -193,17 +207,22 @@ class TieredGroups(Grouped):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        largest = max(self.losses)
-        if not isinstance(guarantee, PureDP) or guarantee.epsilon != largest:
+        largest, kind = max(self.losses), ZCDP if self.loss == "rho" else PureDP
+        if not isinstance(guarantee, kind) or getattr(guarantee, self.loss) != largest:
             raise InvalidInput(
-                f"the stream promises {guarantee}, and the largest epsilon of a group is "
-                f"{text(largest)}: give {field('epsilon', text(largest))} alone"
+                f"the stream promises {guarantee}, and the largest {self.loss} of a group is "
+                f"{text(largest)}: give {field(self.loss, text(largest))} alone"
             )
         return self.with_inner(self.inner.settle(guarantee, horizon))
 
     @override
     def allows(self, other: Statistic) -> bool:
-        return super().allows(other) and getattr(other, "losses", None) == self.losses
+        own = self.loss, self.losses
+        return (
+            super().allows(other)
+            and isinstance(other, TieredGroups)
+            and (other.loss, other.losses) == own
+        )
 
     @override
     def weigh(self, cells: Integers) -> Integers:
@@ -213,8 +232,8 @@ class TieredGroups(Grouped):
             LARGEST_SUM // self.heaviest,
             lambda: (
                 f"the sums of a group come to {largest:,} times the resolution, and with groups of "
-                f"several epsilons they are exact up to {LARGEST_SUM // self.heaviest:,}: take "
-                f"shorter steps, or epsilons with fewer digits"
+                f"several {self.loss}s they are exact up to {LARGEST_SUM // self.heaviest:,}: take "
+                f"shorter steps, or {self.loss}s with fewer digits"
             ),
         )
         return cells * self.weights
@@ -222,7 +241,9 @@ class TieredGroups(Grouped):
     @override
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
         return {
-            f"epsilon = {figures(float(loss))}": self.design_of(places[:1], terms, self.inner.cells)
+            f"{self.loss} = {figures(float(loss))}": self.design_of(
+                places[:1], terms, self.inner.cells
+            )
             for loss, places in self._places.items()
         }
 
@@ -243,9 +264,55 @@ class TieredGroups(Grouped):
         return replace(part, groups=tuple(places))
 
 
-def _loss(group: str, given: object) -> Fraction:
-    """Check a group's epsilon, and return it as an exact number above 0."""
-    loss = exact(cast("Any", given), f"epsilon of the group {quote(group)}")
+def _loss(group: str, given: object, kind: str) -> Fraction:
+    """Check a group's epsilon or rho, and return it as an exact number above 0."""
+    loss = exact(cast("Any", given), f"{kind} of the group {quote(group)}")
     if loss <= 0:
-        raise InvalidInput(f"epsilon of the group {quote(group)} is {given}; it must be above 0")
+        raise InvalidInput(f"{kind} of the group {quote(group)} is {given}; it must be above 0")
     return loss
+
+
+def _weights(epsilons: Sequence[Fraction]) -> list[int]:
+    """Return the least whole numbers in the ratio of the epsilons."""
+    unit = Fraction(
+        math.gcd(*(one.numerator for one in epsilons)),
+        math.lcm(*(one.denominator for one in epsilons)),
+    )
+    weights = [int(one / unit) for one in epsilons]
+    if max(weights) > _HEAVIEST:
+        raise InvalidInput(
+            f"epsilons of the groups from {text(min(epsilons))} to {text(max(epsilons))} are in "
+            f"the ratio of whole numbers up to {max(weights):,}, and at most {_HEAVIEST:,} is "
+            f"exact: give numbers with fewer digits"
+        )
+    return weights
+
+
+def _weights_of_rhos(rhos: Sequence[Fraction]) -> list[int]:
+    """Return whole numbers in the ratio of the roots of the rhos, or somewhat less than that.
+
+    They are exact if all roots of the ratios are fractions; else each is rounded down, so that a
+    group loses at most its rho.
+    """
+    largest, least = max(rhos), min(rhos)
+    if largest > _LARGEST_RHO:
+        raise InvalidInput(
+            f"the largest rho of a group is {text(largest)}; with tiers it is at most "
+            f"{_LARGEST_RHO}: give less, or leave the tiers out"
+        )
+    if least * _HEAVIEST < largest:
+        raise InvalidInput(
+            f"rhos of the groups go from {text(least)} to {text(largest)}, and the largest may be "
+            f"at most {_HEAVIEST:,} times the least: raise the least, or lower the largest"
+        )
+    squares = [one / largest for one in rhos]
+    heaviest = math.lcm(*(math.isqrt(one.denominator) for one in squares))
+    if heaviest > _HEAVIEST or not all(map(_is_square, squares)):
+        heaviest = _LIGHTEST * (math.isqrt(math.ceil(largest / least)) + 1)
+    return [math.isqrt(math.floor(one * heaviest**2)) for one in squares]
+
+
+def _is_square(number: Fraction) -> bool:
+    """Return whether the root of a number is a fraction."""
+    parts = number.numerator, number.denominator
+    return all(math.isqrt(part) ** 2 == part for part in parts)
