@@ -1,7 +1,8 @@
 """Multiplication and division of power series, exactly or with proven bounds.
 
-Fast Fourier transforms compute products in float64. For exact results the factors are split into
-digits so short that each product of digits is certain to round to the right integer.
+Fast Fourier transforms compute products in float64. For exact results, the coefficients of both
+factors are split into digits. Digits are so short that the error of each product stays below 1/2,
+so rounding gives the right integer.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ SLACK = 32
 #: still determine such a digit to within a fraction of its last place.
 DIGIT_BITS = 30
 
-#: Binary places of the first digit: coefficients up to 1 fit int64.
+#: Fraction bits of the first digit: coefficients up to 1 fit int64.
 LEADING_BITS = 62
 
-#: Streams in several threads may share one strategy, and hence one series.
+#: Lock for computing digits: streams in several threads may share one strategy, and hence one
+#: series.
 _GROWING = threading.Lock()
 #: Message of an internal check that no input reaches.
 _INEXACT = (
@@ -40,21 +42,25 @@ _INEXACT = (
 
 
 def fft_length(count: int) -> int:
-    """Return a length of a Fourier transform, a power of two, that computes ``count`` coefficients
-    of a product without wrapping around.
+    """Return a length for Fourier transforms, a power of two, with which the first ``count``
+    coefficients of a product come out right: the cyclic convolution does not wrap around.
     """
     return 1 << (2 * count - 1).bit_length()
 
 
 def relative_slack(length: int) -> float:
-    """Return a bound on the error of each coefficient of a convolution by FFT, over |x|_2 |y|_2."""
+    """Return a bound on the error of each coefficient of a convolution of x and y by FFT, divided
+    by |x|_2 |y|_2.
+
+    ``length`` is the length of the transform.
+    """
     return SLACK * max(1, length.bit_length()) * 2.0**-53
 
 
 def convolve(x: Floats, y: Floats, count: int) -> Floats:
-    """Return the first ``count`` coefficients of the product of two series, in float64.
+    """Return the first ``count`` coefficients of the product of two power series, in float64.
 
-    The error is within `relative_slack`.
+    Each has an error of at most ``relative_slack(fft_length(count))`` times |x|_2 |y|_2.
 
     >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
     [1.0, 3.0]
@@ -65,8 +71,8 @@ def convolve(x: Floats, y: Floats, count: int) -> Floats:
 
 
 def reciprocal(x: Floats, count: int) -> Floats:
-    """Return the first ``count`` coefficients of 1/x in float64, by Newton's method; x[0] must not
-    be 0.
+    """Return the first ``count`` coefficients of the power series 1/x in float64, by Newton's
+    method. ``x`` has the coefficients of the series; x[0] must not be 0.
 
     >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -81,10 +87,11 @@ def reciprocal(x: Floats, count: int) -> Floats:
 
 
 def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
-    """Return ``number`` digits d_j, between -2^(bits-1) and 2^(bits-1), with x = sum d_j 2^(bits
-    j).
+    """Split integers of at most 2^62 in magnitude into ``number`` digits, so that x is the sum of
+    digit j times 2^(bits j).
 
-    |x| is at most 2^62.
+    All digits but the last are at least -2^(bits-1) and below 2^(bits-1). The digits have the shape
+    of ``x``.
     """
     digits = []
     half = 1 << (bits - 1)
@@ -96,12 +103,13 @@ def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
 
 
 def exact_dot(x: Integers, y: Integers) -> int:
-    """Return the exact sum of x * y for entries up to 2^62 and at most 2^22 of them.
+    """Return the exact inner product of two vectors of at most 2^22 entries, each at most 2^62 in
+    magnitude.
 
     >>> exact_dot(np.array([2**60, 1]), np.array([2**40, -3]))
     1267650600228229401496703205373
     """
-    # |digits| <= 2^20, so 2^22 products stay within int64.
+    # |digits| <= 2^20, so a sum of 2^22 products fits int64.
     xs, ys = balanced_digits(x, 21, 3), balanced_digits(y, 21, 3)
     return sum(
         int(np.dot(a, b)) << 21 * (i + j) for i, a in enumerate(xs) for j, b in enumerate(ys)
@@ -109,15 +117,16 @@ def exact_dot(x: Integers, y: Integers) -> int:
 
 
 def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
-    """Return the first ``count`` coefficients of a product modulo 2^64, exactly; |x|, |y| <= 2^62.
+    """Return the first ``count`` coefficients of a product of two series of integers, exactly
+    modulo 2^64.
 
-    Both series are split into digits so short that every float64 convolution is certain to round to
-    the right integer.
+    Entries are at most 2^62 in magnitude. Both series are split into digits so short that every
+    float64 convolution is certain to round to the right integer.
     """
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
     bits = 1
-    # Float64 determines a sum of all digit convolutions of one place to within a quarter.
+    # The sum of the digit convolutions of one place has an error below 1/4 in float64.
     while -(-64 // (bits + 1)) * relative_slack(length) * count * 4.0**bits < 0.25:
         bits += 1
     of_x, of_y = (-(-width // bits) for width in widths)
@@ -140,7 +149,8 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 
 
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
-    """Return the first len(z) coefficients of the product of two series, exactly; |x|, |z| <= 2^62.
+    """Return the first len(z) coefficients of the product of two series of integers, exactly.
+    Entries are at most 2^62 in magnitude.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]
@@ -159,10 +169,11 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
 
 
 class PrefixQuotient:
-    """A power series b = 1 / ((1 - x) c), computed digit by digit to any precision.
+    """The power series b = 1 / ((1 - x) c), computed digit by digit to any precision.
 
-    c = numerators / 2^bits is a series with c[0] = 1. Digit j adds ``digit(j) * 2^-places(j)`` to
-    the approximation of b. Then every coefficient is within ``error_units(j) * 2^-places(j)``.
+    It is the running sum of 1 / c. The series c = numerators / 2^bits has c[0] = 1. A coefficient
+    of b is the sum of ``digit(j) * 2^-places(j)`` over j = 0, 1, ...: after digit j its error is at
+    most ``error_units(j) * 2^-places(j)``.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:
@@ -178,11 +189,14 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return the number of binary places of digit j."""
+        """Return the number of fraction bits of digit j."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:
-        """Return digit j of every coefficient of b (int64); it is computed at the first call."""
+        """Return digit j of every coefficient of b, int64 of shape ``(coefficients,)``.
+
+        It is computed at the first call.
+        """
         if len(self._digits) <= j:
             with _GROWING:
                 while len(self._digits) <= j:
@@ -190,7 +204,9 @@ class PrefixQuotient:
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
-        """Return a bound on the error of b after its first j + 1 digits, in units of digit j."""
+        """Return a bound on the error of each coefficient of b after digit j, in units of digit
+        j.
+        """
         self.digit(j)
         return self._error_units[j]
 
@@ -219,20 +235,23 @@ class PrefixQuotient:
         self._digits.append(digit)
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
-        """Return residual / (2^bits c), computed in float64 and rounded to integers.
+        """Return the series ``residual`` / (2^bits c), computed in float64 and rounded to integers.
 
-        ``inverse`` is 1 / c.
+        ``inverse`` has the coefficients of 1 / c.
         """
         quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return a minuend less the product of ``numerators`` and ``digit``, exactly.
+        """Return a series minus the product of ``numerators`` and ``digit``, as exact int64.
 
         Args:
-            modulo: the minuend modulo 2^64.
-            real: the minuend in float64.
-            digit: the digit of every coefficient.
+            modulo: coefficients of the series, modulo 2^64.
+            real: the same coefficients in float64.
+            digit: one digit of every coefficient of b.
+
+        Raises:
+            ArithmeticError: the result in float64 is far from the exact one, a defect of counton.
         """
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
@@ -242,13 +261,20 @@ class PrefixQuotient:
         error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(
             np.abs(real).max()
         )
-        # Both agree to within 2^62, so the residue modulo 2^64 is the true number.
+        # The residue and the true number differ by less than 2^62, and by a multiple of 2^64: they
+        # are equal.
         if float(np.abs(exact - approximate).max()) + error >= 2.0**62:
             raise ArithmeticError(_INEXACT)
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:
-        """Return an upper bound on the 1-norm of the series 1/c, given an approximation of it."""
+        """Return an upper bound on the 1-norm of the series 1/c.
+
+        ``inverse`` is an approximation of 1/c in float64.
+
+        Raises:
+            ArithmeticError: the approximation is too far from 1/c for a bound.
+        """
         count = len(inverse)
         residual = convolve(self._series, inverse, count)
         residual[0] -= 1.0

@@ -1,21 +1,25 @@
-"""Strategies of least known variance for any horizon, from results of long searches.
+"""Strategies with the least known variance for any horizon, from long searches made in advance.
 
-``shapes.json``, made by `tools.shape_search` (``make shapes``), holds *shapes*: levels of hats
-(`Hats`) over some number of cells, with a tree inside each cell for longer streams
-(`LeastSquaresFactorization`). Every horizon up to 64 was searched. Longer ones are each about 1.2
-times as long as the one before (for the mean over totals 1.1 times up to 512 steps); beyond 4096
-steps 1.4 times, beyond 2^18 twice. For horizons in between the shape of the nearest one is
-stretched: knots keep their places relative to both ends, and their amplitudes. A level whose
-spacing is a whole number of cells keeps it, and takes its amplitudes by linear interpolation
-between those of the shape. The error is flat around its minimum, so stretching costs less than 1
-percent. Up to 512 steps the mean is within half a percent in standard deviation of the result of a
-search over all matrices (`optimal_laplace`).
+``shapes.json``, written by `tools.shape_search` (``make shapes``), holds the strategies found,
+called *shapes*. A shape divides the horizon into cells of equally many steps. It measures weighted
+sums of cells, with weights that form triangles (`Hats`), and, for longer streams, the nodes of a
+tree inside each cell (`LeastSquaresFactorization`). Every horizon up to 64 was searched. Above,
+each searched horizon is about 1.2 times the one before (for the mean over totals 1.1 times up to
+512 steps); above 4096 steps 1.4 times, above 2^18 twice.
 
-With Gaussian noise the square root is near the optimum, and a formula is enough: its rows get
-weights too (`scaled_square_root`). The result is a dense matrix, so it serves up to 1024 steps.
+For a horizon in between, the shape of the nearest one is stretched. The tops of the triangles
+(knots) keep their amplitudes and their relative places between both ends. In a level whose knots
+are equally spaced, the number of cells between knots stays instead, and amplitudes are interpolated
+linearly between those of the shape. Near its minimum the error hardly changes, so stretching costs
+less than 1 percent. Up to 512 steps the mean standard deviation is within half a percent of the
+result of a search over all matrices (`optimal_laplace`).
 
-From the data to the strategy there are only integers, and the formula uses only operations that
-IEEE 754 rounds in one way, so a strategy is the same on every machine.
+With Gaussian noise the matrix square root, with weights for its rows, is near the optimum, so a
+formula is enough (`scaled_square_root`). The result is a dense matrix, and is offered up to 1024
+steps.
+
+Computing a strategy from the file uses only integers, and the formula only operations that IEEE 754
+defines to the last bit. So a strategy is the same on every machine.
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ from counton.strategies.strategy import (
 if TYPE_CHECKING:
     from counton.strategies.streams.solved import LeastSquaresFactorization
 
-#: Shipped amplitudes are multiples of 2^-12, lattices of 2^-16.
+#: Amplitudes in the file are multiples of 2^-12; entries of a strategy's matrix are multiples of
+#: 2^-16.
 AMPLITUDE_BITS = 12
 _LATTICE_BITS = 16
 _LARGEST_GAUSSIAN = 1024
@@ -51,18 +56,22 @@ _FILE = "shapes.json"
 
 
 class Shape(NamedTuple):
-    """A searched strategy: levels of hats (triangles of weights) over cells, and a tree inside each
-    cell.
+    """A strategy found by search: levels of triangular weights (`Hats`) over cells, and a tree
+    inside each cell.
 
     Attributes:
-        norm: the norm of the columns, 1 or 2.
-        metric: the minimised variance: the mean or the largest.
-        release: the released numbers.
-        cells: the number of cells of the line.
-        radices: the radices of the tree inside a cell, from below.
-        shares: the parts of a cell's weight for each level of that tree, from single steps on.
-        spacings: for each level the number of cells between two knots, or all knots.
-        amplitudes: for each level one amplitude per knot, in units of 2^-12.
+        norm: the norm that measures sensitivity: 1 for Laplace, 2 for Gaussian noise.
+        metric: the variance that the search minimised: the mean over all steps ("mean"), or the
+            largest ("max").
+        release: the released numbers whose variance was minimised.
+        cells: number of cells into which the horizon is divided.
+        radices: number of children of the nodes of the tree's levels 1, 2, ...; their product is
+            the number of steps in a cell.
+        shares: the weight of each level of that tree, relative to the cell's weight; single steps
+            first.
+        spacings: for each level of triangles the number of cells between two knots; or, if knots
+            are not equally spaced, an array of their places, in cells.
+        amplitudes: for each level the weight at each knot, in units of 2^-12.
     """
 
     norm: Norm
@@ -80,7 +89,7 @@ class Shape(NamedTuple):
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shape as JSON values, which `from_json` reads."""
+        """Return the shape as JSON values, for `from_json`."""
         levels = [
             {
                 "knots": len(heights),
@@ -119,7 +128,7 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """Return a strategy of this shape, stretched to a horizon.
+        """Return the strategy of this shape, stretched to another horizon.
 
         Args:
             horizon: number of steps, near the number for which the shape was found.
@@ -155,14 +164,15 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the amplitudes of a level of equally spaced knots for another number of cells.
+        """Return the amplitudes of a level of equally spaced knots, for another number of cells.
 
-        They are interpolated linearly between those of the shape (``heights``).
+        They are interpolated linearly between those of the shape (``heights``). Both are integers
+        in units of 2^-12, one for each knot; knots are ``spacing`` cells apart.
         """
         if cells == self.cells:
             return heights
         count = -(-cells // spacing) + 1
-        # place of each knot between those of the shape, in units of 1 / cells of their spacing
+        # place of each knot on the shape's own knots 0, 1, ..., times ``cells``
         place = np.arange(count) * self.cells
         left = np.minimum(place // cells, len(heights) - 2)
         right = np.clip(place - left * cells, 0, cells)
@@ -173,19 +183,22 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """Return the strategy of least known variance for this many steps: one, or none.
+    """Return the strategy with the least known variance for a horizon, if a search or formula gives
+    one.
 
     Args:
         horizon: number of steps.
         norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance to minimise: the mean or the largest.
-        release: the released numbers: totals only, or totals and counts of single steps.
+        metric: the variance to minimise: the mean over all steps ("mean"), or the largest
+            ("max").
+        release: the released numbers. For "windows", the result is empty.
 
     Returns:
-        One strategy, or none: for windows, for one step, and from `beyond` on.
+        A tuple of one strategy. It is empty for windows, for a horizon of one step, and for
+            horizons above `beyond`.
 
     Raises:
-        InvalidInput: the horizon is below 1, or unknown choices.
+        InvalidInput: the horizon is below 1, or an unknown norm, metric or release.
 
     >>> [strategy] = strategies_of_shape(365)
     >>> float(strategy.l1_sensitivity()), round(2 * strategy.overall_variance("mean"), 1)
@@ -207,8 +220,14 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the last horizon that the searched shapes serve, for these choices."""
-    # For longer horizons, and with Gaussian noise beyond 1024 steps, computing the variance takes
+    """Return the largest horizon for which `strategies_of_shape` returns a strategy.
+
+    Args:
+        norm: 1 for Laplace, 2 for Gaussian noise.
+        metric: the variance to minimise.
+        release: the released numbers; for "windows" the result is 0.
+    """
+    # For longer horizons, and with Gaussian noise above 1024 steps, computing the variance takes
     # seconds: too long for the planner.
     if release == "windows":
         return 0
@@ -222,13 +241,14 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
-    """Return the searched shapes for these choices, which come with the package, by horizon.
+    """Return the shapes that come with the package for a norm, metric and release, in order of
+    their horizons.
 
     Raises:
-        InvalidInput: an unknown release.
+        InvalidInput: an unknown release form.
     """
     check_release_form(release)
-    # Among all released numbers the totals have the largest variances.
+    # Totals have the largest variances, so for "max" the release form does not matter.
     wanted = norm, metric, release if metric == "mean" else "totals"
     lines = (line for line in _data() if (line["norm"], line["metric"], line["release"]) == wanted)
     return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
@@ -241,7 +261,8 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """Return a strategy for Gaussian noise near the least error, by a formula: see `scaled_root`.
+    """Return a strategy for Gaussian noise with nearly the least error: a matrix square root with
+    weighted rows. The formula is in `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -256,13 +277,14 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 
 def tree(least: int) -> tuple[int, ...]:
-    """Return the numbers of children of a tree inside a cell, lowest level first; their product is
-    just above ``least``.
+    """Return the number of children on each level of a tree inside a cell, lowest level first.
+    Their product, the number of steps in the cell, is ``least`` or slightly more.
 
     >>> tree(128), tree(2**20)
     ((19, 7), (16, 10, 11, 11, 11, 5))
     """
-    # About 18 below, 12 in between and 6 at the top is best: the levels above are those of a line.
+    # About 18 on the lowest level, 12 in between and 6 at the top is best; a line strategy replaces
+    # the levels above.
     levels = 2
     while 12 * (18 * 6 * 12 ** (levels - 2)) ** 2 < least**2:  # the nearest by ratio
         levels += 1
@@ -270,8 +292,8 @@ def tree(least: int) -> tuple[int, ...]:
 
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Return radices in about the proportions of ``radices``, with a product just above
-    ``least``.
+    """Return numbers of children in about the proportions of ``radices``, with a product of
+    ``least`` or slightly more.
     """
     found = list(radices)
     order = range(len(radices))

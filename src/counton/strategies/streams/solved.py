@@ -1,24 +1,27 @@
-"""A line strategy on a stream: noise of the least-squares estimate of all steps, solved once.
+"""Running totals by least squares: a strategy for lines, with the noise of all steps computed at
+once.
 
-The proof of privacy only needs B C = A, so a release may read noise of unfinished nodes. Then C may
-be any matrix that is good for prefix sums, such as `Hats`, and B its least-squares inverse: with z
-the noise of all nodes of the horizon, the release at t has the sum of the first t entries of u =
-(C^T C)^-1 C^T z.
+The proof of privacy only needs B C = A, so a release may use the noise of nodes that later steps
+still enter. Then C may be any matrix that is good for prefix sums, such as `Hats`, and B its
+least-squares inverse. With z the noise of all nodes of the horizon, the noise of the release at
+step t is the sum of the first t entries of u = (C^T C)^-1 C^T z.
 
-For long streams a cell of the line is a *block* of steps, with a small tree inside whose nodes
-share the block's weight. Upwards they estimate the block's total, with a known variance. This
-estimate replaces the cell's own measurement in the least squares of the line. The resulting total
-is passed down into the tree.
+For long streams a cell of the line is a *block* of steps. Inside is a small tree, and its nodes
+share the block's weight. They give an estimate of the block's total, with a known variance, which
+replaces the cell's own measurement in the least squares of the line. The resulting total is then
+distributed over the steps of the tree.
 
-**Exactness.** u is real. A change of the data by d in item i moves z by d C e_i, hence u by d e_i,
-exactly. Sums of u are *correctly rounded* to a grid of powers of two, which commutes with adding
-integers. They are computed in float64, each with a proof: the residual r = C^T z - G u of the
-normal equations is computed exactly, in integers. Since G - D has no negative eigenvalue for the
-squares D of the cells' own weights, the sum of t entries is within sqrt(1_t^T D^-1 1_t) sqrt(r^T
-D^-1 r) of the truth. If the boundary of rounding lies within that, further digits of u are
-computed. Boundaries are irrational, and sums of u rational, so finitely many digits decide. So a
-release is one definite function of the measurements C x + z on every machine. Inside a block every
-number estimates a count, and is rounded at once.
+**Exactness.** u is real. If item i changes by d, z changes by d C e_i for the same measurements,
+and hence u by d e_i, exactly. Sums of u are *correctly rounded* to multiples of a power of two;
+adding an integer before or after rounding gives the same result. They are computed in float64, each
+with a proof. With G = C^T C, the residual r = C^T z - G u of the normal equations is computed
+exactly, in integers. Let D be the diagonal matrix of the squares of the cells' own weights. G - D
+has no negative eigenvalue, so the sum of t entries is within sqrt(1_t^T D^-1 1_t) sqrt(r^T D^-1 r)
+of the truth, with 1_t the vector of t ones and then zeros. If a boundary between two rounded values
+lies within that error, further digits of u are computed. Boundaries are irrational, and sums of u
+rational, so finitely many digits decide. So a release is one definite function of the measurements
+C x + z on every machine. Inside a block every number estimates a count, and is rounded when it is
+computed.
 """
 
 from __future__ import annotations
@@ -69,46 +72,51 @@ LARGEST_HORIZON = 2**40
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
-#: Noise, and sums of it, exceed this many standard deviations only for one draw in 2^180.
+#: Noise, or a sum of it, exceeds this many standard deviations with a probability below 2^-180.
 _REACH = 2**7
-#: Sums of blocks are multiples of 2^-14.
+#: With trees inside blocks, the noise of blocks' totals is rounded to multiples of 2^-14.
 _OUTER = 14
-#: Means over longer streams are computed block by block.
+#: Variances of longer streams are summarised block by block.
 _CHUNK = 2**18
 #: Steps inside blocks processed together; chosen by measurement. Values never depend on it.
 _PASSED = 2**18
-#: Numbers solved for at a time; chosen by measurement. Values never depend on it.
+#: Unknowns of least squares (cells times coordinates) computed at a time; chosen by measurement.
+#: Values never depend on it.
 _SOLVED = 2**16
-#: For lines up to this many cells the largest read is searched at the ends of all blocks; for
-#: longer lines at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
+#: For lines up to this many cells, the largest weight of a node in a release is searched at the
+#: ends of all blocks. For longer lines it is searched at some, and increased by this part
+#: (measured: less than 2^-10 is missed on lines of 500 to 8000 cells).
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
-#: Most lags between steps that are examined.
+#: Most distances between steps for which inner products of columns are bounded.
 _LAGS = 256
-#: Lines up to this many cells are checked product by product of their columns.
+#: For lines up to this many cells, the inner products of all pairs of columns may be computed.
 _MOST_CELLS = 1024
 
 
 class LeastSquaresFactorization(StreamStrategy):
-    """Prefix sums by least squares, *solved* for the whole horizon before the first release.
+    """Running totals by least squares, with the noise of the whole horizon computed before the
+    first release.
 
-    C is the matrix of a line strategy, such as `Hats`; each of its cells is a step, or a block of
-    steps with a small tree inside. B is the least-squares inverse: the noise of release t is the
-    sum of the first t entries of u = (C^T C)^-1 C^T z, which is computed once and then read. So a
-    release reads noise of nodes that later steps enter.
+    C is the matrix of a line strategy, such as `Hats`. Each of its cells is a step, or a block of
+    steps with a small tree inside. B is the least-squares inverse: with z the noise of all nodes,
+    the noise of release t is the sum of the first t entries of u = (C^T C)^-1 C^T z. u is computed
+    once, before the first release. So a release uses noise of nodes that later steps enter.
 
     Args:
         line: the strategy that measures the steps, or the totals of blocks: `Dense` or `Hats`.
-        radices: numbers of children of nodes of level 1, 2, ... of the tree inside a block; their
-            product is the number of steps of a block. None: cells are single steps.
-        shares: the part of a block's weight for each level of its tree, from single steps on:
-            integers, one for each level except the block itself, which may have one too. None: 1
-            each.
-        norm: 1 or 2; the line's columns have equal norms of this kind, and so do those of the whole
+        radices: number of children of the nodes of levels 1, 2, ... of the tree inside a
+            block. Their product is the number of steps in a block. If empty, cells are
+            single steps.
+        shares: the weight of each level of the tree, relative to the block's weight:
+            integers, single steps first. The last one, for the block itself, may be left
+            out. If empty: 1 each.
+        norm: 1 or 2. The line's columns have equal norms of this kind, and so do those of
             C.
-        horizon: number of steps, if fewer than the line has.
+        horizon: number of steps; default: all steps of the line's cells.
 
     Raises:
-        InvalidInput: an argument out of range, or a cell without its own row, which a block needs.
+        InvalidInput: an argument out of range, or blocks for a line in which a cell has no
+            measurement of its own.
 
     >>> from counton.strategies.lines import Hats
     >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
@@ -165,7 +173,7 @@ class LeastSquaresFactorization(StreamStrategy):
                 f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
                 "sums: give the line fewer bits"
             )
-        # C in units in which columns have norm about 1.
+        # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         if self.radices:
             trees = ("trees_estimate_from_below", "families_estimate_from_above")
@@ -183,8 +191,8 @@ class LeastSquaresFactorization(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return instances for tests: cells of single steps, and blocks with trees, with either
-        norm.
+        """Return strategies for tests: with cells of single steps, and with trees inside blocks,
+        for both norms.
         """
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
@@ -208,8 +216,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: the line's parameters, those of blocks, and the
-        horizon.
+        """JSON values that identify the strategy: those of the line, those of the tree inside
+        blocks, and the horizon.
         """
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
@@ -225,7 +233,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, which includes that of the strategy on a line."""
+        """Return the description as JSON values, including that of the line strategy."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -276,7 +284,8 @@ class LeastSquaresFactorization(StreamStrategy):
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._blocks_known
         reach = _REACH * law.std
-        # The blocks' own estimates, and the solved sums, in the units in which they are held.
+        # The trees' estimates of blocks, and the solution's sums, in the units in which they are
+        # stored.
         known = np.full(self.line.cells, reach)
         if self.radices:
             known *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
@@ -286,7 +295,7 @@ class LeastSquaresFactorization(StreamStrategy):
         solved, total = unit * math.sqrt(singles.max()), unit * math.sqrt(sums.max())
         widest = 0.0
         if self.radices:
-            # The estimate of a node, and sums over the children of one.
+            # Estimates of nodes inside a block, and sums of them over the children of a node.
             least = min(share for share in self._tree.shares if share)
             alone = unit * math.sqrt(float(inverse.max())) / least
             widest = 4 * max(self.radices) * (alone + solved) + total
@@ -302,8 +311,10 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure, for units that act several times: rows over several blocks, and nodes inside
-        one block.
+        """Facts about columns of C, for units that count in several steps.
+
+        Two steps in different blocks share rows of the line; two in one block also share nodes of
+        its tree.
         """
         return Structure(
             overlaps=self._overlaps,
@@ -312,10 +323,13 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the product of two columns of C, for each distance in a
-        schedule.
+        """Return, for each distance between two steps of a schedule, an upper bound on the inner
+        product of their columns of C.
+
+        The unit is ``4**-lattice_bits``.
         """
-        # If there are many distances, only some are computed, and serve for larger ones.
+        # If there are many distances, only some are computed. Each is a bound for larger distances
+        # too.
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -326,7 +340,11 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _overlap(self, lag: int) -> int:
-        """Return a bound on the product of two columns whose steps are at least ``lag`` apart."""
+        """Return a bound on the inner product of two columns of C whose steps are at least ``lag``
+        apart.
+
+        The unit is ``4**-lattice_bits``.
+        """
         square = self._tree.unit**2
         apart = lag // self._block
         if apart:
@@ -341,12 +359,12 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if no entry of C is negative, and products of its columns obey the bound of
+        """True if no entry of C is negative, and inner products of its columns satisfy
         `Structure.aligned`.
         """
-        # Each row of the line first rises and then falls: then, of the entries of a row at three
-        # places in order, the product of the outer two is at most the middle entry times the larger
-        # outer one. Rows of other kinds are checked by the products of their columns.
+        # If a row of the line first rises and then falls, then of its entries at three places in
+        # order the product of the outer two is at most the middle entry times the larger outer one.
+        # Otherwise the inner products of all columns are computed.
         line = self.line
         sums = line.under(np.ones((1, line.rows), np.int64))[0]
         if not (line.own >= 0).all() or not np.array_equal(sums, line.powers(1)):
@@ -366,13 +384,13 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two values of each row of the line over several cells: the sum of its rises, and its
-        largest entry.
+        """Two mappings from the number of a row of the line: to the sum of the row's rises from
+        cell to cell, and to its largest entry.
 
-        Both are mappings from the number of the row.
+        Both leave out the rows of single cells.
         """
-        # A row starts and ends at 0, so its falls add up to as much as its rises. Its rises, or its
-        # falls, after the first step add up to no more.
+        # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
+        # or the falls alone, after any step add up to no more.
         latest: dict[int, tuple[int, int]] = {}
         rises: dict[int, int] = {}
         tops: dict[int, int] = {}
@@ -391,7 +409,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """Bound on what each of several alternating changes adds to the squared 2-norm."""
+        """Bound on what each change adds to the squared 2-norm, if a unit changes counts by +1 and
+        -1 in turn.
+
+        The unit is ``4**-lattice_bits``.
+        """
         # The largest sum over a column of each entry times the variation of its row.
         rises, _ = self._variations
         square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
@@ -402,10 +424,10 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters.
+        """Return the nodes that the count of ``step`` enters, with their weights.
 
-        They are the line's rows over the step's block, and one node of each level of the block's
-        tree.
+        They are the line's rows that contain the step's block, and one node of each level of the
+        block's tree.
         """
         at = check_step(self, step) - 1
         block = at // self._block
@@ -426,9 +448,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _level_widths(self) -> dict[int, int]:
-        if self.radices:  # releases read nodes of the last block that no step may enter
+        if self.radices:  # releases use nodes of the last block that no step may enter
             return super()._level_widths()
-        # A release reads rows of the line, and each of them has an entry in some column.
+        # Releases use only rows of the line, and every row has an entry in some column.
         return widths_of(self.column(step) for step in range(1, self.horizon + 1))
 
     # --------------------------------------------------------------------------- B, exactly
@@ -437,7 +459,7 @@ class LeastSquaresFactorization(StreamStrategy):
     def _system(self) -> IntegerEquations:
         """Normal equations of the least squares, in integers.
 
-        A block counts in them with its tree's estimate of the block's total.
+        In them the measurement of a block is the estimate of its total by the block's tree.
         """
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
@@ -447,10 +469,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Factor of the noise of the line's rows, factors of the blocks' estimates, and bits of the
-        solution's sums.
+        """The factor of the noise of the line's rows in the right side of the normal equations, the
+        factor of each block's estimate there, and bits: sums of the solution are rounded to
+        multiples of 2^-bits.
 
-        The factors give the right side of the equations; sums are multiples of 2^-bits.
+        The factors have the shape ``(cells,)``.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -460,9 +483,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Normal equations from which variances are computed, with the trees' exact variances."""
-        # If weights are off by a small part of themselves, here below 2^-22, variances exceed the
-        # least by the square of that.
+        """Normal equations for computing variances, with the exact variances of the trees'
+        estimates.
+        """
+        # Noise is computed with weights that differ from the best by a relative error below 2^-22.
+        # This increases variances by its square only.
         exact = self._tree.exact_variance
         if exact == self._tree.variance:
             return self._system.equations
@@ -471,9 +496,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
-        """Exact sums of the first 0, 1, .. rows of the inverse of the normal equations.
+        """Exact sums of the first 0, 1, ... rows of the inverse matrix of the normal equations.
 
-        They are integers over a common denominator, the second value.
+        They are integers; the second value is their common denominator.
         """
         cells = self.line.cells
         if cells > LARGEST_EXACT:
@@ -498,17 +523,17 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``, with exact weights; for lines
-        of up to 256 cells.
+        """Return the nodes whose noise is in the release at ``step``, with exact weights.
 
-        They are the line's rows, nodes of all blocks, and nodes inside the step's block.
+        They are the line's rows, nodes of all blocks, and nodes inside the step's block. Only for
+        lines of up to 256 cells.
         """
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
         part = Fraction(place + 1, self._block)
         variance, unit = self._tree.variance, self._tree.unit
-        # G^-1 times the reading of the blocks' totals, times the determinant
+        # G^-1 times the weights of blocks' totals in the release, times the determinant
         solved = [
             (1 - part) * a + part * b for a, b in zip(sums[block], sums[block + 1], strict=True)
         ]
@@ -533,8 +558,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
-        """Variances of the totals of the first 0, 1, .. blocks, of each block, and 1 / weight^2 of
-        each block.
+        """Three arrays: variances of the totals of the first 0, 1, ... blocks; variances of each
+        block's total; 1 / weight^2 of each block.
 
         The unit is the variance of one node's noise.
         """
@@ -560,9 +585,9 @@ class LeastSquaresFactorization(StreamStrategy):
         """Return the variances of releases or of their differences, in variances of one node's
         noise.
         """
-        # A release has the total of earlier blocks, a part of the step's block, and the noise of
-        # its tree. In a difference, what both releases read in one group of siblings counts
-        # together.
+        # The noise of a release is that of the total of earlier blocks, a part of that of the
+        # step's block, and a sum over nodes of the block's tree. If both steps are in one block,
+        # nodes that both releases contain cancel.
         if since is None:
             return self._variance_at(check_steps(self, steps))
         first, last = check_ends(self, since, steps)
@@ -575,7 +600,8 @@ class LeastSquaresFactorization(StreamStrategy):
         return np.asarray(np.where(first == last, 0.0, found))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of releases, by solving the normal equations once.
+        """Return the variance of a weighted sum of the totals up to each step of ``stops``, by
+        solving the normal equations once.
 
         The unit is the variance of one node's noise; see `sum_noise_variance`.
         """
@@ -593,7 +619,7 @@ class LeastSquaresFactorization(StreamStrategy):
             at, of = stops[order] - 1, weights[order]
             alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
             found += float((of**2) @ alone)
-            for apart in range(1, len(at)):  # common readings of the tree by ends in one block
+            for apart in range(1, len(at)):  # covariances of stops in one block
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
                     break
@@ -620,9 +646,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _largest_read(self) -> float:
-        """Upper bound of the weight of a node's noise in any release."""
-        # From releases at the ends of all or many blocks: inside a block the weights with which a
-        # release reads blocks' totals change linearly.
+        """Upper bound of the weight of any node's noise in any release."""
+        # Releases at the ends of all or many blocks are enough: inside a block, the weights of
+        # blocks' totals in a release change linearly from step to step.
         cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
         block, reserve = np.arange(cells), 1.0
         if cells > _ALL_ENDS:
@@ -644,7 +670,7 @@ class LeastSquaresFactorization(StreamStrategy):
             taken.append(of_totals[at, block] * own[block])
         inside = 0.0
         if self.radices:
-            # The readings of children of the release's own block, before the step and after it.
+            # Weights of children in the release's own block, before the step and after it.
             over, yet = np.stack([1 + taken[0], taken[1]]), np.stack([taken[0], taken[1] - 1])
             most = max(float(np.abs(over).max()), float(np.abs(yet).max()), 1.0)
             # how far these leave 0 .. 1 and -1 .. 0, towards which lower levels continue
@@ -663,8 +689,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Two values for each step of a block: the completed part of the block, and the variance
-        that its tree adds.
+        """Two arrays over the steps of a block: the part of the block up to the step, and the
+        variance that the block's tree adds to the release, times the square of the block's weight.
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
@@ -681,9 +707,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
-        """Return the largest variance of totals, in variances of one node's noise."""
-        # Blocks are searched in the order of a bound on their variances, until no other block can
-        # exceed the largest found.
+        """Return the largest variance of a total, in variances of one node's noise."""
+        # Blocks are searched in decreasing order of a bound on their variances, until no other
+        # block can exceed the largest variance found.
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
         edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
@@ -708,7 +734,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     def _overall_of_steps(self, metric: Metric) -> float:
         """Return the mean or the largest variance of the counts of single steps."""
-        # Blocks differ in their weights only.
+        # Blocks differ only in their weights.
         if self.horizon <= _CHUNK:
             return super().overall_variance(metric, "windows")
         _, singles, inverse = self._blocks_known
@@ -728,13 +754,15 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding of a release: half a unit, and the largest sum of errors inside a
-        block.
+        """Bound on the rounding error of a release: half a unit, and the largest sum of errors
+        inside a block.
+
+        The unit is ``2**-fraction_bits``.
         """
         if not self.radices:
             return 0.5
         root, per_start = self._tree.rounding
-        # A release reads estimates of blocks with weights whose squares are part of its variance.
+        # The squares of the weights of blocks' estimates in a release are part of its variance.
         sums, _, inverse = self._blocks_known
         squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
         told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
@@ -746,8 +774,8 @@ class LeastSquaresFactorization(StreamStrategy):
     def _reader(self, field: NodeNoise) -> Reader:
         """Return an object that computes the noise of releases, step by step.
 
-        At first use it solves the equations of least squares. It then keeps the noise of the totals
-        of all blocks of steps.
+        At the first release it solves the least squares of the whole horizon. It then keeps the
+        noise of the totals of all blocks.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law produces.
@@ -766,7 +794,10 @@ def _checked_line(line: object) -> OwnCells:
 
 
 class _BlockSums(Reader):
-    """The noise of one running stream: totals up to every block are solved once and held."""
+    """The noise of the releases of one stream.
+
+    The noise of the totals up to every block is computed at the first release, and kept.
+    """
 
     _strategy: LeastSquaresFactorization
 
@@ -775,14 +806,15 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Noise of the totals up to 0, 1, .. blocks: shape (blocks + 1, coordinates).
+        """Noise of the totals of the first 0, 1, ... blocks, int64 of shape ``(blocks + 1,
+        coordinates)``.
 
         The unit is 2^-10, or 2^-14 with trees inside blocks.
         """
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
-        # The blocks' own estimates: z of a cell's own row, or their trees' estimates.
+        # The estimates of single blocks: z of a cell's own row, or the estimate of its tree.
         if self._strategy.radices:
             known = self._strategy._tree.roots(self._field, line.own, range(cells))
         else:
@@ -811,8 +843,10 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Yield the noise of consecutive steps in parts: totals up to a block, plus the noise
-        inside it.
+        """Yield the noise of consecutive steps, some steps at a time: the noise of the total up to
+        the step's block, plus that inside the block.
+
+        Each array has the shape ``(steps, *field.shape)``.
         """
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
@@ -830,10 +864,10 @@ class _BlockSums(Reader):
 
 
 def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
-    """Return an integer matrix A and an integer d such that A / d inverts a positive definite
-    matrix.
+    """Return an integer matrix A and an integer d, so that A / d is the inverse of a positive
+    definite matrix.
 
-    It uses Bareiss's elimination in both directions: all divisions are exact.
+    ``rows`` are those of the matrix. Bareiss's elimination needs only exact divisions.
 
     >>> _adjugate([[2, 1], [1, 3]])
     ([[3, -1], [-1, 2]], 5)

@@ -1,13 +1,14 @@
-"""The square-root factorisation, A = C C up to rounding C to a lattice.
+"""The square-root factorisation: A = C C, apart from rounding the entries of C.
 
 Fichtenberger, Henzinger and Upadhyay, "Constant matters: fine-grained error bound on differentially
 private continual observation", sections 3-4: C is Toeplitz with first column f(k) = C(2k,k) / 4^k.
-Here C is rounded to multiples of 2^-18 (long streams: 2^-20), so private measurements C x + z lie
-on a lattice and the sensitivity is an exact rational number. B = A C^-1 then gives B C = A exactly.
+Here C is rounded to multiples of 2^-18 (long streams: 2^-20). So private measurements C x + z are
+multiples of it too, and the sensitivity is an exact rational number. B = A C^-1 then gives B C = A
+exactly.
 
-Safety errata: the paper draws z anew in every round, which an observer can average away; here z is
-drawn once. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true squared sensitivity for every
-T; here the exact sum is used.
+Errors of the paper that concern safety: it draws z anew at every step, which an observer can
+average away; here z is drawn once. Its Psi(T) = 1 + ln((4T-3)/5)/pi (eq. 4) is below the true
+squared sensitivity for every T; here the exact sum is used.
 """
 
 from __future__ import annotations
@@ -55,13 +56,14 @@ from counton.strategies.streams.power_series import (
 if TYPE_CHECKING:
     from counton.base.arrays import Floats
 
-#: Longest series for which exact arithmetic is proven to stay within int64.
+#: Longest series for which intermediate values are proven to fit int64.
 LARGEST_HORIZON = 2**22
 
-#: C is rounded to multiples of 2^-18; beyond this horizon to multiples of 2^-20.
+#: C is rounded to multiples of 2^-18; above this horizon to multiples of 2^-20.
 _FINER_BEYOND = 2**19
 
-#: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
+#: Numbers transformed at a time (steps times coordinates), so that they stay in the processor's
+#: cache.
 _BLOCK = 2**16
 
 #: Coefficients computed at once.
@@ -72,7 +74,8 @@ _FEW_STEPS = 16
 
 
 def square_root_coefficients(count: int) -> NDArray[np.float64]:
-    """Return the first ``count`` coefficients of 1 / sqrt(1 - x): f(k) = C(2k, k) / 4^k.
+    """Return the first ``count`` coefficients of the power series 1 / sqrt(1 - x): (2k choose k) /
+    4^k.
 
     >>> square_root_coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
@@ -80,18 +83,19 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
     f = np.ones(count)
     for at in range(1, count, _AT_ONCE):
         k = np.arange(at, min(at + _AT_ONCE, count), dtype=np.float64)
-        # One rounded division and one rounded product per step, in order: equal bits on every
+        # One rounded division and one rounded product for each step, in order: equal bits on every
         # processor.
         f[at : at + _AT_ONCE] = np.cumprod(np.append(f[at - 1], (2 * k - 1) / (2 * k)))[1:]
     return f
 
 
 def square_root_sensitivity(horizon: int) -> float:
-    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation, Psi* of the
-    paper.
+    """Return the squared 2-norm sensitivity of the unrounded square-root factorisation for a
+    horizon.
 
-    Source: "Constant matters", section 3: the exact sum of f(k)^2 over k < T. Erratum: its eq. (4)
-    is below this sum for every T, and would add too little noise.
+    Source: "Constant matters", section 3, Psi*: the sum over k < T of the squares of
+    `square_root_coefficients`. Erratum: its eq. (4) is below this sum for every T, and would add
+    too little noise.
 
     >>> f"{square_root_sensitivity(10):.10f}"
     '1.7913439416'
@@ -116,10 +120,12 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Return the noise of the releases at ``steps``, computed for a block of coordinates at a time.
+    """Return the noise of the releases at ``steps``, computed for some coordinates at a time.
 
-    ``write(z, steps, out)`` writes the result of one block into ``out``, from the noise z of nodes
-    1, 2, ... ``few`` is True if it needs no Fourier transform; blocks are then larger.
+    ``write(z, steps, out)`` writes the result for some coordinates into ``out``, shape
+    ``(len(steps), coordinates)``, from the noise z of nodes 1, 2, ..., shape ``(nodes,
+    coordinates)``. ``few`` is True if ``write`` needs no Fourier transform; then more coordinates
+    are computed together.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -134,10 +140,16 @@ def by_blocks(
 def floor_all(
     cells: Floats, guard: Floats, released: NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Write floor(cells), transposed, into ``released``, and yield the places where it is
-    uncertain.
+    """Write the floors of ``cells``, transposed, into ``released``, and yield the places where a
+    floor is uncertain.
 
-    It is uncertain where a change of the number by ``guard`` or less changes its floor.
+    A floor is uncertain if a change of the number by ``guard`` or less can change it. A place is a
+    row and column of ``released``.
+
+    Args:
+        cells: numbers, shape (coordinates, releases).
+        guard: bounds on their errors, in the same shape.
+        released: the array to fill, shape (releases, coordinates).
     """
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
@@ -146,12 +158,13 @@ def floor_all(
 
 
 class RootSeries:
-    """The square root C of the running totals, rounded to multiples of ``2**-bits``, and B = A
-    C^-1.
+    """The matrix square root C of running totals, rounded to multiples of ``2**-bits``, and B = A
+    C^-1. Both are lower triangular Toeplitz matrices, described by the coefficients of their first
+    columns.
 
     Args:
         count: number of steps.
-        bits: binary places of the lattice.
+        bits: fraction bits of the entries of C.
     """
 
     def __init__(self, count: int, bits: int) -> None:
@@ -167,12 +180,12 @@ class RootSeries:
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """Coefficients of B, its first column, to any precision."""
+        """The first column of B, to any precision."""
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """Return the first ``number`` coefficients of B exactly; in quadratic time, for small
-        horizons.
+        """Return the first ``number`` entries of B's first column, exactly. It takes quadratic
+        time, so it is for small horizons.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -193,11 +206,11 @@ class RootSeries:
         coordinate.
 
         Args:
-            reals: noise of nodes 1, 2, .. as integers, shape (coordinates, nodes).
-            few: compute only these releases; default: all of them, by a transform.
+            reals: noise z of nodes 1, 2, ..., integers in float64, shape (coordinates, nodes).
+            few: the steps whose releases are computed; default: all steps, by a Fourier transform.
 
         Returns:
-            Shapes (coordinates, releases) and (coordinates,), in lattice units.
+            Arrays of shape (coordinates, releases) and (coordinates,), in units of z.
 
         Raises:
             SumOverflow: noise of 2^52 or more, which no calibrated law produces.
@@ -212,7 +225,8 @@ class RootSeries:
             sums = np.fft.irfft(self._spectrum(length) * np.fft.rfft(reals, length), length)
             sums = sums[:, :nodes]
             slack = self._slack(length)
-        # z and b in float64 cost 2^-53 each; b's own error meets |z|_1 <= sqrt(steps) |z|_2.
+        # Rounding z and b to float64 adds 2^-53 each; the error of b is multiplied by |z|_1 <=
+        # sqrt(steps) |z|_2.
         of_b = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
@@ -223,7 +237,9 @@ class RootSeries:
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
-        """Return the Fourier transform of B's coefficients; kept until another length is needed."""
+        """Return the Fourier transform of B's first column. It is kept until another length is
+        needed.
+        """
         kept = self._kept  # another thread may replace it meanwhile
         if kept is None or kept[0] != length:
             b = self._coefficients[: length // 2]
@@ -232,29 +248,31 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """Coefficients of B, each within a relative 2^-53 of a proven fixed-point value."""
+        """First column of B in float64: a proven fixed-point value, with a relative error of at
+        most 2^-53.
+        """
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 
 
 class RootStrategy(StreamStrategy):
-    """Base of strategies whose C is the square root of running totals, with column i divided by
-    d_i.
+    """Base of strategies whose C is the matrix square root of running totals, with column i divided
+    by d_i.
 
-    The weights 1 / d_i are in units of ``2**-weight_bits``.
+    The weights 1 / d_i are integers in units of ``2**-weight_bits``.
 
-    With s the noise of the square root, the noise of release t is d_t s_t plus the sum over i < t
-    of (d_i - d_{i+1}) s_i, rounded *correctly* to multiples of ``2^-fraction_bits``: computed by
-    FFT with a proven error bound and, if that leaves two candidates, by integer arithmetic. So a
-    release is one definite function of the measurements C x + z, for every processor, length of the
-    transform and window.
+    Let s be the noise of the releases without weights. With weights, the noise of release t is d_t
+    s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded *correctly* to multiples of
+    ``2^-fraction_bits``: it is computed by Fourier transforms with a proven error bound. If two
+    rounded values remain possible, integer arithmetic decides. So a release is one definite
+    function of the measurements C x + z, for every processor, length of the transform and window.
 
     Args:
         horizon: number of steps.
-        series_bits: binary places of C's own lattice, before weights.
-        weight_bits: binary places of weights; 0: all weights are 1.
+        series_bits: fraction bits of the entries of C before weights.
+        weight_bits: fraction bits of weights; 0: all weights are 1.
 
     Attributes:
-        root: the square-root series.
+        root: the square root without weights.
     """
 
     horizon: int
@@ -272,14 +290,14 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
-        """Weights 1 / d_i of the columns, in units of 2^-weight_bits; later ones are never
-        smaller.
+        """Weights 1 / d_i of the columns, int64 of shape ``(horizon,)``, in units of
+        2^-weight_bits; they never decrease.
         """
         return np.ones(self.horizon, np.int64)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: ``step``, ..., ``horizon``, with
-        weights.
+        """Return the nodes that the count of ``step`` enters: those of ``step`` and of all later
+        steps, with their weights.
         """
         step = check_step(self, step)
         unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
@@ -294,8 +312,8 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
-        """Squared norms of the last 1, 2, .. columns of the square root before weights, in units of
-        4^-bits.
+        """Squared 2-norms of the last 1, 2, ... columns of C before weights, in units of
+        4^-series_bits.
         """
         return np.cumsum(self.root.numerators**2)
 
@@ -312,11 +330,12 @@ class RootStrategy(StreamStrategy):
     @property
     @abstractmethod
     def _variances(self) -> Floats:
-        """Variances of all releases, in variances of one node's noise."""
+        """Variances of all releases, shape ``(horizon,)``, in variances of one node's noise."""
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, from the variances of all
-        releases.
+        """Return the mean or the largest variance over the horizon, in variances of one node's
+        noise. ``of`` states which numbers are meant: running totals, or the counts of single steps
+        ("windows").
         """
         check_metric(metric)
         if of == "windows":
@@ -334,21 +353,21 @@ class RootStrategy(StreamStrategy):
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Return whether the steps are so few that direct sums cost less than a Fourier
-        transform.
-        """
+        """Return True if direct sums for these steps cost less than a Fourier transform."""
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
-        """Write the rounded noise of the releases at ``steps`` into ``released``.
+        """Write the rounded noise of the releases at ``steps`` into ``released``, for some
+        coordinates.
 
-        It is floor(2^fraction_bits B z + offset), for one block of coordinates.
+        It is floor(2^fraction_bits B z + `OFFSET`). ``z`` has the shape (nodes, coordinates), and
+        ``released`` (steps, coordinates).
         """
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
         total, error = self.root.sums(reals, steps if few else None)
         if self.weight_bits:
-            # Weights whose magnitudes bound the sum of errors of s.
+            # d_t and d_i - d_(i+1): their magnitudes bound how errors of s add up.
             w = self.weights[: len(z)].astype(np.float64)
             shares = 2.0**self.weight_bits / w
             falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # two roundings
@@ -366,13 +385,14 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """Return the rounded noise of one release by integer arithmetic, adding digits until it is
-        certain.
+        """Return the rounded noise of one release, computed by integers, with more digits until
+        rounding is certain.
 
-        It is floor(2^fraction_bits B z + offset) at the last node of ``z``.
+        It is floor(2^fraction_bits B z + `OFFSET`) at the step of the last node in ``z``, shape
+        ``(nodes,)``.
         """
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
-        # If all weights are 1, only the last s is read.
+        # If all weights are 1, only the last s is needed.
         weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
         sums = [0] * len(weights)
         for j in count():
@@ -385,8 +405,9 @@ class RootStrategy(StreamStrategy):
             shares = [(1 << finer + self.weight_bits) // w for w in weights]
             total = shares[-1] * sums[-1]
             total += sum((a - b) * s for a, b, s in zip(shares, shares[1:], sums, strict=False))
-            # Shares are less than 1 too small, their differences off by less than 1.
-            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if the d_i fall
+            # The integers d_i are too small by less than 1, and the error of their differences is
+            # less than 1.
+            most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
             error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer
@@ -398,8 +419,8 @@ class RootStrategy(StreamStrategy):
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return running sums along the last axis, and a bound on the number of roundings that a term
-    goes through.
+    """Return running sums along the last axis of a matrix, and a bound on the number of roundings
+    of each term.
     """
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2
@@ -412,9 +433,10 @@ def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
 
 
 class SqrtToeplitz(RootStrategy):
-    """Square-root factorisation on a lattice: very small error with Gaussian noise.
+    """Square-root factorisation with rounded entries: very small error with Gaussian noise.
 
-    D_2^2 and the variance at the horizon are both Psi*(T), about ln(T) / pi + 1.066.
+    The squared 2-norm sensitivity and the variance at the last step T, in variances of one node's
+    noise, are both about ln(T) / pi + 1.066.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2. Releases
     are rounded correctly: see `RootStrategy`.
@@ -437,8 +459,8 @@ class SqrtToeplitz(RootStrategy):
         super().__init__(_checked_horizon(horizon), 18 if horizon <= _FINER_BEYOND else 20)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes 1, ..., ``step`` in the release with exact weights; for small horizons
-        only.
+        """Return the nodes whose noise is in the release at ``step``, 1 to ``step``, with exact
+        weights. It takes quadratic time, so it is for small horizons.
         """
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))
@@ -446,25 +468,29 @@ class SqrtToeplitz(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure which states that the square root's coefficients fall, also after rounding."""
+        """Facts about columns of C: C is Toeplitz, and its first column is decreasing, also after
+        rounding.
+        """
         return Structure(falling_series=self.root.numerators)
 
     @cached_property
     @override
     def _variances(self) -> Floats:
-        """Variances of all releases, in variances of one node's noise; the last is the largest."""
+        """Variances of all releases, shape ``(horizon,)``, in variances of one node's noise; the
+        last is the largest.
+        """
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases, or of their differences, in variances of one node's
-        noise.
+        """Return the variances of totals up to ``steps``, or of the sums after ``since``, in
+        variances of one node's noise.
 
-        Time is proportional to the horizon for each length or each start of the windows, whichever
-        has fewer values.
+        It takes time proportional to the horizon for each different length, or for each different
+        start, of the sums, whichever are fewer.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])
-        variance = np.asarray(squares[last - first])  # nodes that only the later end reads
+        variance = np.asarray(squares[last - first])  # nodes that only the later total uses
         both = (first > 0) & (last > first)
         s, d = first[both], (last - first)[both]
         if s.size:
@@ -475,10 +501,10 @@ class SqrtToeplitz(RootStrategy):
         return variance
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for pairs s, d, the sum of (b_{j+d} - b_j)^2 over j < s, computed once for each
-        d.
+        """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, in one pass for each
+        different d.
 
-        b_j are the coefficients of B.
+        b is the first column of B; ``s``, ``d`` and the result have the shape ``(pairs,)``.
         """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         for length in np.unique(d):
@@ -489,10 +515,10 @@ class SqrtToeplitz(RootStrategy):
         return found
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for pairs s, d, the sum of (b_{j+d} - b_j)^2 over j < s, by one correlation for
-        each s.
+        """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, by one correlation for
+        each different s.
 
-        b_j are the coefficients of B.
+        b is the first column of B; ``s``, ``d`` and the result have the shape ``(pairs,)``.
         """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])

@@ -1,16 +1,17 @@
-"""Division of a stream of noise by a power series, step by step: at a fixed cost, without
-transforms.
+"""Division of a stream of noise by a power series, step by step, at a fixed cost for each step.
 
-The coefficients of the square root of running sums, rounded to multiples of 2^-bits, are a
-staircase: c_k falls from 1 in 2^bits stairs. So (1 - x) c starts with 1, and then has coefficients
--e_k, which are sparse at large lags, with a sum below 1. Hence s = z / ((1 - x) c) satisfies
+The coefficients c_k of the square root of running sums, rounded to multiples of 2^-bits, fall from
+1 in at most 2^bits steps, like a staircase. So the series (1 - x) c starts with 1, and its other
+coefficients are -e_k: they are rarely non-zero at large k, and the sum of the e_k is below 1. Hence
+s = z / ((1 - x) c) satisfies
 
-    s_t = z_t + sum over k >= 1 of e_k s_(t - k):
+    s_t = z_t + sum over k >= 1 of e_k s_(t - k).
 
-and it is computed by a small matrix for near lags, and stair by stair for far lags. Numbers are
-integers in units of 2^-point, in two halves of 52 - bits bits each, so that products by matrices
-are exact in float64, in any order. Each s_t misses that equation by at most 4 units. The resulting
-error is at most 4 times the sum of the coefficients of 1 / ((1 - x) c), which are positive.
+For small k the sum is computed by a small matrix, and for large k by one term for each non-zero
+e_k. Numbers are integers in units of 2^-point, in two halves of 52 - bits bits each, so that
+products by matrices are exact in float64, in any order. Each s_t misses that equation by at most 4
+units. The resulting error is at most 4 times the sum of the coefficients of 1 / ((1 - x) c), which
+are positive.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
 
-#: Largest s has this many bits before the binary point; otherwise it does not fit.
+#: Noise and quotients must be below 2 to this power in magnitude.
 _ROOM = 50
-#: Steps solved at once, and lags that are not processed stair by stair.
+#: Number of steps computed at once, and number of coefficients that are applied by matrices.
 _BLOCK, _NEAR = 128, 1024
 
 
 class Staircase:
-    """The power series (1 - x) c and its inverse, for a series c that falls from 1 in steps of
+    """The power series (1 - x) c and its inverse, for a series c that falls from 1 by multiples of
     2^-bits.
 
     Args:
-        numerators: c in units of 2^-bits: 2^bits first, and never rising.
-        bits: at most 16.
+        numerators: coefficients of c in units of 2^-bits, int64; the first is 2^bits, and
+            none is larger than the one before.
+        bits: fraction bits of the coefficients, at most 16.
     """
 
     def __init__(self, numerators: Integers, bits: int) -> None:
@@ -46,8 +48,8 @@ class Staircase:
         near[1 : len(falls) + 1] = falls[:_NEAR]
         self.lags = np.flatnonzero(falls[_NEAR:]) + _NEAR + 1
         self.falls = falls[self.lags - 1].astype(np.float64)
-        # Entry i, j: the contribution to step i of a block from the j-th of this many steps before
-        # it.
+        # Entry i, j: the coefficient with which the j-th of the _NEAR steps before a block enters
+        # step i of the block.
         lag = np.arange(_BLOCK)[:, None] + _NEAR - np.arange(_NEAR)
         self.before = np.where(lag <= _NEAR, near[np.minimum(lag, _NEAR)], 0.0)
         lag = np.arange(_BLOCK)[:, None] - np.arange(_BLOCK)
@@ -57,15 +59,16 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """Return a bound on the error of the quotient s = z / ((1 - x) c) within ``steps`` steps.
+        """Return a bound on the error of the quotient s = z / ((1 - x) c) in the first ``steps``
+        steps.
 
-        The unit is that of the noise z.
+        The error is in units of the noise z.
         """
         # With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
         # r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
         place = min((steps - 1) // self._stride, len(self._sums) - 1)
-        # Every stride-th coefficient stands for its stride; the first, the largest, is subtracted
-        # once.
+        # A lower bound of that sum: all coefficients between two multiples of the stride are
+        # counted as the second one.
         least = self._stride * float(self._sums[place] - self._sums[0]) + 2.0**self.bits
         ratio = (1 - 1 / max(steps, 2)) ** (-2 * max(steps, 2))
         units = min(4.0 * steps, 4.04 * ratio * steps * 2.0**self.bits / least)
@@ -73,13 +76,14 @@ class Staircase:
 
 
 class Dividing:
-    """A division of noise z by a series, s = z / ((1 - x) c), that continues from step to step.
+    """A division of noise z by a power series, s = z / ((1 - x) c), that continues from step to
+    step.
 
-    It divides several coordinates at once.
+    It divides the noise of several coordinates at once, each by the same series.
 
     Args:
-        stairs: the series c.
-        cells: the number of coordinates.
+        stairs: the series (1 - x) c.
+        cells: number of coordinates.
     """
 
     def __init__(self, stairs: Staircase, cells: int) -> None:
@@ -88,10 +92,10 @@ class Dividing:
         self._halves = np.empty((_NEAR, 2, cells))
 
     def next(self, z: NDArray[np.int64]) -> Floats:
-        """Return s = z / ((1 - x) c) for the next steps, each within `Staircase.error`.
+        """Return s = z / ((1 - x) c) for the next steps; `Staircase.error` bounds its error.
 
         Args:
-            z: shape (steps, cells).
+            z: noise of the next steps, shape (steps, cells).
 
         Returns:
             Shape (steps, cells).
@@ -127,11 +131,14 @@ class Dividing:
         return np.asarray(s)
 
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
-        """Compute and store the quotient s for the next block of steps.
+        """Compute and store the quotient s of the next block of steps.
 
-        ``far`` is the contribution of steps far back.
+        Args:
+            z: noise of these steps, shape (steps, cells).
+            far: the part of the sum over e_k s_(t - k) with k above 1024, as two halves: shape
+                (steps, 2, cells).
         """
-        # In float64, then a correction for the remainder.
+        # The equations are solved in float64, and then once more for what is missing.
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
@@ -155,8 +162,8 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Return ``sums`` divided by 2^bits and rounded down, with both halves of each number
-        normalised.
+        """Return numbers divided by 2^bits and rounded down, as an integral high half and a low
+        half. ``sums`` and the result have the shape (steps, 2, cells).
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -1,23 +1,25 @@
-"""The trees of `LookAhead`: estimates go upwards and then downwards, in integers.
+"""The trees of `LookAhead`: least-squares estimates, computed upwards and then downwards, in
+integers.
 
-Node v of level l covers the steps v W_l + 1 .. (v + 1) W_l within the horizon, W_l = k_1 .. k_l; it
-is measured with weight w_l. Let x_v = z_v / w_l be the noise of its measured count. The noise of a
-release is computed in two passes:
+Node v of level l measures the sum of the steps v W_l + 1 .. (v + 1) W_l within the horizon, with
+weight w_l; W_l = k_1 .. k_l is the product of the numbers of children. Let x_v = z_v / w_l be the
+noise of the node's measured count. The noise of a release is computed in two passes:
 
-- *upwards, one level deep*: N_v is the best combination of x_v and the sum of x_c over the children
-  c of v;
-- *downwards*: F = N at the highest level. Below, F_u minus the sum of the children's N is shared
-  out in proportion to their variances: F_c = N_c + share_c (F_u - sum of their N);
-- the release at t is the sum of F over the siblings to the left of the path to step t, plus F of
-  the step itself.
+- *upwards*: N_v is the best combination of x_v and the sum of such estimates of v's children, from
+  as many levels below as `Subtrees.depths` states;
+- *downwards*: at the highest level F = N. Below, for a parent u, F_u minus the sum of its
+  children's N is distributed in proportion to the children's variances: F_c = N_c + share_c (F_u -
+  sum of their N);
+- the noise of the release at step t is F of the single step t, plus the sum of F over the siblings
+  to the left of the path from the root to t.
 
-All of that runs in integers, in units of 2^-16. Every intermediate value estimates an integer, the
-count of a node, so a change of the data moves it by an integer. Only differences of two estimates
-of one count are rounded, which a change of the data does not move at all
+All of this runs in integers, in units of 2^-16. Every intermediate value estimates an integer, the
+count of a node, so a change of the data changes it by an integer. Only differences of two estimates
+of one count are rounded. A change of the data does not change these at all
 (`counton.strategies.rounding`).
 
-The horizon may cut the last node of a level short. The part beyond is known to be empty: it has no
-nodes, and the shares of the remaining children are those of a node with fewer children.
+If the horizon ends inside the last node of a level, its remaining steps are known to be 0. They
+have no nodes, and this node's children receive the shares of a node with fewer children.
 """
 
 from __future__ import annotations
@@ -34,20 +36,20 @@ from counton.strategies.strategy import NodeNoise, add_up, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16
-#: A value for whole nodes, and one for the last node of a level.
+#: A value for complete nodes, and one for the last node of a level.
 _Pair = tuple[Fraction, Fraction]
-#: An estimate reads nodes of all lower levels with at most this many, or of one level.
+#: An estimate uses as many levels below its node as have at most this many nodes there, and at
+#: least one.
 _MOST_READ = 400
-#: Numbers drawn together for one estimate. With fewer, some are drawn again, which takes 2.7 times
-#: as long with 100 coordinates.
+#: Noise values drawn together for one estimate. With fewer, some are drawn again, which takes 2.7
+#: times as long with 100 coordinates.
 _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and their estimates; the arrays last computed are
-    cached.
+    """The noise of the nodes of some trees, and their estimates. The arrays last computed are kept.
 
-    The last node of a level has room for as many children as any other; missing children have noise
+    The last node of a level gets as many children as any other; those beyond the horizon have noise
     0.
     """
 
@@ -68,10 +70,11 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return the result of ``find(level, nodes)``, or part of its last result if that covers
+        """Return the result of ``find(level, nodes)``, or a part of its last result if that has all
         the nodes.
 
-        ``kind`` is the level, and a number that distinguishes several values of one level.
+        ``kind`` is the level, and a number that distinguishes several arrays of one level. ``find``
+        returns int64 of shape ``(len(nodes), *shape)``.
         """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
@@ -80,29 +83,33 @@ class LevelNoise:
 
 
 class Subtrees:
-    """Trees of equal shape side by side; the last one is cut short at the last step.
+    """Trees of equal shape side by side; the last tree ends at the last step.
 
     Levels count from single steps, 0, to the roots, ``len(radices)``. Noise and estimates are
     int64; ``*shape`` are the coordinates of a step. Estimates are in units of 2^-16.
 
     Args:
-        steps: the number of all steps together.
-        radices: numbers of children of nodes of level 1, 2, ...
-        weights: weights of nodes of level 0, 1, ... in units of the lattice.
-        own: the part of a node's own measurement in its estimate, which then reads one level below;
-            weights must be 1. Default: the best part, and as many levels below as have few nodes.
+        steps: number of steps in all trees together.
+        radices: number of children of the nodes of levels 1, 2, ...
+        weights: weight of the measurements of levels 0, 1, ..., in units of
+            2^-lattice_bits.
+        own: the weight of a node's own measurement in its estimate, which then uses one
+            level below; ``weights`` must be 1. Default: the best weight, and as many levels
+            below as have few nodes.
 
     Attributes:
-        widths: number of steps of a whole node of each level.
+        widths: number of steps in a complete node of each level.
         counts: number of nodes of each level.
-        children: number of children of a whole node and of the last node of level 1, 2, ...
-        depths: for each level, the number of levels below a node that its estimate reads.
-        by_depth: variances of estimates that read 0, 1, ... levels below, in units of the variance
-            of a node's noise: for a whole node and for the last one of every level.
-        variances: for each level, the variances of estimates that read as many levels as ``depths``
-            states.
-        spreads: sums of ``variances`` over the children of a whole and of the last node of level
-            1, 2, ...
+        children: number of children of a complete node and of the last node of levels 1, 2,
+            ...
+        depths: for each level, the number of levels below a node that its estimate uses.
+        by_depth: for estimates that use 0, 1, ... levels below, and for each level: the
+            variances of a complete node and of the last node, in variances of one node's
+            noise.
+        variances: for each level, the variances of estimates that use as many levels below
+            as ``depths`` states.
+        spreads: sums of ``variances`` over the children of a complete and of the last node
+            of levels 1, 2, ...
 
     >>> trees = Subtrees(12, (2, 3), (1, 1, 1))  # two roots of six steps
     >>> trees.counts, [str(whole) for whole, _ in trees.variances]
@@ -137,14 +144,12 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """For each depth and level, the part of a difference that a node's estimate takes, in units
-        of 2^-40.
+        """The weight of the difference between a node's measurement and its children's sum in the
+        node's estimate, in units of 2^-40.
 
-        The difference is that of the node's measurement and its children's sum. The depth is the
-        number of levels below that the estimate reads. A pair is for a whole node, and for the last
-        node of the level.
+        The first index is the number of levels below that the estimate uses, the second is the
+        node's level. A pair is for a complete node, and for the last node of the level.
         """
-        # The factor of the difference between the node's measurement and its children's sum.
         return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
@@ -155,12 +160,12 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """For each level, the part of a parent's correction that each child receives, in units of
+        """For each level, the part of a parent's correction that a child receives, in units of
         2^-40.
 
-        The correction is the parent's final estimate less the sum of its children's estimates.
-        Three parts are stated: for each child of a whole node, for each child of the last node, and
-        for the last child of the last node.
+        The correction is the parent's final estimate minus the sum of its children's estimates.
+        Three parts are listed: for each child of a complete node, for each child of the last node,
+        and for the last child of the last node.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
@@ -168,7 +173,7 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """Return the weight of a node's own measurement in an estimate that reads ``depth`` levels
+        """Return the weight of a node's own measurement in its estimate from ``depth`` levels
         below.
 
         ``last`` is True for the last node of a level.
@@ -182,9 +187,9 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for levels 1, 2, .., the sums of ``variances`` over the children of a node.
+        """Return, for levels 1, 2, ..., the sums of ``variances`` over the children of a node.
 
-        Each pair is for a whole node and for the last node of the level.
+        Each pair is for a complete node and for the last node of the level.
         """
         return [
             (whole * own, (last - 1) * own + tail)
@@ -192,11 +197,11 @@ class Subtrees:
         ]
 
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return the variances of estimates that read one more level below than those of
+        """Return the variances of estimates that use one more level below than those of
         ``variances``.
         """
-        # They combine a node's measurement with its children's estimates in the best way, or as
-        # stated by ``own``.
+        # They combine a node's measurement with its children's estimates with the least variance,
+        # or with the weight ``own``.
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
         for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
             if self._own is None:
@@ -207,11 +212,14 @@ class Subtrees:
         return improved
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return the noise of estimates of nodes of a level, read-only: ``(len(nodes), *shape)``.
+        """Return the noise of the estimates of some nodes of a level, read-only, of shape
+        ``(len(nodes), *shape)``.
 
-        An estimate combines the node's measurement with those of ``depth`` levels below.
+        An estimate combines the node's measurement with those of ``depth`` levels below. The unit
+        is 2^-16.
         """
-        # The difference of the two does not change with the data, so a part of it may be rounded.
+        # The difference between measurement and children's sum does not change with the data, so it
+        # may be rounded.
         own = drawn.run(level, nodes)
         if depth == 0:
             return _divide(own, self.weights[level])
@@ -229,8 +237,10 @@ class Subtrees:
         return drawn.hold((level, depth), nodes, find)
 
     def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
-        """Return, for each node, the sum of the estimates of its children, computed for some nodes
-        at a time.
+        """Return the sum of the estimates of the children of each node, of shape ``(len(nodes),
+        *shape)``.
+
+        It is computed for some nodes at a time, to save memory.
         """
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
@@ -255,16 +265,17 @@ class Subtrees:
         totals: Integers,
         before: Integers,
     ) -> Iterator[Integers]:
-        """Yield the noise of running totals at ``leaves``, steps counted from 0, in parts and in
-        order.
+        """Yield the noise of running totals at the steps ``leaves``, in order, some steps at a
+        time.
 
-        The parts follow from final estimates of nodes of ``level``.
+        They are computed from the final estimates of nodes of ``level`` down to single steps.
 
         Args:
             drawn: the noise of the nodes.
             level: the level of the nodes whose final estimates are given, above 0.
-            leaves: a window of steps; those below other nodes are left out.
-            first: the first node given.
+            leaves: consecutive steps, numbered from 0; steps that are not below the given nodes
+                are left out.
+            first: the index of the first node given.
             totals: noise of the final estimates of the given nodes, ``(n, *shape)``.
             before: noise of the running total before each of these nodes, ``(n, *shape)``.
         """
@@ -285,8 +296,8 @@ class Subtrees:
                 z = drawn.run(0, children).reshape(groups.shape)
                 sums = _divide(_sum_children(z), self.weights[0])
             self._share(level, first + at, some - sums, groups)
-            # Each family starts at its exact total, without the rounding error of the family
-            # before.
+            # The children of each node start at its exact total, without rounding errors of the
+            # children before.
             starts[1:] -= (starts + _sum_children(groups))[:-1]
             ends = found if level == 1 else found.copy()
             ends[::radix] += starts
@@ -300,10 +311,14 @@ class Subtrees:
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
-        """Add to the estimates of children their parts of the parent's correction.
+        """Add to the estimates of children their shares of the parent's correction, in place.
 
-        ``groups`` has the estimates, ``(n, k, *shape)``. ``lack`` is the correction: the parent's
-        final estimate less the sum of its children's.
+        Args:
+            level: level of the parents.
+            first: index of the first parent.
+            lack: the corrections, ``(n, *shape)``: the parents' final estimates minus the sums of
+                their children's estimates.
+            groups: estimates of the ``k`` children of each parent, ``(n, k, *shape)``.
         """
         whole, to_each, to_last = self.shares[level - 1]
         added = part_times(lack, whole)
@@ -319,9 +334,9 @@ class Subtrees:
 
 @lru_cache(maxsize=4096)
 def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
-    """Return, for each level, how many levels below the estimate of a node reads.
+    """Return, for each level, the number of levels below a node that its estimate uses.
 
-    It is one level, or more as long as they have few nodes.
+    It is 1, or more if these levels have few nodes below each node; for single steps 0.
 
     >>> depths_of((12, 12, 12, 40, 2))
     (0, 1, 2, 2, 1, 2)
@@ -343,7 +358,7 @@ def _sum_children(groups: Integers) -> Integers:
 
 
 def _divide(drawn: Integers, weight: int) -> Integers:
-    """Return noise divided by a node's weight, in units of 2^-16, rounded.
+    """Return noise divided by the weight of its nodes, in units of 2^-16, rounded.
 
     A change of the noise by a multiple of the weight changes the result by exactly that multiple.
 
