@@ -1,22 +1,24 @@
-"""Revised windows: each window's count is released at its end and again later, as rows arrive late.
+"""Revised windows: the count of each window of time is released at its end and again later, because
+rows arrive late.
 
-A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, .. L: at the end of
-window w + l. A *night* is one release, made after the end of a window. Night t publishes, for each
-of the windows t - L .. t, the number of its rows that have arrived so far: a *version* of the
-window's count. After night w + L the number of w is final.
+A row belongs to the window w of its own time. It arrives with a lag l = 0, 1, ..., L: by the end of
+window w + l. At the end of each window there is one release, called a *night*. Night t publishes,
+for each of the windows t - L to t, the number of its rows that have arrived so far: a *version* of
+the window's count. After night w + L the number of w is final.
 
-A window with its lags is a stream of L + 1 steps: arrivals x_0, .. x_L, with released totals x_0 +
-.. + x_l. `WindowVersions` gives each window the same strategy for L + 1 steps, with its own nodes:
-C is block-diagonal, I (x) C', and B is I (x) B'.
+The arrivals x_0, ..., x_L of a window at its lags are a stream of L + 1 steps. Its running totals
+x_0 + ... + x_l are the versions. `WindowVersions` uses the same strategy with matrices B' and C'
+for the L + 1 steps of each window, with separate nodes. So C is block-diagonal with a block C' for
+each window, C = I (x) C', and B = I (x) B'.
 
-Privacy. A row enters one window at one lag, and so one column of I (x) C', which is a column of C'
-in one block. Its norms are those of C' for L + 1 steps, for any number of windows. Nights release
-rows of I (x) B' in an order other than that of blocks. Noise is drawn once, as a function of its
-address, so the order changes nothing, and B C = A holds number by number. Suppose an attacker
-chooses window and lag of a row from the releases of earlier nights. The shift z -> z + d C e leaves
-these releases unchanged and compensates the row in all later ones, as within one stream of L + 1
-steps, because blocks share no node. So the guarantee of C' for L + 1 steps holds for all windows
-together.
+Privacy. A row enters one window at one lag, and so one column of C, which is a column of C' in one
+block. Its norms are those of C' for L + 1 steps, for any number of windows. Nights release the rows
+of I (x) B' in an order that mixes the blocks. Noise is drawn once, as a function of the node, so
+the order changes nothing, and B C = A holds number by number. Suppose an attacker chooses window
+and lag of a row e, which adds d, from the releases of earlier nights. The change z -> z + d C e of
+the noise leaves these releases unchanged and makes up for the row in all later ones, as within one
+stream of L + 1 steps, because blocks share no node. So the guarantee of C' for L + 1 steps holds
+for all windows together.
 
 This mechanism is counton's own.
 """
@@ -56,32 +58,33 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: Most windows: node numbers of all blocks stay within 32 bits if a stream has cells.
+#: Most windows.
 LARGEST_HORIZON = 2**40
 #: Most versions of a window.
 MOST_VERSIONS = 2**12
-#: Most corrections of a unit.
+#: Most times that a unit may replace its row by another.
 MOST_CORRECTIONS = 1000
 
 
 class WindowVersions(StreamStrategy):
-    """A strategy for windows of time whose counts are released again and again until they are
-    final.
+    """A strategy for windows of time whose counts are released again, as rows arrive late, until
+    they are final.
 
-    Each step is a window. A version of its count has all rows that have arrived with up to some
-    lag; `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier ones. A
-    running stream releases, at the end of each window (a "night"), the newest version of each of
-    the last windows (`night_noise`).
+    Each step is a window. A row's lag is the number of windows between its own and the one in which
+    it arrives. A version of a window's count has all its rows that have arrived up to some lag.
+    `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier ones. A running
+    stream releases, at the end of each window (a "night"), the newest version of each of the last
+    windows (`night_noise`).
 
     Args:
-        horizon: number of windows; the noise is equal for any number.
-        inner: the strategy of one window, for totals over its lags: as many steps as a window has
-            versions.
-        corrections: most times that a unit may take back its row and bring another.
+        horizon: number of windows; it does not affect the amount of noise.
+        inner: the strategy for the versions of one window: running totals over its lags, in
+            as many steps as a window has versions.
+        corrections: how many times, at most, a unit may take back its row and add another.
 
     Raises:
-        InvalidInput: a number of windows or corrections out of range, or an inner strategy that
-            cannot serve a window.
+        InvalidInput: a number of windows or corrections out of range, or an inner strategy
+            that is not for running totals without delay, or has too many steps.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))
@@ -107,9 +110,9 @@ class WindowVersions(StreamStrategy):
             fraction_bits=facts.fraction_bits,
             unit_columns=facts.unit_columns and not self.corrections,
             unit_rows=facts.unit_rows,
-            attained=False,  # over all lags, whereas a step's column is that of the first lag
-            # A correction enters nodes that were read before, and an attacker may choose it by
-            # these releases.
+            attained=False,  # sensitivities are largest over all lags; `column` is for lag 0
+            # A correction enters nodes whose noise is in earlier releases, and an attacker may
+            # choose it by these.
             causal=facts.causal and not self.corrections,
             rounding_variance=facts.rounding_variance,
             versions=self.lags + 1,
@@ -119,7 +122,7 @@ class WindowVersions(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
-        """Return instances for tests: with trees, a square root, and a solved strategy for each
+        """Return strategies for tests: with a tree, a square root, and least squares for each
         window.
         """
         from counton.strategies.lines.dense import Dense
@@ -134,8 +137,8 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: number of windows, a window's strategy, its nodes
-        by level.
+        """JSON values that identify the strategy: number of windows, the strategy of a window, and
+        its number of nodes on each level.
         """
         inner = {"strategy": self.inner.saved_name, **self.inner.parameters}
         return {"horizon": self.horizon, "inner": inner, **self._own_parameters}
@@ -147,15 +150,15 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each level of the inner strategy, the level's number and how many nodes a window has
-        there.
+        """For each noise level of the inner strategy, the level's number and the number of nodes of
+        a window.
         """
-        # They decide which nodes belong to which window.
+        # From these numbers follow the indices of each window's nodes.
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, which includes that of a window's strategy."""
+        """Return the description as JSON values, including that of the strategy of a window."""
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
@@ -179,12 +182,12 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """For each level, how many nodes a window has there."""
+        """For each noise level, the number of nodes of a window."""
         return self.inner._level_widths()
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes of the inner strategy as nodes of ``window``, with indices among the nodes
-        of all windows.
+        """Return nodes of the inner strategy as nodes of ``window``: with their indices among the
+        nodes of all windows.
         """
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
@@ -192,16 +195,15 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return the number of a window's block of nodes, from 0 on.
+        """Return the place of a window's nodes among those of all windows, from 0 on.
 
-        Windows numbered 0 and below have blocks too. No row belongs to them; the first releases
-        show their noise alone.
+        Windows numbered 0 and below have nodes too. No row belongs to them, so the numbers released
+        for them in the first nights are noise alone.
         """
         return window - 1 + self.lags
 
     def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
-        """Return the noise of consecutive versions (``lags``) of consecutive windows, computed
-        together.
+        """Return the noise of the versions with consecutive lags, for consecutive windows together.
 
         Returns:
             int64, shape ``(len(lags), len(windows), *field.shape)``.
@@ -214,9 +216,10 @@ class WindowVersions(StreamStrategy):
         return self.inner.noise(NoiseView((len(windows), *field.shape), run), steps)
 
     def _nodes_of(self, windows: range, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Return the noise of the same nodes in each window: ``(len(nodes), len(windows), ...)``.
+        """Return the noise of the same nodes in each window: ``(len(nodes), len(windows),
+        *field.shape)``.
 
-        Nodes that the inner strategy draws but no version reads are 0.
+        Nodes of the inner strategy whose noise is in no version get the noise 0.
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
@@ -225,7 +228,7 @@ class WindowVersions(StreamStrategy):
             return found
         some = found[inside.start - nodes.start : inside.stop - nodes.start]
         starts = [self._first(window) * width for window in windows]
-        if 2 * len(inside) >= width:  # blocks stand one after the other
+        if 2 * len(inside) >= width:  # windows' nodes are consecutive
             whole = field.run(level, range(starts[0], starts[-1] + width))
             whole = whole.reshape(len(windows), width, *field.shape)
             some[...] = np.moveaxis(whole, 1, 0)[inside.start : inside.stop]
@@ -236,7 +239,7 @@ class WindowVersions(StreamStrategy):
 
     @property
     def windows(self) -> WindowVersions:
-        """This strategy. `WindowsAndTotals` gives the strategy of its windows by the same name."""
+        """This strategy; `WindowsAndTotals` has a property of the same name."""
         return self
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -247,7 +250,9 @@ class WindowVersions(StreamStrategy):
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the final version of a window reads."""
+        """Return the nodes whose noise is in the final version of a window; ``step`` is its
+        number.
+        """
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
@@ -262,7 +267,9 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a version reads: the one released ``lag`` windows later."""
+        """Return the nodes whose noise is in the version of a window that is released ``lag``
+        windows later.
+        """
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
 
@@ -270,23 +277,24 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the variance of a window's versions, by their lags, in variances of one node's
-        noise.
+        """Return the variances of versions of a window, in variances of one node's noise.
 
         Args:
-            lags: lags from 0 on.
-            since: an earlier lag: the variance is that of the difference of both versions. None:
-                the variance is that of the version itself.
+            lags: the lags of the versions, from 0 on.
+            since: an earlier lag: the variance is that of the difference between both versions.
+                Default: that of the version itself.
         """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     def lag_covariance(self, one: Steps, other: Steps) -> Floats:
-        """Return the covariance of two versions of one window, in variances of one node's noise;
-        two windows' versions have none.
+        """Return the covariances of pairs of versions of one window, in variances of one node's
+        noise.
+
+        Versions of different windows are independent.
 
         Args:
-            one, other: lags from 0 on, in shapes that broadcast.
+            one, other: the lags of the versions, from 0 on, in shapes that broadcast.
 
         >>> from counton.strategies import Binary
         >>> windows = WindowVersions(9, Binary(3))
@@ -300,19 +308,22 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit moves the measurements, with all its corrections."""
-        # A row that is taken back is in its window from lag a to lag b, and moves the nodes by
-        # column a less column b of C; the last row stays. The norms of all rows add up.
+        """Return the 1-norm by which a unit changes the measurements, with all its corrections: a
+        proven upper bound.
+        """
+        # A row that is taken back counts in its window from lag a to lag b, and changes the
+        # measurements by column a minus column b of C'; the last row stays. The norms of all rows
+        # add up.
         one = self.inner.l1_sensitivity()
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a unit moves the measurements, with all its
-        corrections.
+        """Return the squared 2-norm by which a unit changes the measurements, with all its
+        corrections: a proven upper bound.
         """
-        # Rows of a unit in one cell of one window meet in the window's nodes. One correction is
-        # computed exactly: in two windows, or with every pair of lags in one. Each further
-        # correction adds a square, and twice its products with all others.
+        # Rows of a unit in one cell of one window enter common nodes. For one correction the norm
+        # is computed exactly: for rows in two windows, and for every pair of lags in one. Each
+        # further correction adds a square, and twice its inner products with all others.
         if not self.corrections:
             return self.inner.squared_sensitivity()
         found = self._taken_back
@@ -322,12 +333,12 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """Largest change of all measurements by a row that is counted at one lag and taken back at
-        a later one: maxima over all pairs of lags.
+        """Largest changes of the measurements by a row that counts from one lag on and is taken
+        back at a later one, over all pairs of lags.
         """
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
-        # A lag beyond the last one enters nothing: such a row stays.
+        # The added last lag enters no node: a row that is taken back only there stays.
         gram = np.pad(entering.T @ entering, (0, 1))
         own = np.diag(gram)
         l1 = square = product = alone = 0
@@ -340,7 +351,7 @@ class WindowVersions(StreamStrategy):
             square = max(square, int(norms.max()))
             meets = norms[:, None] + own + 2 * np.abs(moved)
             alone = max(alone, int(_from_diagonal(meets[:, begin + 1 : -1]).max()))
-            # With rows that are present from a later lag on, up to any lag after it.
+            # With rows that count from a later lag on, up to any lag after it.
             later, after = moved[:, begin + 1 : -1], moved[:, :begin:-1]
             highest, lowest = (
                 of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
@@ -355,9 +366,9 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Structure of the columns of C, for units that count several times.
+        """Facts about columns of C, for units that count in several windows.
 
-        Windows share no node, so a unit's contributions to several windows add up.
+        Windows share no node, so the norms of a unit's rows in several windows add up.
         """
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
@@ -368,14 +379,19 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the final numbers of windows; over several windows they add
-        up.
+        """Return the variances of final numbers, or of sums of them over the windows after
+        ``since``, in variances of one node's noise.
+
+        Windows are independent, so their variances add up.
         """
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, which is equal for all windows."""
+        """Return the variance of a final number, in variances of one node's noise.
+
+        It is equal for all windows, so neither ``metric`` nor ``of`` changes it.
+        """
         check_metric(metric)
         return float(self.lag_variance([self.lags])[0])
 
@@ -394,20 +410,26 @@ class WindowVersions(StreamStrategy):
         self.inner._check_law(law)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of final numbers; windows are
-        independent.
+        """Return the variance of a weighted sum of totals of final numbers up to each window in
+        ``stops``.
+
+        The unit is the variance of one node's noise.
         """
         return _over_stretches(self, stops, weights)
 
     # ------------------------------------------------------------------------------- noise
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
-        """Return the noise of consecutive versions of a window: int64, ``(len(lags), *shape)``."""
+        """Return the noise of versions of a window with consecutive lags: int64, ``(len(lags),
+        *field.shape)``.
+        """
         return self._versions(field, range(window, window + 1), lags)[:, 0]
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the final numbers of consecutive windows."""
+        """Return the noise of the final numbers of consecutive windows: int64, ``(len(steps),
+        *field.shape)``.
+        """
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -419,18 +441,17 @@ class WindowVersions(StreamStrategy):
         return NightReader(self, field)
 
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
-        """Return the noise of everything released at the ends of consecutive windows ("nights"), by
-        lag.
+        """Return the noise of all numbers released at the ends of consecutive windows ("nights").
 
-        Returns:
-            int64, shape ``(len(nights), *field.shape, lags + 1)``: for each night first the window
-            that ended with this release, and last the window that becomes final.
+        Returns: int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the
+        versions by their lags: first that of the window that just ended, last that of the
+        window that becomes final.
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
         windows = range(nights.start - self.lags, nights.stop)
         together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
-        together = min(together, max(len(nights), 8))  # of one lag each, most would be for nothing
+        together = min(together, max(len(nights), 8))  # few nights need few versions
         for some in (windows[at : at + together] for at in range(0, len(windows), together)):
             wanted = [_lags_of(nights, window, self.lags) for window in some]
             lags = range(wanted[-1].start, wanted[0].stop)
@@ -442,7 +463,7 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of a window's versions that the releases of consecutive nights contain.
+    """Return the lags of those versions of a window that consecutive nights release.
 
     ``last`` is the largest lag.
     """
@@ -450,8 +471,8 @@ def _lags_of(nights: range, window: int, last: int) -> range:
 
 
 class NightReader(Reader):
-    """The noise of one running stream of revised windows, read night by night (window end by window
-    end).
+    """The noise of one running stream of revised windows, computed for one night (the release at
+    the end of a window) after another.
 
     >>> from counton.laws import HashedNoise
     >>> from counton.strategies import Binary
@@ -475,23 +496,23 @@ class NightReader(Reader):
 
 #: Number of nights whose noise is computed together.
 _NIGHTS = 256
-#: Number of versions whose noise is computed together: windows times lags times cells.
+#: Number of noise values computed together: windows times lags times cells.
 _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest version of each window of a `WindowVersions` strategy, as released on one night
-    (the release after a window).
+    """The newest version of each window of a `WindowVersions` strategy as of one night, the release
+    at the end of a window.
 
-    Each step is a window, and has one released number. The measurements are those of
-    `WindowVersions`; errors depend on the age of a window.
+    Each step is a window with one number. C is that of `WindowVersions`; errors depend on how long
+    ago a window ended.
 
     Args:
         windows: a `WindowVersions` strategy.
         night: the number of the release, which is the number of windows that have ended.
 
     Raises:
-        InvalidInput: another strategy, or a night beyond its horizon.
+        InvalidInput: another strategy, or a night above its horizon.
 
     >>> from counton.strategies import Binary
     >>> AsOf(WindowVersions(365, Binary(7)), 9).variance(range(1, 10)).tolist()
@@ -525,13 +546,13 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Return instances for tests: newest versions of the examples of `WindowVersions`."""
+        """Return strategies for tests: newest versions of the examples of `WindowVersions`."""
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: parameters of the windows' strategy, and the
+        """JSON values that identify the strategy: the parameters of the windows' strategy, and the
         night.
         """
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
@@ -539,7 +560,7 @@ class AsOf(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, which includes that of the windows' strategy."""
+        """Return the description as JSON values, including that of the windows' strategy."""
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
 
@@ -548,7 +569,7 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return the lag of each window's newest version.
+        """Return the lag of the newest version of each window in ``steps``.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -557,22 +578,25 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives by the end of its own window, as
-        `WindowVersions.column` does.
+        """Return the nodes that a row enters if it arrives by the end of its own window.
+
+        ``step`` is the number of the window.
         """
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the newest version of a window reads."""
+        """Return the nodes whose noise is in the newest version of a window; ``step`` is its
+        number.
+        """
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit moves the measurements: that of `WindowVersions`."""
+        """Return the 1-norm by which a unit changes the measurements, as for `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a unit moves the measurements: that of
+        """Return the squared 2-norm by which a unit changes the measurements, as for
         `WindowVersions`.
         """
         return self.windows.squared_sensitivity()
@@ -580,29 +604,30 @@ class AsOf(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """The structure of `WindowVersions`."""
+        """Facts about columns of C: those of `WindowVersions`."""
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the windows' newest versions; over several windows they add
-        up.
+        """Return the variances of newest versions, or of sums of them over the windows after
+        ``since``, in variances of one node's noise.
         """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the newest versions of windows by age, newest first.
-
-        All older windows have the last of these.
+        """Variances of a window's newest version by the lag of this version, shape ``(lags +
+        1,)``.
         """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return the sums over the windows first + 1 .. last of a value that depends on a window's
-        lag.
+        """Return sums over the windows first + 1 .. last of a value that depends on the lag of a
+        window's newest version.
+
+        ``by_lag`` has the value of each lag, shape ``(lags + 1,)``.
         """
-        # sums over this many of the newest windows
+        # sums over the newest 0, 1, ... windows
         until = np.concatenate([[0.0], np.cumsum(by_lag)])
 
         def newest(count: Integers) -> Floats:
@@ -612,13 +637,19 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of newest versions; windows are
-        independent.
+        """Return the variance of a weighted sum of totals of newest versions up to each window in
+        ``stops``.
+
+        The unit is the variance of one node's noise.
         """
         return _over_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of the windows' newest versions."""
+        """Return the mean or the largest variance of newest versions, in variances of one node's
+        noise.
+
+        ``of`` changes nothing: the numbers are always those of windows.
+        """
         check_metric(metric)
         known = self._variances[: self.night]
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
@@ -635,9 +666,10 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node in the versions that are newest ones after the night.
+        """Largest weight of a node's noise in any newest version.
 
-        They have the lags from 0 to ``night`` - 1, and at most ``windows.lags``.
+        On this night the newest versions have the lags 0 to ``night`` - 1, but at most
+        ``windows.lags``.
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -654,7 +686,9 @@ class AsOf(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the newest versions of consecutive windows."""
+        """Return the noise of the newest versions of consecutive windows: int64, ``(len(steps),
+        *field.shape)``.
+        """
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
         for place, window in enumerate(steps):
@@ -666,9 +700,8 @@ class AsOf(StreamStrategy):
 class EveryVersion(StreamStrategy):
     """All versions of all windows of a `WindowVersions` strategy, each as one step.
 
-    The version of window w with lag l is the step (w - 1) (lags + 1) + l + 1. A version may be
-    added to or subtracted from others, and the rows of B show which noise two versions share. The
-    measurements are those of `WindowVersions`.
+    It gives the errors of sums and differences of versions. The version of window w with lag l is
+    the step (w - 1) (lags + 1) + l + 1. The measurements are those of `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -705,11 +738,11 @@ class EveryVersion(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description, which includes that of the windows' strategy."""
+        """Return the description as JSON values, including that of the windows' strategy."""
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
-        """Return the number of the version of ``window`` that is released ``lag`` windows later."""
+        """Return the step of the version of ``window`` that is released ``lag`` windows later."""
         return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
 
     def _version(self, step: int) -> tuple[int, int]:
@@ -717,30 +750,33 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it first counts in the version of its window that
-        has the number ``step`` (see the class).
+        """Return the nodes that a row enters if it counts from a version on.
+
+        ``step`` is that of the version (see `step_of`); the row belongs to its window and arrives
+        with its lag.
         """
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a version reads: that of a window and a lag which has the number
-        ``step`` (see the class).
+        """Return the nodes whose noise is in a version; ``step`` is that of the version (see
+        `step_of`).
         """
         return self.windows.lag_row(*self._version(step))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit moves the measurements: that of `WindowVersions`."""
+        """Return the 1-norm by which a unit changes the measurements, as for `WindowVersions`."""
         return self.windows.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a unit moves the measurements: that of
+        """Return the squared 2-norm by which a unit changes the measurements, as for
         `WindowVersions`.
         """
         return self.windows.squared_sensitivity()
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of versions; those of one window are not
-        independent.
+        """Return the variance of a weighted sum of totals of versions up to each step in ``stops``.
+
+        Versions of one window are correlated; those of different windows are independent.
         """
         read: dict[int, dict[int, float]] = {}
         for first, last, weight in _stretches(stops, weights):
@@ -754,8 +790,8 @@ class EveryVersion(StreamStrategy):
         return max(found, 0.0)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> Floats:
-        """Return the variances of versions, or of sums of several, by the covariance of the
-        versions of a window.
+        """Return the variances of versions, or of sums of the versions after step ``since``, in
+        variances of one node's noise.
         """
         first, last = window_ends(self, steps, since)
         pairs = zip(first.ravel().tolist(), last.ravel().tolist(), strict=True)
@@ -776,7 +812,7 @@ class EveryVersion(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive versions, computed window by window."""
+        """Return the noise of consecutive versions: int64, ``(len(steps), *field.shape)``."""
         check_window(self, steps)
         found, at = np.empty((len(steps), *field.shape), np.int64), 0
         while at < len(steps):
@@ -788,15 +824,16 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """How far a row that arrives at lag a and is taken back at lag b moves the measurements.
+    """By how much a row that arrives at lag a and is taken back at lag b changes the measurements.
 
-    All values are the largest over a and b.
+    Each value is the largest over all a < b.
 
     Attributes:
-        l1: 1-norm of the row's move.
-        square: squared 2-norm of the row's move.
-        product: product of the row's move and that of a later row, which arrives at lag b or later.
-        once: squared 2-norm of two moves together: the row's, and that of a row that stays.
+        l1: 1-norm of the change.
+        square: squared 2-norm of the change.
+        product: inner product of the change and that of another row of the unit, which arrives at
+            lag b or later.
+        once: squared 2-norm of the sum of two changes: by the row, and by one that stays.
     """
 
     l1: Fraction
@@ -806,9 +843,9 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return the measurement matrix of one window's strategy, in units of 2^-lattice_bits.
+    """Return the matrix C of one window's strategy, in units of 2^-lattice_bits.
 
-    Shape ``(nodes, versions)``.
+    It has integers, and the shape ``(nodes, versions)``.
     """
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]
@@ -828,9 +865,10 @@ def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield runs of steps that have one weight in a weighted sum of totals, and that weight.
+    """Yield runs of steps that have the same weight in a weighted sum of totals, and that weight.
 
-    A run has the steps first + 1 .. last; the totals end at ``stops``.
+    A triple (first, last, weight) is for the steps first + 1 .. last. Total i sums the steps up to
+    ``stops[i]`` and has the weight ``weights[i]``.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
@@ -847,7 +885,7 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
 def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
     """Return the variance of a weighted sum of totals of windows, for independent windows.
 
-    The totals end at the windows ``stops``; each has one of ``weights``.
+    Total i sums the windows up to ``stops[i]`` and has the weight ``weights[i]``.
     """
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
@@ -856,7 +894,11 @@ def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) 
 
 
 def _checked_inner(inner: object) -> StreamStrategy:
-    """Return the strategy of one window; refuse one that cannot serve a window."""
+    """Return the strategy of one window, if it is for running totals without delay.
+
+    Raises:
+        InvalidInput: another strategy, or one with too many steps.
+    """
     if not isinstance(inner, StreamStrategy) or isinstance(inner, EndlessStrategy):
         raise InvalidInput(
             f"the strategy of a window is {quote(inner)}; give a strategy for as many steps as a "

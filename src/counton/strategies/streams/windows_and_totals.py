@@ -1,16 +1,19 @@
-"""Revised windows, and running totals of all rows that have arrived, for a part of the budget.
+"""Revised windows, and running totals of all rows that have arrived, for a part of the privacy
+budget.
 
-Night t publishes what `counton.strategies.streams.window_versions` publishes, and the number of all
-rows that have arrived in the nights 1 .. t. The totals have a strategy, nodes and a noise law of
-their own. `LeastSquaresAsOf` reads the two together, by least squares.
+The release at the end of window t, a *night*, publishes the versions of windows as in
+`counton.strategies.streams.window_versions`, and the number of all rows that have arrived in the
+nights 1 to t. The totals have a strategy, nodes and a noise law of their own. `LeastSquaresAsOf`
+combines versions and totals by least squares.
 
-Privacy. A row enters one window at one lag, and the total of one night: the night of its arrival.
-C is block-diagonal, I (x) C' for windows and C" for nights, and no node belongs to both. So the
-releases are two mechanisms on the same rows with independent noise. Noise of windows keeps a part
-1 - share of the guarantee, and noise of totals keeps a part share. Both bounds hold against an
-attacker who chooses each night's rows by all earlier releases: the shift z -> z + d C e compensates
-a row in both blocks at once, and densities of independent blocks multiply. So epsilons add up, and
-so do rhos, and the two parts together are the guarantee exactly.
+Privacy. A row enters one window at one lag, and the total of one night: the night of its arrival. C
+is block-diagonal, I (x) C' for windows and C" for nights, and no node belongs to both. So the
+releases are two mechanisms on the same rows with independent noise. The noise of windows is
+calibrated to a part 1 - share of the guarantee, and the noise of totals to the part share. Both
+bounds hold against an attacker who chooses each night's rows by all earlier releases. If a row e
+adds d, the change z -> z + d C e of the noise makes up for it in both blocks at once, and densities
+of independent blocks multiply. So epsilons add up, and so do the rhos of zero-concentrated
+differential privacy, and both parts together give the guarantee exactly.
 
 This mechanism is counton's own.
 """
@@ -57,29 +60,34 @@ from counton.strategies.strategy import (
 )
 from counton.strategies.streams.window_versions import AsOf, WindowVersions
 
-#: Most windows: all nights are read together, which takes time of the third power of their number.
+#: Most windows: least squares over all nights takes time of the third power of their number.
 MOST_WINDOWS = 1024
-#: Numbers read by least squares are rounded to multiples of 2^-10.
+#: Numbers estimated by least squares are rounded to multiples of 2^-10.
 READ_BITS = 10
-#: Least variance of a node in matrices: that of noise under a very large budget rounds to 0.
+#: Least variance of a node's noise in matrices: under a very large budget, the variance rounds to
+#: 0.
 _LEAST = 1e-200
 
 
 class WindowsAndTotals(StreamStrategy):
-    """Windows that are released until they are final, and running totals of arrivals.
+    """Window counts that are released again until they are final, and running totals of all rows
+    that have arrived.
 
-    Its steps are windows, and its release of each is the final number. A running stream releases
-    at the end of each window (a night) the newest version of each of the last windows, and then the
-    total of all rows that have arrived.
+    Its steps are windows, and the number of a step is the final number of the window. A running
+    stream releases, at the end of each window (a "night"), the newest version of each of the last
+    windows, and then the total of all rows that have arrived.
 
     Args:
-        windows: the windows; without corrections.
-        totals: the strategy of the totals, for at least as many steps.
-        share: the part of the guarantee that the totals have, between 0 and 1.
-        law: the noise of a node of the totals; that of the windows is the design's.
+        windows: the strategy of the windows; without corrections.
+        totals: the strategy of the running totals, for at least as many steps as there are
+            windows.
+        share: the part of the privacy budget for the totals, between 0 and 1.
+        law: the noise distribution of a node of the totals. That of the windows' nodes is
+            chosen with the design.
 
     Raises:
-        InvalidInput: strategies that do not go together, or a share out of range.
+        InvalidInput: windows with corrections, more than 1024 windows, totals for too few
+            steps or with a delay, or a share out of range.
 
     >>> from counton.strategies import Binary
     >>> both = WindowsAndTotals(
@@ -122,7 +130,9 @@ class WindowsAndTotals(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[WindowsAndTotals]:
-        """Return trees beside trees, with one lattice for both parts."""
+        """Return strategies for tests: trees for windows and for totals, with integer
+        measurements.
+        """
         from counton.strategies.streams.kary import KAry
 
         tree = WindowVersions(min(horizon, MOST_WINDOWS), KAry(3, 3, subtraction=True))
@@ -132,7 +142,9 @@ class WindowsAndTotals(StreamStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Parameters of both strategies, the share, and the law of the totals' nodes."""
+        """JSON values that identify the strategy: the parameters of both strategies, the share, and
+        the noise distribution of the totals' nodes.
+        """
         parts = {"windows": self.windows, "totals": self.totals}
         named = {
             name: {"strategy": one.saved_name, **one.parameters} for name, one in parts.items()
@@ -145,7 +157,7 @@ class WindowsAndTotals(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description with all of both strategies."""
+        """Return the description as JSON values, including those of both strategies."""
         parts = {"windows": self.windows.to_dict(), "totals": self.totals.to_dict()}
         return {"strategy": self.saved_name, **parts, **self._own_parameters}
 
@@ -163,7 +175,7 @@ class WindowsAndTotals(StreamStrategy):
 
     @cached_property
     def _first_level(self) -> int:
-        """The noise level of the totals' first level: after all levels of windows."""
+        """The first noise level of the totals: after all levels of windows."""
         return 1 + max(self.windows._widths)
 
     def _own_law(self, level: int) -> NoiseDistribution | None:
@@ -173,42 +185,62 @@ class WindowsAndTotals(StreamStrategy):
         return tuple(node._replace(level=node.level + self._first_level) for node in nodes)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters that arrives with its window, at lag 0."""
+        """Return the nodes that a row enters if it arrives by the end of its own window.
+
+        ``step`` is the number of the window.
+        """
         return self.lag_column(step, 0)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a row of a window enters that arrives with a lag.
+        """Return the nodes that a row enters if it belongs to ``window`` and arrives ``lag``
+        windows later.
 
-        Rows that arrive after the last night enter their window alone.
+        They are nodes of the window and of the totals. A row that arrives after the last night
+        enters nodes of its window alone.
         """
         night = window + lag
         arrives = self.totals.column(night) if night <= self.horizon else ()
         return (*self.windows.lag_column(window, lag), *self._of_totals(arrives))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the final number of a window reads."""
+        """Return the nodes whose noise is in the final number of a window; ``step`` is its
+        number.
+        """
         return self.windows.row(step)
 
     def total_row(self, night: int) -> tuple[Node, ...]:
-        """Return the nodes that the total released on a night reads."""
+        """Return the nodes whose noise is in the total released on a night."""
         return self._of_totals(self.totals.row(check_step(self, night)))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of a row's nodes: those of both parts, whose laws differ."""
+        """Return the 1-norm by which a row changes the measurements of windows and totals together.
+
+        Their nodes have different noise distributions.
+        """
         return self.windows.l1_sensitivity() + self.totals.l1_sensitivity()
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of a row's nodes: see `l1_sensitivity`."""
+        """Return the squared 2-norm by which a row changes the measurements of windows and totals
+        together.
+        """
         return self.windows.squared_sensitivity() + self.totals.squared_sensitivity()
 
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of final numbers as they are released: see `LeastSquaresAsOf`."""
+        """Return the variances of final numbers as they are released, or of sums of them over the
+        windows after ``since``.
+
+        The unit is the variance of a windows' node. Estimates from all releases have smaller ones:
+        `LeastSquaresAsOf`.
+        """
         return self.windows.variance(steps, since)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, as released."""
+        """Return the variance of a final number as it is released, in variances of a windows' node.
+
+        ``of`` changes nothing: the numbers are always those of windows.
+        """
         return self.windows.overall_variance(metric, of)
 
     @override
@@ -229,11 +261,15 @@ class WindowsAndTotals(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of final numbers."""
+        """Return the noise of the final numbers of consecutive windows: int64, ``(len(steps),
+        *field.shape)``.
+        """
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return by how many binary places a part's releases are coarser than those of both."""
+        """Return how many fraction bits the numbers of one part, windows or totals, have less than
+        those of both.
+        """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 
     @override
@@ -242,7 +278,9 @@ class WindowsAndTotals(StreamStrategy):
 
 
 class _NightReader(Reader):
-    """The noise of a running stream, night by night: of all versions, and of the total."""
+    """The noise of one running stream, night by night: of the versions of windows, and last of the
+    total.
+    """
 
     def __init__(self, strategy: WindowsAndTotals, field: NodeNoise) -> None:
         super().__init__(strategy, field)
@@ -269,25 +307,27 @@ class _NightReader(Reader):
 
 
 class LeastSquaresAsOf(AsOf):
-    """Windows and totals as of a night, read from all measurements so far by least squares.
+    """The numbers of windows as of a night (a release at the end of a window), estimated from all
+    releases so far by least squares.
 
-    A night has published A_m, the sum of the newest versions of all windows, and R_m, the total of
-    arrivals. Both are the same number with other noise, so that D_m = R_m - A_m is noise alone, and
-    every such contrast of all measurements is a sum of these: there is one for each night, as many
-    as there are more measurements than unknown numbers. A sum S of windows has the best linear
-    unbiased estimate (Gauss and Markov)
+    Until night m these have been published: versions of windows, with A_m the sum of the newest
+    version of each window, and R_m, the total of all rows that have arrived. A_m and R_m are the
+    same number with different noise, so D_m = R_m - A_m is noise alone. There are as many D_m as
+    there are more measurements than unknown numbers, so every combination of measurements that is
+    noise alone is a combination of them. A sum S of windows has the best linear unbiased estimate
+    (Gauss and Markov)
 
         S - G' D,    G = Cov(D)^-1 Cov(D, S),    of variance Var(S) - G' Cov(D, S).
 
-    All sums are read from the same measurements, so sums of windows add up: a total is the sum of
-    its windows, and errors of two sums have the covariance that the same formula gives.
+    The estimates are consistent: the estimate of a sum is the sum of its windows' estimates.
 
-    Its public description is that of the stream; the night is the number of released steps.
+    Its description as JSON is that of the stream's strategy; the night is the stream's number of
+    released steps.
 
     Args:
         both: the stream's strategy.
-        night: the number of the release, which is the number of windows that have ended.
-        law: the noise of a node of the windows.
+        night: the number of windows that have ended.
+        law: the noise distribution of a windows' node.
     """
 
     def __init__(self, both: WindowsAndTotals, night: int, law: NoiseDistribution) -> None:
@@ -307,12 +347,12 @@ class LeastSquaresAsOf(AsOf):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the stream's strategy."""
+        """JSON values that identify the strategy: those of the stream's strategy."""
         return self.both.parameters
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the stream's strategy."""
+        """Return the description of the stream's strategy as JSON values."""
         return self.both.to_dict()
 
     @override
@@ -321,20 +361,24 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _unit(self) -> float:
-        """Variance of a windows' node, in squared units of the exact sums."""
+        """Variance of the noise of a windows' node, in squared data units."""
         return max(float(self.law.variance), _LEAST) / 4.0**self.facts.lattice_bits
 
     @cached_property
     def _of_versions(self) -> Floats:
-        """Covariance of the versions of a window."""
+        """Covariance matrix of the versions of one window, by lag, in squared data units."""
         lags = np.arange(min(self.windows.lags, self.night - 1) + 1)
         return self.windows.lag_covariance(lags[:, None], lags) * self._unit
 
     @cached_property
     def _read(self) -> tuple[Floats, Floats]:
-        """G, shape ``(nights, windows)``, and the covariance of sums up to each window."""
+        """Two matrices: the weights G of D_1, D_2, ... in the sum up to each window, shape
+        ``(nights, windows)``; and the covariance of the estimates of these sums, in squared data
+        units.
+        """
         nights, last = np.arange(self.night), len(self._of_versions) - 1
-        # Of windows by nights: the version of a window on a night, and those of the last night.
+        # Covariance of the versions of a window on a night and on the last night, windows by
+        # nights.
         lags = nights - nights[:, None]
         known, newest = lags >= 0, np.minimum(lags[:, -1], last)
         there = np.where(known, self._of_versions[newest[:, None], lags.clip(0, last)], 0.0)
@@ -348,10 +392,9 @@ class LeastSquaresAsOf(AsOf):
         return read, (sums + sums.T) / 2
 
     def _of_newest(self, last: int) -> Floats:
-        """Return the covariance of the sums of newest versions, by night.
+        """Return the covariance matrix of A_1, A_2, ..., the sums of newest versions on each night.
 
-        Nights s and s + k share the windows of the first of them, which have the age i on it and i
-        + k on the later one.
+        ``last`` is the largest lag.
         """
         ages, found = np.minimum(np.arange(self.night), last), np.zeros((self.night,) * 2)
         for later in range(self.night):
@@ -363,7 +406,7 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _of_totals(self) -> Floats:
-        """Covariance of the totals, by night."""
+        """Covariance matrix of the released totals of all nights, in squared data units."""
         totals, law = self.both.totals, self.both.law
         first, last = np.triu_indices(self.night)
         alone = noise_variance(totals, law, np.arange(1, self.night + 1))
@@ -373,15 +416,16 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def estimates(self, newest: NDArray[Any], summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return each window's number, from what nights have released.
+        """Return the estimated number of each window, from the releases of all nights so far.
 
         Args:
-            newest: the newest version of each window, shape ``(night, cells)``.
-            summed: the sum of the newest versions of all windows, by night.
-            totals: the totals, by night.
+            newest: the newest version of each window, shape ``(windows, cells)``.
+            summed: for each night the sum of the newest versions of all windows, shape
+                ``(nights, cells)``.
+            totals: the total released on each night, shape ``(nights, cells)``.
 
         Returns:
-            Multiples of 2^-10, in the unit of the exact sums, as all arguments are.
+            Shape ``(windows, cells)``: multiples of 2^-10, in the unit of the arguments.
         """
         apart = totals.astype(np.float64) - summed
         sums = np.cumsum(newest.astype(np.float64), axis=0) - self._read[0].T @ apart
@@ -399,7 +443,9 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of sums of windows as of the night."""
+        """Return the variances of the estimated sums of windows up to ``steps``, after ``since``,
+        in variances of a windows' node.
+        """
         first, last = window_ends(self, steps, since)
         sums = np.pad(self._read[1], (1, 0))
         found = sums[last, last] + sums[first, first] - 2 * sums[first, last]
@@ -407,7 +453,10 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of sums up to stops."""
+        """Return the variance of a weighted sum of estimated totals up to each window in ``stops``.
+
+        The unit is the variance of a windows' node.
+        """
         sums = np.pad(self._read[1], (1, 0))[np.ix_(stops, stops)]
         return max(float(weights @ sums @ weights), 0.0) / self._unit
 
@@ -421,13 +470,19 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or maximum over the windows."""
+        """Return the mean or the largest variance of the windows' estimates, in variances of a
+        windows' node.
+
+        ``of`` changes nothing: the numbers are always those of windows.
+        """
         found = self.variance(np.arange(1, self.night + 1))
         return float(found.max() if metric == "max" else found.mean())
 
     @cached_property
     def _most_rounding(self) -> Floats:
-        """Most by which rounding moves the sum up to each window, from window 0 on."""
+        """Bound on the error by rounding in the sum of the first 0, 1, ... windows, in units of
+        2^-10.
+        """
         read, lags = np.pad(self._read[0], ((0, 0), (1, 0))), len(self._of_versions) - 1
         later = np.cumsum(read[::-1], axis=0)[::-1]  # sums over this night and all later ones
         final = np.zeros_like(later)
@@ -451,7 +506,11 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the windows, from that of all nights so far, rounded."""
+        """Return the noise of the estimates of consecutive windows, computed from that of all
+        nights so far.
+
+        It is int64 of shape ``(len(steps), *field.shape)``, rounded to multiples of 2^-10.
+        """
         nights = step_reader_of(self.both, field).noise(range(1, self.night + 1))
         scale = 2.0**-self.both.facts.fraction_bits
         newest, summed, totals = by_night(nights, self.windows.lags)
@@ -461,11 +520,13 @@ class LeastSquaresAsOf(AsOf):
 
 
 def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the newest version of each window, sums of these by night, and totals by night.
+    """Return the newest version of each window, the sum of newest versions on each night, and the
+    total of each night.
 
     Args:
-        released: what nights have released, shape ``(nights, *cells, lags + 2)``.
-        lags: number of windows after which a window is final.
+        released: the numbers released on each night, shape ``(nights, *cells, lags + 2)``:
+            versions by lag, then the total.
+        lags: number of windows after which a window's number is final.
 
     >>> first, second = [7, 0, 0, 8], [4, 9, 0, 12]
     >>> [one.tolist() for one in by_night(np.array([first, second]), 2)]
@@ -485,7 +546,8 @@ def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def checked_share(share: Any) -> Fraction:
-    """Return the share of totals as an exact number.
+    """Return the part of the privacy budget for totals as an exact number. Raises: InvalidInput:
+    not a number above 0 and below 1.
 
     >>> checked_share("0.1"), checked_share(0.25)
     (Fraction(1, 10), Fraction(1, 4))
@@ -500,7 +562,11 @@ def checked_share(share: Any) -> Fraction:
 
 
 def _fitting(windows: Any, totals: Any) -> tuple[WindowVersions, StreamStrategy]:
-    """Return the strategies of windows and of totals, if they go together."""
+    """Return the strategies of windows and of totals, if they can be combined.
+
+    Raises:
+        InvalidInput: they cannot: see `WindowsAndTotals`.
+    """
     if not isinstance(windows, WindowVersions) or windows.corrections:
         raise InvalidInput(
             f"windows are {quote(windows)}; give WindowVersions(...) without corrections"
