@@ -193,7 +193,7 @@ class Counter:
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
-        """Exact running totals of all input, which are secret, in grid units.
+        """Exact running totals of all input, which are secret, in multiples of the resolution.
 
         Empty if releases are counts of single windows, because no totals are kept.
         """
@@ -210,7 +210,8 @@ class Counter:
         windows: its count as known then. Nothing is released here.
 
         Args:
-            changes: the input of each step, in grid units, shape ``(n, *self.shape)``.
+            changes: the input of each step, in multiples of the resolution, shape ``(n,
+                *self.shape)``.
 
         Returns:
             The cells of each version, shape ``(n * versions, *cells)``. Without versions it is
@@ -378,7 +379,8 @@ class Counter:
         """Add noise to checked totals.
 
         Args:
-            totals: exact totals of the next steps, in grid units, shape ``(n, *self.shape)``.
+            totals: exact totals of the next steps, in multiples of the resolution, shape ``(n,
+                *self.shape)``.
 
         Returns:
             The releases in data units, and the new progress of the stream.

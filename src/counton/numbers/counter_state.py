@@ -88,9 +88,9 @@ class StreamProgress(NamedTuple):
 
     Attributes:
         step: number of the last released step.
-        sums: running totals so far, in grid units, in the shape of a step. With late items
-            (`WindowVersions`), the count of each of the last windows. Empty if a release is the
-            count of one step alone.
+        sums: running totals so far, in multiples of the resolution, in the shape of a step. With
+            late items (`WindowVersions`), the count of each of the last windows. Empty if a release
+            is the count of one step alone.
         waiting: totals of the last ``delay`` steps, which are not counted yet.
     """
 
@@ -189,8 +189,8 @@ def arrivals_of(
 def check_totals(
     terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
-    """Check the totals of the next steps, and return them as integers in grid units, shape ``(n,
-    *shape)``.
+    """Check the totals of the next steps, and return them as integers in multiples of the
+    resolution, shape ``(n, *shape)``.
 
     Args:
         terms: design of the stream.

@@ -333,7 +333,7 @@ class Design(Errors[S]):
         return {}
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """Convert exact sums of cells from grid units to data units."""
+        """Convert exact sums of cells from multiples of the resolution to data units."""
         return self.contribution.from_grid(cells)
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
@@ -465,8 +465,8 @@ def check_name(name: object) -> None:
 
 
 def largest_sum(strategy: StreamStrategy) -> int:
-    """Return the largest exact sum that is allowed, in grid units: of a running total, or of a
-    window's count.
+    """Return the largest exact sum that is allowed, in multiples of the resolution: of a running
+    total, or of a window's count.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(31)) == LARGEST_SUM

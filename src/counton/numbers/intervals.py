@@ -343,7 +343,7 @@ def _of_estimates(
 
 
 def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
-    """Return half-widths of weighted sums of many nodes, in the unit of ``std``.
+    """Return half-widths of weighted sums of the noise of many nodes, in the unit of ``std``.
 
     The quantile is the largest over all possible weights: for Gaussian noise that of a normal
     distribution, for Laplace noise also that of sums of a few nodes. Half a jump is added, because
@@ -437,7 +437,8 @@ def largest_expiring_error(
     It is Chernoff's bound for the noise of each step, and a union bound over steps.
 
     Args:
-        guarantee: an expiring guarantee that knows the growth and delay of its strategy.
+        guarantee: an expiring guarantee after `bound_to` a strategy, which sets its growth and
+            delay.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -558,7 +559,8 @@ def _laws_in_sum(
 
 
 class NodeReads(NamedTuple):
-    """The weights with which releases use the noise of nodes, as far as intervals depend on them.
+    """The weights with which releases combine the noise of nodes (the sums that get independent
+    noise), as far as intervals depend on them.
 
     Attributes:
         whole: True if all weights are +1 or -1, so that a release's variance gives its number of
@@ -578,8 +580,8 @@ class NodeReads(NamedTuple):
 
 
 def node_reads(terms: Errors, step: int) -> NodeReads | None:
-    """Return how a stream's releases use the noise of nodes, for readers who do not have its
-    strategy.
+    """Return how a stream's releases combine the noise of nodes (the sums that get independent
+    noise), for readers who do not have its strategy.
 
     Args:
         terms: a design: the strategy and the noise distribution of one node.
@@ -998,7 +1000,9 @@ class Errors(Generic[S]):
 
     @property
     def resolution(self) -> Fraction:
-        """Value, in data units, of 1 in the exact sums; 1 for counts."""
+        """Resolution of the exact sums in data units: sums are integer multiples of it. It is 1 for
+        counts.
+        """
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
@@ -1038,7 +1042,7 @@ class Errors(Generic[S]):
         return of_a_cell * self.errors_of.largest
 
     def _variance(self, metric: Metric) -> float:
-        """Return a cell's mean or largest noise variance, in squared grid units."""
+        """Return a cell's mean or largest noise variance, in units of the squared resolution."""
         strategy: StreamStrategy = self.strategy
         steps = self.errors_of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
@@ -1181,14 +1185,14 @@ class Errors(Generic[S]):
         """Return half-widths of sums over steps start + 1 to stop and over ``cells`` cells, in data
         units.
 
-        `counton.numbers.window_halfwidths` computes them in grid units.
+        `counton.numbers.window_halfwidths` computes them in multiples of the resolution.
         """
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell in grid units to errors of the numbers in ``errors_of``, in data
-        units.
+        """Convert errors of a cell in multiples of the resolution to errors of the numbers in
+        ``errors_of``, in data units.
         """
         # No other code multiplies an error by the resolution, or by the factor of errors_of.
         return errors * float(self.resolution) * self.errors_of.mean

@@ -38,16 +38,17 @@ def methods(
 
     The paragraphs state the release, unit, guarantee, error, mechanism and assumptions. The table
     has the strategy, its constants, sources and software. The text is public: it follows from the
-    terms and from releases.
+    design of the stream and from releases.
 
     Args:
-        released: a sentence on the release; None: as the terms state it.
+        terms: design of the stream.
+        released: a sentence on the release; None: derived from the design.
         unit: the word for one protected unit; None: the contribution's.
-        mechanism: a sentence on the measurements; None: as the terms state it.
-        errors: sentences about the error.
-        besides: sentences about errors besides noise; None: as the terms state them.
-        before: sentences about the guarantees of earlier streams that this one continues.
-        unprotected: further things that are not protected, parts of one sentence.
+        mechanism: a sentence on the measurements; None: derived from the design.
+        errors: sentences on the error.
+        besides: sentences on errors other than noise; None: derived from the design.
+        before: sentences on the guarantees of earlier streams that this stream continues.
+        unprotected: further facts that are not protected, as parts of one sentence.
         sources: sources of the measurements, by names of `counton.base.literature`, besides those
             of the stream's strategy and noise.
         constants: further rows of the table: a name and its value.

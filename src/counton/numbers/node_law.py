@@ -40,8 +40,8 @@ _FEW_NODES, _BESIDE = 2**28, 2**20
 def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
 ) -> Sensitivity:
-    """Return how much one protected unit changes the values of all nodes: 1-norm and squared
-    2-norm.
+    """Return how much one protected unit changes the values of all nodes (the sums that get
+    independent noise): 1-norm and squared 2-norm.
 
     Values are in units of the grid on which the noise of nodes is drawn.
 
@@ -222,8 +222,8 @@ def _check_totals(
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
-    """Raise `InvalidInput` if a stream of several cells has more nodes than the noise has
-    addresses.
+    """Raise `InvalidInput` if a stream of several cells has more nodes (sums with independent
+    noise) than the noise has addresses.
 
     >>> from counton.strategies import Binary
     >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))

@@ -188,7 +188,7 @@ class StepRelease(PublicNumbers):
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Return the same release for some of its cells.
+        """Return a release that has only some of the cells.
 
         Args:
             of: function from the values of all cells to those of the selected cells.

@@ -47,7 +47,8 @@ def numbers_of_events(at_most: int) -> list[float]:
     bounds.
 
     Args:
-        at_most: the largest number that has an end of a cell; larger numbers share the last cell.
+        at_most: the largest number that is distinguished from larger numbers, which share the last
+            cell.
 
     Raises:
         InvalidInput: the number is below 1, or above 2^40.
@@ -82,8 +83,8 @@ class Most(NamedTuple):
 
     Attributes:
         share: that share, from 0 to 1: of all users, or of all periods of users.
-        most: the estimate; None: it is above the largest cell's end, or the released counts show no
-            users.
+        most: the estimate; None: it is above all distinguished numbers, or the released counts show
+            no users.
         lower, upper: ends of its interval; ``upper`` is None if there is no upper bound.
 
     >>> Most(0.95, 7, 6, 8).options
@@ -141,8 +142,8 @@ class Swept(NamedTuple):
     Attributes:
         most: the bound.
         kept, lower, upper: share of all events that count, with its interval. A user with more
-            events than the largest cell's end is taken to have that number. ``kept`` is None if the
-            released counts show no users.
+            events than the largest distinguished number is taken to have that number. ``kept`` is
+            None if the released counts show no users.
         halfwidth: half-width of an interval of the last release, from a plan; None: nothing is
             planned.
 
@@ -227,8 +228,8 @@ class Inspection:
 
     @property
     def at_most(self) -> int:
-        """The largest number of events with an end of a cell; larger numbers share the last
-        cell.
+        """The largest number of a user's events that is distinguished from larger numbers, which
+        share one cell.
         """
         return int(self._edges[-1]) - 2
 

@@ -65,7 +65,7 @@ class Nowcast:
         degrees: degrees of freedom of each standard deviation.
         weights: weight of the chain ladder in each forecast; the mean of recent windows has the
             rest.
-        changed: True if arrivals of the last nights contradict earlier delays. Then intervals
+        changed: True if arrivals in the last releases contradict earlier delays. Then intervals
             cannot be trusted.
         level: probability with which each interval holds the exact final count.
     """
@@ -144,7 +144,8 @@ def nights_needed(lags: int) -> int:
 
 
 class _Triangle:
-    """Released versions of all windows, with the forecasts that were possible on earlier nights.
+    """Released versions of all windows, with the forecasts that were possible after earlier
+    releases.
 
     A version is identified by its window and its lag, the number of windows that had ended after
     its own.
@@ -170,8 +171,8 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratios of final counts to earlier versions, for each night: shape ``(lags,
-        seasons)``.
+        """Estimated ratios of final counts to earlier versions, after each earlier release: for its
+        number, an array of shape ``(lags, seasons)``.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -186,7 +187,7 @@ class _Triangle:
         """Return the factor by which a window's count grows from one lag to the next, shape
         ``(seasons,)``.
 
-        It is estimated from the windows known on the night ``night``. The factors of seasons are
+        It is estimated from the windows known after release ``night``. The factors of seasons are
         shrunk towards a common factor, as far as chance explains their differences.
         """
         stop = night - lag
@@ -210,7 +211,8 @@ class _Triangle:
         return np.asarray(np.maximum(shrunk, 1.0))
 
     def _ladder(self, window: int, lag: int) -> tuple[float, float]:
-        """Return the chain ladder's forecast of a window's final count, and the ratio that it used.
+        """Return the chain-ladder forecast (version times expected growth) of a window's final
+        count, and the ratio that it used.
 
         Args:
             window: number of the window.
@@ -235,7 +237,8 @@ class _Triangle:
         """Return the forecast of a window, its standard deviation with degrees of freedom, and a
         weight.
 
-        The weight is that of the chain ladder; the mean of recent windows has the rest.
+        The weight is that of the chain-ladder forecast (newest version times expected growth); the
+        mean of recent windows has the rest.
         """
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
@@ -276,7 +279,7 @@ class _Triangle:
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return True if the arrivals of the last nights contradict the delays of earlier
+        """Return True if the arrivals in the last releases contradict the delays of earlier
         windows.
         """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
@@ -287,7 +290,8 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return the difference of all provisional windows' growth in one night from its forecast.
+        """Return the difference of all provisional windows' growth at release ``night`` from its
+        forecast.
 
         It is in standard deviations of the forecast's error.
         """

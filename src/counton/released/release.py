@@ -482,7 +482,7 @@ class Release:
         """Number of the newest release whose versions of windows are shown; 0 if windows have no
         versions.
 
-        One release, called a night, is made at the end of each window.
+        One release is made at the end of each window.
         """
         strategy = self.numbers.design.strategy
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0

@@ -36,7 +36,8 @@ When = int | str | date | datetime
 
 @dataclass(frozen=True)
 class Revisions:
-    """All versions of all windows, as they were released. They are public.
+    """All versions of all windows, as they were released. They are public. Release t, called night
+    t, is made after window t.
 
     Attributes:
         design: the design of the stream.
@@ -61,8 +62,8 @@ class Revisions:
         return self.design.strategy.windows.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return the lag of each window's newest version on a night: the number of windows that had
-        ended after it.
+        """Return the lag of each window's newest version after release ``night``: the number of
+        windows that had ended after it.
 
         Lags are at most `lags`, because a final window has no further versions.
         """
@@ -73,40 +74,44 @@ class Revisions:
         return declared if self.since is None else tuple(self.since)
 
     def first_night(self, group: str) -> int:
-        """Return the first night that published numbers of a group."""
+        """Return the number of the first release that published numbers of a group."""
         return 1 if self.since is None else self.since[group]
 
     def up_to(self, night: int) -> Revisions:
-        """Return the versions that were released up to and including a night."""
+        """Return the versions in the first ``night`` releases."""
         return replace(self, values=self.values[:night])
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
-        """Return the first night of each group that was shown by ``night``, by name; None if groups
-        are declared.
+        """Return the number of the first release that shows each group, for groups shown by release
+        ``night``; None if groups are declared.
         """
         if self.since is None:
             return None
         return {name: first for name, first in self.since.items() if first <= night}
 
     def newest(self, night: int) -> NDArray[Any]:
-        """Return the newest version of each window on a night, shape ``(night, *cells)``."""
+        """Return the newest version of each window after release ``night``, shape ``(night,
+        *cells)``.
+        """
         windows = np.arange(1, night + 1)
         lags = self.lags_of(windows, night)
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions on a night, in which each window is a step."""
+        """Return the design of the newest versions after release ``night``, in which each window is
+        a step.
+        """
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
-        """Return the number of each window as known on a night, shape ``(night, *cells)``, with
-        their design.
+        """Return the number of each window as known after release ``night``, shape ``(night,
+        *cells)``, with their design.
 
         It is the newest version. If totals are released besides windows, it is the least-squares
-        estimate from all measurements up to that night.
+        estimate from all measurements up to then.
         """
         both = self.design.strategy
         if not isinstance(both, WindowsAndTotals):
@@ -120,8 +125,8 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design in which each version is a step, and which knows the noise that versions
-        share.
+        """The design in which each version of each window is a step; it knows the noise that
+        versions share.
         """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -182,13 +187,13 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
-    """Return the number of windows that had ended by a time and were released: the night that was
-    newest then.
+    """Return the number of windows that had ended by a time and were released. It is the number of
+    the newest release then.
 
     Args:
         when: the number of windows itself; a day, which includes its end; or a moment.
         cut: how rows are assigned to steps.
-        last: the newest night.
+        last: number of the newest release.
 
     Raises:
         InvalidInput: it is not a time, or it is before the end of the first window.
@@ -229,16 +234,16 @@ FORMS = ("all", "epiprocess")
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all versions of counts or sums up to night ``last``, by lag and window.
+    """Return a table of all versions of counts or sums up to release ``last``, by lag and window.
 
-    An undeclared group has versions only from the first night that shows it.
+    An undeclared group has versions only from the first release that shows it.
 
     Args:
         revisions: the versions that were released.
         cut: how rows are assigned to steps.
         cells: index of each shown group, by name.
         level: probability with which each interval holds.
-        last: the newest night.
+        last: number of the newest release.
     """
     terms, places, parts = revisions.design_at(last), list(cells.values()), []
     for lag in range(min(revisions.lags + 1, last)):

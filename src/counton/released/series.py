@@ -268,8 +268,8 @@ def when_columns(
         steps: step of each row.
         windows: how rows are assigned to steps.
         over: number of last steps that each number covers; None: all steps so far.
-        begins: for each row, the step before the period that its number covers; None: ``over``
-            tells it.
+        begins: for each row, the step before the period that its number covers; None: it follows
+            from ``over``.
     """
     columns: dict[str, Any] = {"step": steps}
     if windows.timed:

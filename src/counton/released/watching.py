@@ -232,8 +232,8 @@ def of_final_windows(design: Design, until: int) -> Design:
     """Return the design of the numbers that alarms compare: the first ``until`` windows.
 
     If windows are released again for late rows, their noise is that of final versions. If totals
-    are released besides windows, it is that of estimates from both, on the night when the last of
-    these windows is final.
+    are released besides windows, it is that of estimates from both, at the release with which the
+    last of these windows is final.
     """
     strategy: Any = design.strategy
     if isinstance(strategy, LeastSquaresAsOf | WindowsAndTotals):

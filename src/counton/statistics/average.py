@@ -63,7 +63,8 @@ class Average(ClippedValues):
         number: the public number of values in each step. Then only their sum is released, and
             neighbouring datasets differ in one value that is replaced. None: the number is private,
             and neighbouring datasets differ in one value that is added or removed.
-        unit: the word for one protected unit; None: "event", unless the state has another word.
+        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
+            word in its state.
 
     Raises:
         InvalidInput: as `Contribution.values`, or a number below 1.

@@ -38,7 +38,8 @@ class Count(_SumOfRows):
     """Number of rows.
 
     Args:
-        unit: the word for one row; None: "event", unless the state has another word.
+        unit: the word for one row; None: "event"; a stream that is continued keeps the word in its
+            state.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -131,7 +132,8 @@ class Sum(_SumOfRows, ClippedValues):
 
     Args:
         lower, upper, resolution: see `Contribution.values`.
-        unit: the word for one row; None: "event", unless the state has another word.
+        unit: the word for one row; None: "event"; a stream that is continued keeps the word in its
+            state.
 
     Raises:
         InvalidInput: as `Contribution.values`.

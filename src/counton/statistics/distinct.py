@@ -42,8 +42,7 @@ def _besides_noise(distinct: Distinct) -> Sequence[str]:
 class Distinct(Statistic):
     """The number of distinct users.
 
-    - ``Distinct()`` counts users seen so far. An event is a user. Only a user's first event
-      counts.
+    - ``Distinct()`` counts users seen so far. An event is a user. Only a user's first event counts.
     - ``Distinct(window=24)`` counts users anew in each window of 24 steps. Releases are running
       totals over all windows. The difference from the last release of the previous window
       (`Reading.since`) is the number of users of this window.
@@ -69,7 +68,8 @@ class Distinct(Statistic):
         windows: largest number of windows in which a user counts.
         changes: largest number of times that a user comes or goes; None: users only come.
         stay: number of steps that a user stays active after an event.
-        unit: the word for one user; None: "user", unless the state has another word.
+        unit: the word for one user; None: "user"; a stream that is continued keeps the word in its
+            state.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay

@@ -276,7 +276,8 @@ class Hierarchy(TableStatistic):
             targets at the least cost.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
             "replace" if one event is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event", unless the state has another word.
+        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
+            word in its state.
 
     Raises:
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a

@@ -345,10 +345,10 @@ class MomentsReading(Reading):
         Args:
             kind: "variance", "covariance" or "slope".
             places: indices of its columns.
-            known: half-width of a sum divided by the number of rows, at the level of the means'
-                intervals.
-            ratio: half-width of a sum divided by the number of rows, at the level of the number
-                itself.
+            known: half-width of a sum divided by the number of rows, with the error probability
+                that the intervals of the means get.
+            ratio: half-width of a sum divided by the number of rows, with the error probability
+                that remains for the number itself.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value

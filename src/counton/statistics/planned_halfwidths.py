@@ -93,7 +93,9 @@ def _of_parts(
     rows: int | None,
     over: int | None,
 ) -> dict[str, float]:
-    """Return `planned_halfwidths` of a report; each name begins with the name of a statistic."""
+    """Return the half-widths of a report's intervals; each name begins with the name of a
+    statistic.
+    """
     found: dict[str, float] = {}
     for name, one in report.statistics.items():
         if name not in report.derived_from:

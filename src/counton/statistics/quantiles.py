@@ -285,7 +285,8 @@ class Quantiles(TableStatistic):
             hierarchies and, up to 256 cells, dense matrices.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed value,
             "replace" if one value is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event", unless the state has another word.
+        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
+            word in its state.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie

@@ -53,7 +53,8 @@ class Reach(UsersByRank):
 
     Args:
         at_least: the thresholds.
-        unit: the word for one user; None: "user", unless the state has another word.
+        unit: the word for one user; None: "user"; a stream that is continued keeps the word in its
+            state.
 
     Raises:
         InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from

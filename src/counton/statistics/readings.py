@@ -238,7 +238,7 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
     Args:
         statistic: the statistic.
         cells: the released cells of one group, at a step or between two steps.
-        name: the name in the table, or its text; None: the statistic's only number.
+        name: the name as in the table; None: the statistic's only number.
 
     Raises:
         InvalidInput: there is no such number, or no name is given although there are several.
@@ -311,7 +311,7 @@ class Reading(PublicNumbers):
         It also knows which noise it shares with other numbers, for sums and ratios of them.
 
         Args:
-            name: the name in its table, or its text; None: the statistic's main number.
+            name: the name as in its table; None: the statistic's main number.
 
         Raises:
             InvalidInput: there is no such number, or no name is given although there are several.

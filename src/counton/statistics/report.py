@@ -259,8 +259,8 @@ class Report(TallyStatistic):
 
     Raises:
         InvalidInput: there are no statistics; a statistic needs its rows in order, or protects
-            something else than one row added or removed; the columns do not fit; or the code of a
-            row needs over 62 bits.
+            something else than one row added or removed; the columns do not fit; or the integer
+            that encodes a row needs over 62 bits.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count

@@ -255,9 +255,9 @@ class Exact(ABC):
                 last is ``len(events)``.
 
         Returns:
-            The change of each cell in each step, in the grid units of the statistic's contribution:
-                int64, shape ``(len(stops), *cells)``. For cells on demand an empty array of shape
-                ``(len(stops), 0)``.
+            The change of each cell in each step, in multiples of the contribution's resolution (1
+                for counts): int64, shape ``(len(stops), *cells)``. For cells on demand an empty
+                array of shape ``(len(stops), 0)``.
 
         Raises:
             InvalidInput: a value that is no event, or breaks a bound; nothing is changed.

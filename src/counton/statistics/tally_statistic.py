@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit in a row's code that says whether the row is the first, second or k-th row of its
-    user.
+    """A digit, in the integer that encodes a row, that says whether the row is the first, second or
+    k-th row of its user.
 
     The rows that count are numbered from 1 for each user and group. ``code // unit % size`` is the
-    group of a row. Row number ``ranks[i]`` has ``unit * 2**i`` added to its code.
+    group of a row. Row number ``ranks[i]`` has ``unit * 2**i`` added to that integer.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -87,8 +87,8 @@ class TallyStatistic(Statistic):
         counted_ranks: which rows of a user count, by their number among the user's rows: (1,)
             counts users by their first row. A user counts once for each of these numbers, in each
             group.
-        row_total: the number by which every row raises the sum of all cells, whatever it says, so
-            that groups can be found by this sum; None: it depends on the row.
+        row_total: the number by which every row raises the sum of all cells, whatever its values
+            are, so that groups can be found by this sum; None: it depends on the row.
     """
 
     ordered: bool = False
@@ -119,8 +119,8 @@ class TallyStatistic(Statistic):
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits of a row's code that say which of its user's rows it is; empty unless users are
-        counted.
+        """Digits, in the integer that encodes a row, that say which of its user's rows it is; empty
+        unless users are counted.
         """
         if not self.counted_ranks:
             return ()
@@ -133,7 +133,9 @@ class TallyStatistic(Statistic):
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest code of a row that counts."""
+        """Return the smallest and the largest integer that `encode` returns for a row that
+        counts.
+        """
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property
@@ -178,31 +180,30 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return which sums a row changes, and by how much, given its code.
+        """Return which sums a row changes, and by how much, given the integer that encodes it.
 
         Only arithmetic is used, so that expressions of data frames can be passed too.
 
         Args:
-            said: the codes: an array, or an expression of a data frame.
+            said: the results of `encode`: an array, or an expression of a data frame.
 
         Returns:
-            Pairs of the index of a sum and an amount in grid units. If there are several pairs,
-                each index is an int.
+            Pairs of the index of a sum and an amount in multiples of the resolution. If there are
+                several pairs, each index is an int.
         """
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """For each pair of `entries` whose index depends on the row's code, the range of possible
-        indices.
+        """For each pair of `entries` whose index depends on the row, the range of possible indices.
 
-        If this is not empty, a row may belong to no sum; its code is then negative.
+        If this is not empty, a row may belong to no sum; `encode` then returns a negative number.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest amount that one row adds to any sum, in grid
-        units.
+        """Return the smallest and the largest amount that one row adds to any sum, in multiples of
+        the resolution.
         """
         return 1, 1
 
@@ -275,7 +276,7 @@ class UsersByRank(TallyStatistic):
     """A count of users who have a first, second or k-th row: one cell for each of
     ``counted_ranks``.
 
-    A user adds 1 to a cell once, with the row of that rank. The code of a row is 1, plus ``2**i``
+    A user adds 1 to a cell once, with the row of that rank. A row is encoded as 1, plus ``2**i``
     for each cell i to which the row adds 1. A job must bound the rows of a person, because ranks
     are known only then.
     """

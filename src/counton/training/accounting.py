@@ -68,11 +68,11 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Bound the part of delta that is lost because drawn normals have a bounded radius.
+    """Bound the part of delta that is lost because drawn normal numbers have a bounded radius.
 
-    With at most this probability, drawn noise reveals something that exact normals would hide. The
-    bound holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except with this
-    probability.
+    With at most this probability, drawn noise reveals something that exact normal numbers would
+    hide. The bound holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except
+    with this probability.
 
     Args:
         multiplier: standard deviation of the noise divided by the sensitivity.
@@ -108,8 +108,8 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return the probability that a pair of normals lies in the disc of drawn pairs, but not after
-    a shift.
+    """Return the probability that a pair of normal numbers lies in the disc of drawn pairs, but not
+    after a shift.
 
     It is f(shift) in the derivation of this module.
 
@@ -123,9 +123,9 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """Return the part of the guarantee's delta that remains for exact normals.
+    """Return the part of the guarantee's delta that remains for exact normal numbers.
 
-    The rest pays for the bounded radius of the drawn normals.
+    The rest pays for the bounded radius of the drawn normal numbers.
 
     Args:
         guarantee: the guarantee for the whole run.
@@ -156,11 +156,11 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
     Args:
         guarantee: the guarantee for the whole run.
-        steps: number of steps of the run; more steps draw more normals.
+        steps: number of steps of the run; more steps draw more normal numbers.
 
     Raises:
         InvalidInput: another guarantee, such as pure differential privacy, or a delta too small for
-            normals of bounded radius.
+            the bounded radius of drawn normal numbers.
 
     >>> noise_multiplier(ZCDP("1/8"))
     2.0
@@ -194,8 +194,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
         steps: number of steps of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, too much noise, or a delta too small for normals of
-            bounded radius.
+        InvalidInput: another kind of guarantee, too much noise, or a delta too small for the
+            bounded radius of drawn normal numbers.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True

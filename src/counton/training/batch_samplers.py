@@ -524,7 +524,9 @@ class SecretPlaces(_SecretSampler):
 
     @override
     def serve(self, run: str, session: str) -> None:
-        """Bind the sampler to a run; a run that continues from a checkpoint keeps its places."""
+        """Bind the sampler to a run; a run that continues from a checkpoint keeps the secret places
+        (steps of the epoch) of its examples.
+        """
         self._serve_only(run, "")
 
     @property

@@ -396,7 +396,8 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
         epochs: number of epochs of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, or a delta too small for normals of bounded radius.
+        InvalidInput: another kind of guarantee, or a delta too small for the bounded radius of
+            drawn normal numbers.
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> promised = ApproxDP(1, 1e-5)

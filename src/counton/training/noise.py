@@ -338,8 +338,8 @@ class TrainingNoise:
         return self._next(step, {name: (size, first, stop)})[name].noise(step)
 
     def fresh(self, step: int, name: str, size: int) -> Singles:
-        """Return the weighted sum of a step's own normals for one parameter, before buffers and
-        scaling.
+        """Return the weighted sum of a step's own standard normal numbers for one parameter, before
+        buffers and scaling.
 
         Buffers carry noise from step to step. This method is for programs that keep the buffers
         themselves.
@@ -442,7 +442,7 @@ class TrainingNoise:
         """Continue at a step in a new process, without a checkpoint of the noise.
 
         Buffers, which carry noise from step to step, are recomputed by drawing all earlier steps
-        again. Normals that no earlier step has used are drawn under a new identity.
+        again. Normal numbers that no earlier step has used are drawn under a new identity.
 
         Args:
             step: the next step.
@@ -561,10 +561,10 @@ class TrainingNoise:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the result of `state_dict`.
 
-        Normals that no step had used by then are drawn under a new identity, so two continuations
-        of one checkpoint never repeat noise. The guarantee holds if the steps of only one
-        continuation are shown to others. If both are shown, they cost at most as much privacy as
-        two runs; this needs a causal strategy. With a strategy that is not causal, such as
+        Normal numbers that no step had used by then are drawn under a new identity, so two
+        continuations of one checkpoint never repeat noise. The guarantee holds if the steps of only
+        one continuation are shown to others. If both are shown, they cost at most as much privacy
+        as two runs; this needs a causal strategy. With a strategy that is not causal, such as
         `OctaveTraining`, show only one continuation.
 
         Raises:
@@ -897,7 +897,9 @@ class _Parameter:
         self.step = step
 
     def fresh(self, step: int) -> Singles:
-        """Return the weighted sum of a step's normals: float32, one entry for each coordinate."""
+        """Return the weighted sum of a step's standard normal numbers: float32, one entry for each
+        coordinate.
+        """
         out = np.empty(self.stop - self.first, np.float32)
         for place, summed in self._sums_by_block(step):
             out[place] = summed
@@ -918,8 +920,8 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """Yield the weighted sum of a step's normals for each block, with the slice of its
-        coordinates.
+        """Yield the weighted sum of a step's standard normal numbers for each block, with the slice
+        of its coordinates.
         """
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
@@ -934,7 +936,8 @@ class _Parameter:
         step.
 
         Args:
-            summed: the step's weighted sums of normals, for the coordinates from ``begin`` on.
+            summed: the step's weighted sums of normal numbers, for the coordinates from ``begin``
+                on.
             begin: index of the first coordinate.
             out: the noise of all coordinates, which is written.
             spare: scratch space.
@@ -959,10 +962,11 @@ class _Parameter:
     def _weighted_normals(
         self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
     ) -> Singles:
-        """Return the weighted sum of a step's normals for all coordinates of a block.
+        """Return the weighted sum of a step's standard normal numbers for all coordinates of a
+        block.
 
         Args:
-            taps: the normals of the step, with their weights.
+            taps: the normal numbers of the step, with their weights.
             block: number of the block.
             fresh, drawn: scratch space.
         """

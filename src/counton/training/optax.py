@@ -75,9 +75,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     Returns:
         An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
-        which says why, for a step beyond the run or with other gradients than before, a state
-        under other terms than the noise, another run under the same name, and more examples than
-        the sampler's batch has.
+        which says why, for a step beyond the run or with other gradients than before, for a state
+        whose run has other parameters than the noise, for another run under the same name, and for
+        more examples than the sampler's batch has.
 
     Raises:
         MissingExtra: optax is not installed.
@@ -169,7 +169,8 @@ def resume(state: Any, identity: str | None = None) -> Any:
             pass the same 32 hexadecimal digits to all of them.
 
     Returns:
-        The same state, except that normals which no step has taken yet are drawn under the new
+        The same state, except that normal numbers which no step has used yet are drawn under the
+            new
         identity. `counton.training.TrainingNoise.load_state_dict` says what that means for the
         guarantee.
 

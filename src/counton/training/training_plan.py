@@ -123,8 +123,8 @@ class TrainingDesign:
         )
 
     def row(self) -> dict[str, Any]:
-        """Return a row of the plan's table: strategy, error, and buffers, normals and milliseconds
-        per step.
+        """Return a row of the plan's table: strategy, error, and buffers, normal numbers and
+        milliseconds per step.
         """
         return {
             "strategy": self.strategy.name,
@@ -183,9 +183,9 @@ def plan(
         clip: largest 2-norm of one example's gradient.
         buffers: largest number of values that the noise may keep from step to step, for each
             coordinate.
-        draws: largest mean number of normals, for each coordinate and step, that `BandedOptimum`
-            may use. If this is at least half the number of steps, a step may use the normals of all
-            steps so far.
+        draws: largest mean number of normal numbers, for each coordinate and step, that
+            `BandedOptimum` may use. If this is at least half the number of steps, a step may use
+            the normal numbers of all steps so far.
 
     Raises:
         InvalidInput: an argument is out of range.

@@ -66,8 +66,8 @@ class GraphStatistic(Statistic):
     """Base class of statistics of a simple graph whose edges arrive one after another.
 
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
-    declared; ``None`` is a step without an edge. An edge has no direction. A further sighting of an
-    edge changes nothing.
+    declared; ``None`` is a step without an edge. An edge has no direction. An event shows
+    ("sights") an edge; further sightings of an edge change nothing.
 
     The protected unit is one edge: a pair of nodes, with all its sightings. Neighbouring datasets
     differ in all sightings of one pair; all other edges stay in their steps. So a step must not
