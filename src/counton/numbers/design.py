@@ -296,7 +296,7 @@ class Design(Errors[S]):
 
     @property
     def law_unit(self) -> Fraction:
-        """Value, in data units, of 1 in the integers that the noise distribution draws.
+        """Step of the noise, in data units: drawn noise is an integer multiple of it.
 
         For a statistic it is in units of a cell.
         """
@@ -313,7 +313,7 @@ class Design(Errors[S]):
 
     @cached_property
     def released_unit(self) -> Fraction:
-        """Value, in data units, of 1 in the integers that are released."""
+        """Step of released values, in data units: they are integer multiples of it."""
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:

@@ -669,7 +669,9 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """The joint noise of several formulas, over all streams, cells and steps that they use."""
+    """Joint distribution of the noise of several formulas, over all streams, cells and steps that
+    they use.
+    """
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
@@ -721,7 +723,9 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return a formula's standard deviation to first order; None if a released divisor is 0."""
+        """Return a formula's standard deviation if each quotient is linearized at its released
+        value; None if a released divisor is 0.
+        """
         vectors, _ = self._vectors(one)
         reads = self._read(one)
         if reads is None:
@@ -730,8 +734,8 @@ class _Law:
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
     def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
-        """Return the released value and the noise of each quotient in a formula; None if a divisor
-        is 0.
+        """Return the released value and the noise of each quotient in a formula, a number computed
+        from released cells; None if a divisor is 0.
         """
         found: dict[Quotient, _Read] = {}
 
@@ -977,7 +981,8 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """Return the weights of formulas on running totals, for each stream that they use.
+    """Return the weights of formulas (numbers computed from released cells) on running totals, for
+    each stream that they use.
 
     Formulas must be sums of cells, without quotients.
 

@@ -354,8 +354,8 @@ def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: An
         law: noise distribution of a node.
         level: probability with which each interval holds.
         std: standard deviations of the sums.
-        jump: for each sum, the largest weight of a node times the distance of two values of a
-            node's noise.
+        jump: for each sum, the largest weight of a node times the smallest difference of two
+            values of a node's noise.
     """
     wide = _WIDE if law.family == "laplace" else DiscreteGaussian(Fraction(2**48))
     quantile = float(smooth_halfwidth(1.0, wide, level))

@@ -224,8 +224,8 @@ def _within(one: Answer, lower: float, upper: float) -> Answer:
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
-    """Return a factor, at most 1, such that half-widths times this factor still hold for all
-    formulas.
+    """Return a factor, at most 1, by which the half-widths of several numbers may be multiplied
+    such that all intervals still hold together.
 
     Args:
         formulas: sums of cells, without quotients.

@@ -286,7 +286,7 @@ class Releases(PublicNumbers):
             stop: the last counted step.
             cells: the cells to add up, as an index of one step's array: a list of cells, a slice, a
                 mask, ``...`` for all. None keeps all cells apart.
-            level: least probability with which the interval holds the true value.
+            level: lower bound on the probability that the interval contains the true value.
             weights: the factors of the ``cells``, in order: ``[1, -1]`` for the difference of two
                 cells; None: all are 1.
 
@@ -334,7 +334,7 @@ class Window(PublicNumbers):
         value: private count or sum, in data units: a number, or an array of the stream's shape.
         std: standard deviation of its noise, in data units.
         lower, upper: ends of the interval, in the shape of ``value``.
-        level: least probability with which the interval holds the true value.
+        level: lower bound on the probability that the interval contains the true value.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import GrowingCascade

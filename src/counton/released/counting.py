@@ -121,8 +121,8 @@ class Counting:
         return None
 
     def check_any_order(self, what: str, remedy: str) -> None:
-        """Raise an error if the rule depends on the order of rows, which the caller does not
-        know.
+        """Raise an error if this counting rule depends on the order of rows, which the caller does
+        not know.
         """
 
     def check_forgets(self, name: str, statistic: object) -> None:

@@ -175,7 +175,7 @@ class Release:
         """Return the release of one statistic of a report, as if it had been released alone.
 
         Counts and sums with cells of their own answer all questions on counts and sums. A statistic
-        that is taken from another one answers the questions of its source.
+        that is taken from another one answers the questions that this other one answers.
 
         Raises:
             InvalidInput: the release is not a report, or has no statistic of this name.

@@ -1138,8 +1138,8 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Sentences that name numbers which a report measures more than once, and the most accurate
-        of them.
+        """Sentences for numbers that a report releases more than once: each names these numbers,
+        and which of them has the smallest error.
         """
         inner = inner_of(self.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:

@@ -44,8 +44,8 @@ def means_fail(least: float, most: float) -> list[float]:
     """Return the parts of the error probability that should be tried for the intervals of the
     means.
 
-    The best part depends on the true number of rows, which is between ``least`` and ``most``
-    standard deviations of its noise.
+    The best part depends on the true number of rows, divided by the standard deviation of the noise
+    of the released number of rows. This quotient is between ``least`` and ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])

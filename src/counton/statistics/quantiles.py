@@ -123,7 +123,7 @@ class QuantilesReading(Reading):
 
         Args:
             low, high: edges of cells; None: no bound, as the first and last edge.
-            level: least probability with which the interval holds the true value.
+            level: lower bound on the probability that the interval contains the true value.
 
         Raises:
             InvalidInput: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
@@ -155,7 +155,7 @@ class QuantilesReading(Reading):
 
         Args:
             weights: one number for each cell, chosen before any release.
-            level: least probability with which the interval holds the true value.
+            level: lower bound on the probability that the interval contains the true value.
 
         Raises:
             InvalidInput: weights that are not one finite number for each cell; or a level outside
@@ -181,7 +181,7 @@ class QuantilesReading(Reading):
 
         Args:
             share: above 0 and below 1.
-            level: least probability with which the interval holds the true value.
+            level: lower bound on the probability that the interval contains the true value.
 
         Raises:
             InvalidInput: the share or the level is out of range.

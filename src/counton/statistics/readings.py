@@ -465,7 +465,7 @@ class Readings(Sequence[Reading]):
         machine: Machine | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Take the releases of consecutive steps; callers do not build it themselves.
+        """Take the releases of consecutive steps; the library calls this, users do not.
 
         Args:
             statistic: the statistic.

@@ -381,7 +381,7 @@ class Graph(Exact):
     """The exact graph: the edges seen so far, and how often each of them came or went.
 
     If edges that exceed the bound on degrees are dropped, an edge is kept if it is among the first
-    ``degree`` edges of both its nodes. Dropped edges count among these.
+    ``degree`` edges that each of its two nodes ever had, dropped ones included.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:

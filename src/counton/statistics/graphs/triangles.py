@@ -24,9 +24,9 @@ class Triangles(Subgraphs):
     """The number of triangles of a growing graph; edge-level privacy.
 
     An event is an edge ``(u, v)``; ``None`` is a step without an edge. Nodes are texts or integers
-    and need not be declared. Edges have no direction. A further sighting of an edge changes
+    and need not be declared. Edges have no direction. An edge that arrives again changes
     nothing. An edge that joins a node with itself is refused. The protected unit is one edge, a
-    pair of nodes, with all its sightings; all edges of one node together are not protected. An edge
+    pair of nodes, with all its arrivals; all edges of one node together are not protected. An edge
     is in at most ``degree - 1`` triangles.
 
     The bound on degrees is enforced. An edge that gives a node more than ``degree`` edges is
