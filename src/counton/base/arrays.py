@@ -35,8 +35,7 @@ def integers_to_text(array: Integers) -> str:
     """Encode integers as short ASCII text for JSON; `integers_from_text` is the inverse.
 
     Each integer takes as many bytes as the largest needs. The text holds the first bytes of all
-    integers, then the second bytes, and so on: high bytes of weights repeat, so they nearly vanish
-    when compressed.
+    integers, then the second bytes, and so on, because high bytes repeat and then compress well.
 
     >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
     [[1099511627776, -1]]
@@ -80,10 +79,11 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
 
     Args:
         numbers: array of any integer type, or of any type that ``read`` converts.
-        read: function that converts a part of ``numbers`` to int64; None if they are integers.
+        read: function that converts a part of ``numbers`` to int64; None if the numbers are
+            integers.
 
-    The lowest bytes of all numbers come first, then the next ones. So numbers that change little,
-    or of which few are large, take one to three bytes each.
+    The lowest bytes of all numbers come first, then the second lowest, and so on. So numbers that
+    change little, or of which few are large, take one to three bytes each.
 
     >>> len(pack(np.arange(10**6))) < 2000
     True
@@ -111,8 +111,8 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of differences between rows, byte by byte: all lowest bytes, then all
-    second ones.
+    """Yield the bytes of differences between rows: the lowest bytes of all numbers, then the second
+    lowest, and so on.
 
     Each yielded array has shape ``(planes, numbers)``: one row for each position of a byte.
     """

@@ -15,11 +15,11 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quantity, quote, without_mask
 from counton.base.lazy import require
 
-#: Codes of values that are missing, and of values that are not in the domain.
+#: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING, OUTSIDE = -1, -2
 
 
-#: Separator of the values of several grouping columns, in the label of a group.
+#: Separator between the values of several columns of groups, in the label of a group.
 BETWEEN = " / "
 #: Columns that released tables add to the caller's columns; `WHEN` is added to tables of many
 #: steps.
@@ -28,11 +28,12 @@ WHEN = ("step", "window_start", "window_end")
 
 
 class TextTable(NamedTuple):
-    """A table as a screen shows it: words in rows.
+    """A table of texts, as a screen shows it.
 
     Attributes:
-        columns: names, each with whether its column holds numbers, which are aligned to the right.
-        rows: rows of words.
+        columns: for each column its name, and whether it holds numbers, which are aligned to the
+            right.
+        rows: for each row the texts of its cells.
         caption: line below the table.
 
     >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
@@ -201,7 +202,7 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
 
 
 def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse column names of a caller that the released table uses for columns of its own.
+    """Refuse column names of the events that a released table uses for columns of its own.
 
     Args:
         names: the caller's column names.
@@ -249,7 +250,7 @@ def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
-    """Format words and the first rows of a table as HTML for a notebook.
+    """Format a text and the first rows of a table as HTML for a notebook.
 
     >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
     '<div><pre>1 cell</pre><table><thead><tr>'
@@ -273,8 +274,7 @@ _NOISY = (*ADDED, "value", "sum")
 
 
 def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the standard deviations of each column of noisy numbers, approximately, by column
-    name.
+    """Return approximate standard deviations for each column of noisy numbers, by column name.
 
     The deviations of a column ``x_value`` are read from ``x_std``, else from ``std``. If both are
     missing, they are a quarter of the interval from ``x_lower`` to ``x_upper``.
@@ -299,11 +299,11 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
-    """Format each column of a table for people: no exponents, and only digits that the noise
-    leaves meaningful.
+    """Format each column of a table as texts for people: no exponents, and only the digits that the
+    noise leaves meaningful.
 
     This is the only place that rounds published numbers. Files for machines keep every digit, so
-    that the total of a step less the total of the step before is exactly that window's number.
+    that the difference of two consecutive totals is exactly the number of the window between them.
     """
     errors, found = errors_of(columns), []
     for name, values in columns.items():
@@ -316,7 +316,9 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
 
 def _to_meaningful_digits(value: Any, std: Any) -> str:
-    """Format a number with only the digits that its noise leaves meaningful, given its std."""
+    """Format a number with only the digits that its noise leaves meaningful; ``std`` is the noise's
+    standard deviation.
+    """
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
         return _cell_text(value)
     return quantity(value, std, isinstance(value, int))

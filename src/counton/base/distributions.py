@@ -1,10 +1,11 @@
 """Noise distributions as data, and how one protected unit changes a stream's counts.
 
-A law is an exact discrete distribution on the integers, from which the noise of a node is drawn.
-`counton.noise` draws from it, and `counton.privacy` chooses it for the `Sensitivity` to one
-protected unit. Neither needs to know the other, so laws stand below both. A pattern tells how one
-protected unit changes the counts of a stream, if a number of steps and a number of cells do not say
-enough. Parameters are exact rationals: a float is not the number you meant.
+A law is an exact discrete distribution on the integers, from which the noise of a node (a measured
+sum of counts) is drawn. `counton.noise` draws from it, and `counton.privacy` chooses it for the
+`Sensitivity` to one protected unit. Both import laws from here, so that neither imports the other.
+A pattern describes how one protected unit changes the counts of a stream, if the numbers of changed
+steps and cells do not say enough. Parameters are exact rationals: a float is not the number you
+meant.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from counton.base.exact import exact
 #: The kinds of noise.
 Family = Literal["laplace", "gaussian"]
 
-#: A larger scale or standard deviation would bring sums of noise near the end of int64.
+#: With a larger scale or standard deviation, sums of noise could leave int64.
 LARGEST_SPREAD = 2**40
 
 
@@ -35,7 +36,7 @@ def _exact(name: str, value: object) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Two-sided geometric law: P(x) proportional to exp(-|x| / scale) on the integers.
+    """Two-sided geometric distribution: P(x) proportional to exp(-|x| / scale) on the integers.
 
     Shifting it by one unit changes log-probabilities by at most ``1 / scale``.
 
@@ -56,7 +57,7 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); below 2 scale^2."""
+        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); it is below 2 scale^2."""
         if self.scale * 700 <= 1:  # below 1e-300
             return 0.0
         return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
@@ -68,10 +69,11 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the integers.
+    """Discrete Gaussian distribution: P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the
+    integers.
 
-    ``sigma_squared`` is the law's parameter; the true variance is never above it (Canonne, Kamath
-    and Steinke 2020, Cor. 9).
+    ``sigma_squared`` is the parameter; the true variance is never above it (Canonne, Kamath and
+    Steinke 2020, Cor. 9).
 
     >>> DiscreteGaussian(Fraction(9)).variance
     9.0
@@ -114,11 +116,11 @@ NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 
 
 def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[str, str]:
-    """Return JSON values from which `law_from_dict` rebuilds the law exactly.
+    """Return JSON values from which `law_from_dict` rebuilds the noise distribution exactly.
 
     Args:
-        grid: how much one integer of the law stands for in units of the data. If it is given, the
-            parameters are stated in units of the data too.
+        grid: size, in data units, of one integer of the distribution. If it is given, the
+            parameters are stated in data units.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
@@ -137,13 +139,13 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
 
 
 def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
-    """Rebuild a law from the values of `law_to_dict`.
+    """Rebuild a noise distribution from the values of `law_to_dict`.
 
     >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
     DiscreteGaussian(sigma_squared=Fraction(7, 2))
 
     Raises:
-        InvalidInput: the law is unknown, or a parameter is out of range.
+        InvalidInput: the kind of distribution is unknown, or a parameter is out of range.
     """
     kind = saved.get("law")
     try:
@@ -164,15 +166,16 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Largest change of the vector of all node values between neighbouring datasets.
+    """Largest change of the vector of all node values (the measured sums of counts) between
+    neighbouring datasets.
 
-    Node values are integers: multiples of the stream's resolution.
+    Node values are integers, in units of the stream's resolution.
 
     Attributes:
         l1: largest 1-norm of the change.
         l2_squared: largest squared 2-norm of the change.
-        entries: the worst change as ((magnitude, count), ...), if one change is worst: every
-            possible change, with its entries reordered and their signs ignored, is at most this one
+        entries: the worst change as ((magnitude, count), ...), if there is one: every possible
+            change, with its entries reordered and their signs ignored, is at most the worst change
             in each entry. Log-concave noise that protects this change then protects all of them.
 
     Raises:
@@ -227,7 +230,7 @@ class Run(NamedTuple):
         length: largest number of steps.
         offset: steps from the first step of the whole pattern to the first step of this run.
         size: largest change of a cell in each step.
-        times: largest number of cells with this change.
+        times: largest number of cells that change in this way.
         since: first step of the stream in which one of these cells can change at all.
     """
 
@@ -240,11 +243,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Pattern of what one unit changes: some cells, each in a run of consecutive steps.
+    """Pattern of the counts that one protected unit changes: some cells, each in a run of
+    consecutive steps.
 
     Different runs change different cells. Exception: two runs may share a cell if their changes
-    have opposite signs, or if they never both occur. The norms are then below those of separate
-    cells.
+    have opposite signs, or if they never both occur. The norms of the change are then below those
+    of separate cells.
 
     Raises:
         InvalidInput: there is no run, or an amount is out of range.
@@ -276,17 +280,18 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Pattern of a unit whose changes of a cell alternate in sign, as of one that comes and goes.
+    """Pattern of a protected unit whose changes of a cell alternate in sign, such as a user who
+    comes and goes.
 
     Attributes:
         changes: largest number of changes of a cell.
         cells: largest number of cells that change.
-        size: largest size of one change. Sums of ``size`` such patterns of size 1 are included.
+        size: largest size of one change. A sum of ``size`` patterns of size 1 is allowed too.
         together: True if ``changes`` bounds the number of changes in all cells added up; False if
             it bounds the number in each cell.
 
     Raises:
-        InvalidInput: an amount is below 1, or no integer.
+        InvalidInput: an amount is below 1 or is not an integer.
     """
 
     kind: ClassVar[str] = "alternating"
@@ -319,7 +324,8 @@ def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
-    """Bounds on how much one unit changes the noisy measurements C x of a stream x of counts.
+    """Bounds on how much one protected unit changes the measurements C x, where C is a strategy's
+    matrix and x the stream of counts.
 
     Let d be the change of x by one unit, and e_t a change of one count in step t alone. Each bound
     compares the norm of C d with the largest norm of C e_t.
@@ -359,7 +365,7 @@ class BoundedChange:
         return BoundedChange(l1, l2_squared, self.once)
 
 
-#: How one unit changes the counts of a stream.
+#: The ways to describe how one protected unit changes the counts of a stream.
 Pattern = Runs | Alternating | BoundedChange
 
 

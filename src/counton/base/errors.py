@@ -30,7 +30,7 @@ _VALUE = re.compile(
     r"|(?:(?<=\w=)[^\s&]*)?[^\s&;#'\"`,:)\]}]|[^\s&;#'\"]+"
 )
 _LEFT_OUT = "***"
-#: The text of a key file.
+#: Matches the text of a key file.
 _KEY = re.compile(r"(counton-key-\d+:)\s*\w+")
 #: A field in a message: control characters, which no name and no shown value has, enclose both.
 _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
@@ -39,10 +39,10 @@ _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 def field(name: str, value: object = None) -> str:
     """Mark the name of a caller's argument in an error message, so that it can be translated.
 
-    In Python the message shows the name itself. A command line calls the argument otherwise, and
-    replaces the name by `CountonError.translate`. With a value the message shows ``name=value``;
-    True stands for an option without a value. Rows are never shown: `is_one` decides which values
-    may be.
+    In Python the message shows the name itself. A command line has another name for the argument,
+    which `CountonError.translate` puts in its place. With a value the message shows ``name=value``;
+    True stands for an option without a value. A value that may hold private rows is not shown:
+    `is_one` decides.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
@@ -82,7 +82,8 @@ def hide_secrets(text: str) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """Return an address without passwords and tokens, to be kept.
+    """Return the address of a database or service without passwords and tokens, in the form in
+    which it may be stored.
 
     >>> without_secrets("postgresql://ann:x@db/visits?password=x&sslmode=require")
     'postgresql://ann@db/visits?sslmode=require'
@@ -98,8 +99,8 @@ def is_one(value: object) -> bool:
     """Return whether a message may show a value: a number, text, date, path, or an object of
     counton.
 
-    A list, an array, a data frame or a foreign object may not be shown: if a caller swaps
-    arguments, it holds private rows.
+    A list, an array, a data frame or another library's object may not be shown, because it holds
+    private rows if a caller has swapped arguments.
 
     >>> is_one("visits.csv"), is_one(0.5), is_one(["ann"]), is_one({"user": "ann"})
     (True, True, False, False)
@@ -112,7 +113,8 @@ def is_one(value: object) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Return whether files and databases can hold a text: it is UTF-8, and has no NUL.
+    """Return whether files and databases can hold a text: it can be encoded in UTF-8, and has no
+    NUL.
 
     >>> is_text("café"), is_text("caf" + chr(0xDC80)), is_text("a" + chr(0))
     (True, False, False)
@@ -172,7 +174,9 @@ class MissingExtra(CountonError, ImportError):
 
 
 class InvalidInput(CountonError, ValueError):
-    """An argument or a datum is outside what is allowed; nothing was released or changed."""
+    """An argument or a value in the data is outside what is allowed; nothing was released or
+    changed.
+    """
 
 
 class NotDrawnWarning(UserWarning):

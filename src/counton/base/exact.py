@@ -1,7 +1,7 @@
 """Numbers that mean what was written: decimal text in, exact fractions out.
 
-``0.1`` in a program is not a tenth. Budgets are added up and compared, so every parameter of a
-guarantee or of a law is the fraction that its shortest decimal text says.
+The float ``0.1`` is not exactly a tenth. Budgets are added up and compared, so every parameter of a
+guarantee or of a noise distribution is the fraction that its shortest decimal text states.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _LONGEST_TEXT = 1000
 def shorten(value: object) -> str:
     """Return the beginning of a text, or of a number as text, for messages.
 
-    Any other value is named by its type alone: if arguments are swapped, it is private rows.
+    Of any other value only the type is shown, because it may be private rows if arguments are
+    swapped.
 
     >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
     ('1e999', 'a number of thousands of digits', 'a value of type dict')
@@ -50,8 +51,9 @@ def shorten(value: object) -> str:
 def quote(value: object) -> str:
     """Return the beginning of a value's ``repr``, for messages.
 
-    Numbers, texts, dates, paths and objects of counton are shown. Lists, arrays, frames and foreign
-    objects are named by their type alone: if arguments are swapped, they are private rows.
+    Numbers, texts, dates, paths and objects of counton are shown. Of lists, arrays, frames and
+    other libraries' objects only the type is shown, because they may be private rows if arguments
+    are swapped.
 
     >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
     ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
@@ -67,7 +69,7 @@ def quote(value: object) -> str:
 def quoted_numbers(values: object) -> str:
     """Return the beginning of a parameter's list of numbers as text, for messages.
 
-    Only for numbers that are no private rows, such as a shape or the ends of an interval.
+    Use it only for numbers that cannot be private rows, such as a shape or the ends of an interval.
 
     >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
     ('(3, -1)', 'a value of type list')
@@ -172,7 +174,8 @@ def readable(value: Fraction) -> str:
 def rounded_up(value: float, bits: int = 34) -> Fraction:
     """Round up to a fraction with a short denominator, above ``value`` by less than ``2**-bits``.
 
-    This turns a computed scale or variance into a law's parameter: more noise, never less.
+    This turns a computed scale or variance into a parameter of a noise distribution: more noise,
+    never less.
     """
     exponent = bits - math.frexp(value)[1] + 1
     scaled = Fraction(value) * (Fraction(2) ** exponent)
@@ -256,7 +259,8 @@ def check_positive(name: str, value: Number, remedy: str) -> Fraction:
 def check_integers(
     name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
 ) -> tuple[int, ...]:
-    """Return up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
+    """Return integers within [low, high] from a list, tuple, range or flat array; refuse more than
+    ``most``.
 
     >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
     ((2, 3), ())
@@ -287,8 +291,7 @@ def _power_text(number: int) -> str:
 
 
 def decimals(error: float) -> int:
-    """Return how many decimals of a number are meaningful: those that show two digits of its
-    error.
+    """Return how many decimals of a number are meaningful: as many as show two digits of its error.
 
     >>> decimals(53.2), decimals(4.5), decimals(0.021)
     (0, 1, 3)
@@ -301,7 +304,7 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
 
     Args:
         error: possible error of the number, in the same unit.
-        whole: whether the number is an integer by nature.
+        whole: whether the number is an integer, such as a count.
 
     >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021), quantity(1e-40, 1e-40)
     ('58,650', '0.123', '0')
@@ -331,7 +334,7 @@ def figures(value: float) -> str:
 
 
 def percent(level: float) -> str:
-    """Format a probability in percent, so that none below 1 reads as 100.
+    """Format a probability in percent, so that a probability below 1 does not read as 100.
 
     >>> percent(0.95), percent(0.29), percent(1 - 1e-9)
     ('95', '29', '99.9999999')
@@ -340,7 +343,7 @@ def percent(level: float) -> str:
 
 
 def figures_above(value: float) -> str:
-    """Format a bound on an error for a sentence: at least two digits, rounded up.
+    """Format an upper bound on an error for a sentence: at least two digits, rounded up.
 
     >>> figures_above(18.64), figures_above(2.41), figures_above(0.0123), figures_above(20.0)
     ('19', '2.5', '0.013', '20')
@@ -362,11 +365,11 @@ _DEEPEST = 64  # no array has more dimensions
 
 
 def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
-    """Return values; refuse them if an element is masked (numpy), since a mask hides arbitrary
-    numbers.
+    """Return values unchanged; refuse them if an element is masked (numpy), because a mask hides
+    arbitrary numbers.
 
     Args:
-        values: anything that numpy makes an array of; lists may be nested.
+        values: anything that numpy converts to an array; lists may be nested.
         what: name of the values in messages.
         depth: levels of nested lists that are searched for masks.
 
@@ -423,7 +426,7 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
 
 
 def name_alone(kind: type[T]) -> type[T]:
-    """Make the ``repr`` of a class show its name and no values, since its values are secret."""
+    """Make the ``repr`` of a class show its name and no values, because its values are secret."""
     setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
     return kind
 

@@ -1,9 +1,10 @@
-"""Limits of exact sums: refusal of rows beyond them, and each sender's share of the range.
+"""Limits of exact sums: the refusal of rows beyond them, and each sender's share of the largest
+sum.
 
 A refusal that depends on exact sums discloses something about them. Only `refuse_overflow` refuses
 rows because their sum would not be exact. A person who runs a job sees this refusal, and may see
 the rows. A sender over the network may see only his own batch: `share_of` gives him a fixed share
-of the range, and the shares of all possible senders never fill it.
+of the largest sum, and the shares of all possible senders together are below it.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from counton.base.errors import SumOverflow
 
 #: Largest number of senders in the whole life of a stream.
 MOST_SENDERS: Final = 2**16
-#: Share of the first sender: one part in this many.
+#: The first sender's share is one part in this many.
 _PARTS: Final = 16
 
 
 def share_of(number: int) -> float:
-    """Return the share of the largest sum that one sender may fill.
+    """Return the fraction of a stream's largest exact sum that one sender's rows may add up to.
 
-    The second sender has half of the first one's share, the third a third, the n-th an n-th. All
-    shares together come to less than three quarters, so the rest is never needed: no sender is
-    refused because of another sender's rows.
+    The second sender has half of the first sender's share, the third a third, the n-th an n-th. All
+    shares together come to less than three quarters, so no sender is ever refused because of
+    another sender's rows.
 
     Args:
         number: number of the sender, from 1 to `MOST_SENDERS`; no other sender of the stream has
@@ -39,12 +40,12 @@ def share_of(number: int) -> float:
 
 
 def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
-    """Refuse a sum of rows that would not be exact, or could not be read.
+    """Refuse a sum of rows that would be too large to be exact, or to be decoded.
 
     Args:
         size: the sum, or a bound on it.
         most: largest size allowed.
-        says: returns the message: the value, the bound and the remedy.
+        says: function that returns the message, with the value, the bound and the remedy.
 
     Raises:
         SumOverflow: the size is above the largest one allowed.

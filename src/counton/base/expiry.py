@@ -1,7 +1,8 @@
-"""Gradual expiry of privacy: the noise of each level of dyadic intervals, and the delay.
+"""Gradual expiry of privacy: the noise of each level of dyadic intervals of steps, and the delay of
+releases.
 
-A strategy for unbounded streams and its guarantee both use these definitions. They stand here
-because strategies and guarantees do not import each other.
+A strategy for unbounded streams and its guarantee both use these definitions. They are here because
+strategies and guarantees must not import each other.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from counton.base.exact import Number, check_integer, exact, shorten, text
 
 #: Levels of dyadic intervals on the steps 1..2^62.
 LEVELS = 63
-#: With a larger growth the higher levels would carry no noise at all.
+#: With a larger growth the noise of higher levels would vanish.
 LARGEST_GROWTH = 16
-#: Delayed inputs are kept in memory and in every checkpoint.
+#: The delay is bounded because delayed inputs are kept in memory and in every checkpoint.
 LARGEST_DELAY = 2**24
 
-#: Ages stay below this, like steps.
+#: Largest age in steps.
 LARGEST_AGE = 2**62
 
 _PRECISION = Context(prec=60)
@@ -35,17 +36,19 @@ _SIGNIFICANT_BITS = 40
 
 @dataclass(frozen=True, slots=True, init=False)
 class Expiry:
-    """Amount of noise per tree level, and delay, of a stream whose privacy loss grows with age.
+    """The amount of noise per tree level, and the delay, of a stream whose privacy loss grows with
+    the age of the data.
 
     Noise belongs to dyadic intervals of steps; those of level l have length 2^l. Their noise
     distribution is that of level 0 with its parameter (scale of a Laplace distribution, variance
     of a Gaussian one) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
 
     Attributes:
-        growth: the paper's lambda. The privacy loss of an item of age d grows like log(d)^growth.
-            A larger growth gives late releases a smaller error.
-        delay: the paper's B: each release leaves out the latest ``delay`` steps.
-        levels: number of levels in use; None uses all. With 1 each step has independent noise.
+        growth: lambda in the paper. The privacy loss of an input of age d (in steps) grows like
+            log(d)^growth. A larger growth gives late releases a smaller error.
+        delay: B in the paper: each release leaves out the latest ``delay`` steps.
+        levels: number of levels in use; None uses all. With 1 level each step has independent
+            noise.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
@@ -85,9 +88,10 @@ class Expiry:
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:
-        """Return the factor (1 + level)^(1 - growth) of the noise parameter at a level.
+        """Return (1 + level)^(1 - growth), by which the noise parameter of level 0 is multiplied at
+        a level.
 
-        If it is irrational, it is rounded up by less than 2^-39 of itself.
+        If the factor is irrational, it is rounded up by less than 2^-39 of itself.
         """
         return _power_above(1 + level, 1 - self.growth)
 
@@ -139,7 +143,7 @@ def _logarithm(base: int) -> Decimal:
 
 
 def checked_age(age: object) -> int:
-    """Return the age of an item, if it is a number of steps.
+    """Return the age of an input; refuse an age that is not a number of steps.
 
     Raises:
         InvalidInput: the age is no integer, negative, or above 2^62.
@@ -148,10 +152,10 @@ def checked_age(age: object) -> int:
 
 
 def checked_ages(ages: object) -> list[int]:
-    """Return the ages of items as a list, if each is a number of steps.
+    """Return the ages of inputs as a list; refuse an age that is not a number of steps.
 
     Raises:
-        InvalidInput: the ages are no collection, or one of them is no age.
+        InvalidInput: the ages are not a collection, or one of them is not an age.
     """
     if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
         raise InvalidInput(

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-#: Names in one block at most.
+#: Most names in one block.
 BLOCK = 2**20
 #: Largest number of names that are looked up one by one.
 _FEW = 8
-#: Largest size in bytes of a block that is kept beside its decoded names: both are small.
+#: Largest size in bytes of a block that stays in memory beside its decoded names.
 _LITTLE = 4096
-#: Largest number of names that a text for people shows in full.
+#: Most names that a text for people shows in full.
 _SHOWN = 100
 
 
@@ -54,7 +54,9 @@ class GroupNames(Sequence[str]):
 
     @property
     def column(self) -> pl.Series:
-        """The names as a column ``group``. The first call decodes all blocks and keeps them."""
+        """The names as a polars column ``group``. The first call decodes all blocks and keeps the
+        result.
+        """
         import polars as pl
 
         if isinstance(self._held, tuple):
@@ -89,8 +91,7 @@ class GroupNames(Sequence[str]):
             start += len(part)
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """Return the names at some positions, in the order of the positions, decoding one block
-        at a time.
+        """Return the names at these positions, in their order; one block is decoded at a time.
 
         >>> GroupNames(["home", "shop", "help"]).at([2, 0])
         ['help', 'home']
@@ -125,7 +126,9 @@ class GroupNames(Sequence[str]):
 
     @property
     def digest(self) -> str:
-        """Digest of the blocks of the names; equal names may have different digests."""
+        """Digest of the encoded blocks of names. Equal names may have different digests, because
+        their encoding may differ.
+        """
         if self._digest is None:
             self.blocks()
         assert self._digest is not None
@@ -158,7 +161,9 @@ class GroupNames(Sequence[str]):
         return names
 
     def positions(self) -> pl.DataFrame:
-        """Table of columns ``group`` and ``place``, so that a join looks up many names at once."""
+        """Return a table with columns ``group`` (name) and ``place`` (position), for looking up
+        many names at once by a join.
+        """
         return self.column.to_frame().with_row_index("place")
 
     def __len__(self) -> int:
@@ -221,7 +226,7 @@ class GroupNames(Sequence[str]):
         return NotImplemented
 
     def __hash__(self) -> int:
-        """Return the hash of a tuple of these names, since the tuple compares equal."""
+        """Return the hash of a tuple of these names, because the tuple compares equal."""
         return hash(tuple(self))
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
-"""Files of languages for charts and pages: built-in ones, such as ``languages/de.toml``, and
-users'.
+"""Files of languages for charts and pages: built-in files, such as ``languages/de.toml``, and
+users' files.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Final
 from counton.base.errors import InvalidInput, field
 from counton.base.locales import ENGLISH, Locale, is_file_of_language
 
-#: Names of the languages that are here, besides English.
+#: Names of the built-in languages besides English.
 LANGUAGES: Final = ("de",)
-#: Numbers of names in each list of a file.
+#: Number of names in each list of a language's file.
 _LISTS = {"months": 12, "long_months": 12, "weekdays": 7}
 #: Characters that may stand between thousands: signs, spaces of three kinds, or none.
 _THOUSANDS = (",", ".", "'", "’", " ", "\u00a0", "\u202f", "")
@@ -27,11 +27,11 @@ _THOUSANDS = (",", ".", "'", "’", " ", "\u00a0", "\u202f", "")
 def locale_named(name: str | os.PathLike[str] | None) -> Locale:
     """Return a built-in language by its name, or a language from a TOML file.
 
-    If the file's ``language`` is built in, the file states only what differs from it.
+    If the file's ``language`` is built in, the file states only the entries that differ.
 
     Raises:
         InvalidInput: the name is unknown, or the file cannot be read, has an unknown key, has a
-            text that lacks a placeholder, or has the same sign for decimals and thousands.
+            translation that lacks a placeholder, or has the same sign for decimals and thousands.
 
     >>> locale_named("de").months[2], locale_named(None).language
     ('März', 'en')
@@ -62,13 +62,13 @@ def _own_language(name: str) -> Locale:
 
 
 def _read(text: str, label: str, base: Locale | None = None) -> Locale:
-    """Build a language from the text of its TOML file.
+    """Build a language from the content of its TOML file.
 
     Args:
         text: content of the file.
         label: name of the file in messages.
-        base: language whose entries the file overrides; None: the built-in language that it names,
-            else English.
+        base: language whose entries the file overrides; None: the built-in language that the file
+            names, else English.
     """
 
     def refuse(why: str) -> InvalidInput:
@@ -150,8 +150,8 @@ def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
 
 
 def _places(text: str) -> list[str] | None:
-    """Return the placeholders in braces of a text, sorted; None if they are malformed or have a
-    format.
+    """Return the names in braces in a text, sorted; None if braces are malformed or contain more
+    than a name.
     """
     try:
         parts = [part[1:] for part in Formatter().parse(text) if part[1] is not None]

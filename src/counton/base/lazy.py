@@ -16,11 +16,11 @@ from counton.base.errors import MissingExtra
 def attach(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__``, so that public names load
-    late.
+    """Build a package's ``__getattr__``, ``__dir__`` and ``__all__``, so that its public names are
+    imported on first use.
 
-    The public names are read from the package's file. Each stands there once, as
-    ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``, and is imported on first use.
+    The public names are read from the package's file. Each is there once, as ``from counton.x
+    import Y as Y`` under ``if TYPE_CHECKING``.
 
     Args:
         package: name of the package.
@@ -92,7 +92,7 @@ NEEDED = {
 
 
 def require(module: str) -> None:
-    """Import an optional module, or say how to install it.
+    """Import an optional module; if that fails, raise an error that says how to install it.
 
     Args:
         module: a key of `NEEDED`.
@@ -109,7 +109,7 @@ def require(module: str) -> None:
 
 
 def require_installed(module: str) -> None:
-    """Refuse to go on if an optional module is not installed; do not import it.
+    """Raise an error if an optional module is not installed; do not import it.
 
     Args:
         module: a key of `NEEDED`.
@@ -124,7 +124,7 @@ def require_installed(module: str) -> None:
 
 
 def software() -> str:
-    """Return the name and version of this package; finding the version is slow.
+    """Return the name and version of this package. Finding the version is slow.
 
     >>> software().startswith("counton ")
     True

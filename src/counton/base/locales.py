@@ -1,7 +1,8 @@
 """Languages of charts and pages: words, signs of numbers, names of months and weekdays.
 
-A text is written in English with placeholders in braces. `local_text` gives it in the present
-language, which `counton.base.language_files` reads. Texts that a language lacks stay English.
+A text is written in English with placeholders in braces. `local_text` translates it into the
+present language. `counton.base.language_files` reads languages. Texts that a language lacks stay
+English.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ class Locale:
     """A language of charts and pages.
 
     Attributes:
-        language: its tag in HTML, such as ``de``.
+        language: tag of the language in HTML, such as ``de``.
         decimal: the sign before the fraction of a number.
         thousands: the sign between thousands.
         months, long_months, weekdays: names, from January and from Monday on.
-        words: translations of counton's own texts, by the English text; placeholders in braces
-            stay.
+        words: translations of counton's own texts, by the English text, with the same placeholders
+            in braces.
         names: translations of words in the data, such as units, columns and groups.
     """
 
@@ -53,7 +54,7 @@ _PRESENT: ContextVar[Locale] = ContextVar("locale", default=ENGLISH)
 
 @contextmanager
 def speaking(locale: Locale) -> Iterator[None]:
-    """Context manager within which texts, numbers and dates are written in a language.
+    """Within the ``with`` block, write texts, numbers and dates in a language.
 
     >>> with speaking(Locale(decimal=",", words={"step {number}": "Schritt {number}"})):
     ...     print(local_text("step {number}", number=local_number("0.5")))
@@ -110,20 +111,21 @@ def local_number(shown: str) -> str:
 
 
 def local_month(moment: date, *, long: bool = False) -> str:
-    """Return the name of a moment's month."""
+    """Return the name of a date's month in the present language."""
     here = _PRESENT.get()
     return (here.long_months if long else here.months)[moment.month - 1]
 
 
 def local_weekday(moment: date) -> str:
-    """Return the name of a moment's day of the week."""
+    """Return the name of a date's day of the week in the present language."""
     return _PRESENT.get().weekdays[moment.weekday()]
 
 
 def local_day(
     moment: date, *, year: bool = False, weekday: bool = False, long: bool = False
 ) -> str:
-    """Return day and month of a moment, on request with its year, or with its weekday.
+    """Return day and month of a date, on request with its year, or with its weekday, in the present
+    language.
 
     >>> friday = date(2024, 3, 29)
     >>> local_day(friday, weekday=True), local_day(friday, year=True, long=True)
@@ -138,7 +140,7 @@ def local_day(
 
 
 def local_moment(moment: datetime, *, long: bool = False) -> str:
-    """Return day, month, year and time of a moment.
+    """Return day, month, year and time of a moment, in the present language.
 
     >>> local_moment(datetime(2024, 3, 29, 12, 30))
     '29 Mar 2024, 12:30'

@@ -1,8 +1,8 @@
-"""Options of jobs and statistics. Each is described once, as an `Option`.
+"""Options of jobs and statistics. Each option is described once, as an `Option`.
 
-The command line derives an option from it, a job file a key, the schema and the documentation a
+From it the command line gets an option, a job file a key, and the schema and the documentation a
 text. Options of every job are fields of `counton.run.Job`; options of one statistic stand in that
-statistic's file. `Statement` gives statistics the stated values.
+statistic's file. A statistic reads the stated values through `Statement`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from counton.base.errors import InvalidInput, field, is_one, is_text
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
-#: Form of a value: in a word of a command, or as a value of a file.
+#: Kind of value that an option takes.
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
 #: How a stream keeps an option. "stream": the option defines the stream; a later run may leave it
 #: out and may not contradict it. "policy" and "view": a later run that leaves it out gets the kept
@@ -37,8 +37,8 @@ class Option:
         kind: form of the value; "number" is a float, "text" any text or exact number.
         word: name in commands and files if it differs from ``name``; without dashes.
         heading: section of the help.
-        default: value if the option is not stated. For a statistic's own options
-            `Statistic.from_spec` has the default, since later runs repeat the first run's value.
+        default: value if the option is not stated. For a statistic's own options the default is in
+            `Statistic.from_spec`, because a later run takes the first run's value.
         argument: whether a command takes it by position, without a name.
         several: whether a list of texts is allowed too.
         by_name: whether a table of values by name is allowed too.
@@ -50,12 +50,12 @@ class Option:
         kept: how the stream's state stores the value; see `Kept`.
         choices: allowed words; empty: any.
         file: whether it may name a file; a job file names files relative to its own folder.
-        words: Python type that is allowed besides text: a length of time as a `timedelta`, a moment
-            as a `date` or `datetime`, columns as a list.
+        words: Python type that is allowed besides text: "length" a `timedelta`, "moment" a `date`
+            or `datetime`, "columns" a list of names.
         served: whether a job that is sent to a counton service may state it.
         nightly: whether the command that runs all jobs of a file may override it for all of them.
         usual: if there is no default, the value that has the same effect as leaving it out.
-        needs: name of another option without which this one means nothing.
+        needs: name of another option without which this option has no effect; "": none.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help, which fits one screen, shows it.
         other: function that raises an error for a wrong value that is not a text; None: ``kind``
@@ -100,9 +100,10 @@ class OwnColumns(NamedTuple):
     """Columns of the rows that a statistic reads, in the order of its arguments.
 
     Attributes:
-        names: the columns; none for a statistic of texts, whose letters are the events.
-        numbers: the columns among them that hold numbers.
-        flags: the columns among them that hold true and false.
+        names: names of all these columns; empty for a statistic of texts, whose letters are the
+            events.
+        numbers: those of the columns that hold numbers.
+        flags: those of the columns that hold true and false.
 
     >>> OwnColumns(("paid",), ("paid",)).flags
     ()
@@ -122,13 +123,13 @@ class MissingOptions(InvalidInput):
 
 
 class Statement(ABC):
-    """Options as a job states them: the interface by which a statistic reads them.
+    """Options as a job states them, in the form in which a statistic reads them.
 
     Attributes:
         options: stated options of the statistic itself.
         time, by, user, id: names of columns of the rows, if stated.
         other: whether a group for all undeclared values is kept.
-        spare: number of nameless groups that are kept free, to be named later.
+        spare: number of cells that are kept free for groups named later.
         most: how many events of a user count.
         first: whether a user counts only once, at the first event.
         unknown: policy for groups that are not declared.
@@ -177,8 +178,8 @@ class Statement(ABC):
         return found
 
     def require_names(self, name: str) -> tuple[str, ...]:
-        """Return the names that a needed option lists, as a list or as text with commas; refuse
-        its absence.
+        """Return the names that a needed option lists, as a list or as text with commas; raise an
+        error if it is not stated.
         """
         (given,) = self.require(name)
         return split_names(given)
@@ -187,7 +188,9 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """Return the options of one statistic, if the job computes several statistics together."""
+        """Return the options of one member statistic of a job that computes several statistics
+        together.
+        """
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:
@@ -199,7 +202,8 @@ class Statement(ABC):
 
         Args:
             levels: columns of the tree's levels, from the root down.
-            value: column that private rows would have and a declaration must not; None: none.
+            value: column of values, which only private rows have, so that a declaration with it is
+                refused; None: no such column.
         """
 
     @abstractmethod
@@ -208,13 +212,13 @@ class Statement(ABC):
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
-        """Refuse a file of declared groups that has a column of counts: it probably holds
+        """Refuse a file of declared groups that has a column of counts, because it probably holds
         private rows.
         """
 
 
 def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Split a text of names at commas and trim them; a list of names is taken as it is.
+    """Split a text of names at commas and trim them; the names in a list are only trimmed.
 
     >>> split_names("from, to"), split_names(["from", "to"])
     (('from', 'to'), ('from', 'to'))
@@ -264,7 +268,7 @@ def check_value(option: Option, value: Any) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """Refuse a text that is not UTF-8, or holds NUL: no file or database keeps it.
+    """Refuse a text that is not UTF-8, or holds NUL, because no file or database can store it.
 
     >>> check_text("name", "visits")
     """
@@ -276,7 +280,9 @@ def check_text(name: str, value: object) -> None:
 
 
 def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    """Build an error that names a field, its value if that may be shown, and the wanted type."""
+    """Build an error that names a field, its value if it may be shown (`is_one`), and the wanted
+    type.
+    """
     found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
     return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
 
@@ -296,7 +302,7 @@ def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
         ) from error
 
 
-#: Name of the column of row numbers, if the cells of a line have no names.
+#: Name of an added column of row numbers, for cells without names.
 ROWS = "(row)"
 #: Default number of largest groups to show.
 TOP = 10
@@ -342,11 +348,13 @@ LETTER = Option(
 
 
 def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
-    """Decorator for a function with ``**keywords``: its signature then lists each keyword by name.
+    """Return a decorator for a function with ``**keywords``, which makes its signature list each
+    keyword by name.
 
     Args:
         keys: TypedDict that declares the keywords and their types.
-        defaults: default value of each keyword; None for a keyword that is not in it.
+        defaults: default value of each keyword; a keyword that is missing here has the default
+            None.
 
     >>> from typing import TypedDict
     >>> class Look(TypedDict, total=False):

@@ -18,12 +18,12 @@ from counton.base.errors import InvalidInput
 
 #: Largest depth of nested lists and objects.
 MOST_DEPTH = 64
-#: Largest number of values in one JSON text: each takes some hundred bytes of memory at most.
+#: Most values in one JSON text; each takes at most some hundred bytes of memory.
 MOST_ITEMS = 2**23
-#: JSON strings, also unterminated ones; possessive, since backtracking would take memory.
+#: Matches a JSON string, also an unterminated one, without backtracking, which takes memory.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BLOCK = 2**20
-#: Joiners that some scripts write names with.
+#: Invisible characters that some scripts need within names.
 _JOINERS = "\u200c\u200d"
 
 
@@ -56,11 +56,11 @@ def read_plain(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
-    """Parse TOML text from outside.
+    """Parse TOML text that is not trusted.
 
     Raises:
         InvalidInput: lists or tables are nested too deep.
-        ValueError: the text is no TOML, or no UTF-8, or has an integer of thousands of digits.
+        ValueError: the text is not TOML, or not UTF-8, or has an integer of thousands of digits.
 
     >>> parse_toml(b"a = " + b"[" * 100_000)
     Traceback (most recent call last):
@@ -92,14 +92,14 @@ def _too_deep() -> InvalidInput:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON text from outside.
+    """Parse JSON text that is not trusted.
 
     Args:
         text: UTF-8; the caller has limited its length.
 
     Raises:
         InvalidInput: the text has more levels or values than counton ever writes.
-        ValueError: the text is no JSON, or has an integer of thousands of digits.
+        ValueError: the text is not JSON, or has an integer of thousands of digits.
 
     >>> parse_json('{"steps": [1, 2]}')
     {'steps': [1, 2]}
@@ -129,8 +129,8 @@ def _marks() -> Any:
 
 
 def structure_of(data: bytes) -> bytes:
-    """Remove the strings from JSON text, which leaves its brackets; refuse text that is nested
-    too deep.
+    """Return JSON text without its strings, so that all brackets left are structure; refuse text
+    that is nested too deep.
     """
     import numpy as np
 
@@ -149,13 +149,13 @@ def structure_of(data: bytes) -> bytes:
 
 
 def inflate(data: bytes, most: int) -> bytes:
-    """Decompress bytes of ``zlib``.
+    """Decompress bytes that are not trusted with ``zlib``.
 
     Args:
         most: largest number of decompressed bytes.
 
     Raises:
-        InvalidInput: there are more bytes.
+        InvalidInput: there are more than ``most`` bytes.
         ValueError: the bytes are not compressed by ``zlib``, or end early.
 
     >>> inflate(zlib.compress(b"cells"), 100)

@@ -14,10 +14,11 @@ Inside = TypeVar("Inside", covariant=True)
 
 @final
 class Private(Generic[Inside]):
-    """Wrapper of a private value: it has no text, no number, no order, no copy, no attributes.
+    """Wrapper of a private value. It cannot be printed, converted to a number, compared, copied or
+    read by attributes.
 
-    It can be passed on, and its ``repr`` names the type inside. Everything else is refused, by the
-    type checker where possible, and always at run time.
+    It can be passed on, and its ``repr`` shows the type of the value. Everything else raises an
+    error, in the type checker where possible, and always at run time.
 
     >>> from counton.base.private import Private, open_private
     >>> sums = Private([3, 1, 4])
@@ -71,7 +72,7 @@ class Private(Generic[Inside]):
             raise AttributeError(f"{_refusal(f'The attribute {name!r}')}")
 
 
-#: The one way in and out. No name on an object leads to it.
+#: The only access to the wrapped value; the objects themselves have no attribute for it.
 _SLOT: Final[Any] = Private.__dict__["_inside"]
 del Private._inside  # type: ignore[attr-defined]
 

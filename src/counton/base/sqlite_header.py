@@ -22,7 +22,8 @@ class Header(NamedTuple):
 
 
 def sqlite_header(path: Path) -> Header | None:
-    """Read the header of a SQLite file; None for any other file. Takes no lock, and makes no file.
+    """Read the header of a SQLite file; return None for any other file. No lock is taken, and no
+    file is made.
 
     Raises:
         OSError: the file is missing or unreadable, or is a folder.

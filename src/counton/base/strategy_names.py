@@ -1,7 +1,7 @@
-"""Names of strategies for streams: in options, and in plans.
+"""Names of strategies for streams, in options and in plans.
 
-Each name stands here once. `counton.planning` decides how each kind is built and when it is
-considered. A job may name a kind, and then no plan is made.
+Each name is written here once. `counton.planning` decides how strategies of each kind are built and
+when they are considered. A job that names a kind is not planned.
 """
 
 from __future__ import annotations

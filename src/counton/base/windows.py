@@ -1,13 +1,13 @@
-"""Assignment of rows to steps: time is cut into windows, all rows are one step, or each row is
-one.
+"""Assignment of rows to steps: by windows of time, all rows to one step, or each row to a step of
+its own.
 
-`Windows`, `RevisedWindows`, `Once` and `EachRow` share one interface, so that no caller asks which
-of them a stream has. Window k is step k.
+`Windows`, `RevisedWindows`, `Once` and `EachRow` share one interface, so that callers need not
+distinguish them. Window k is step k.
 
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
 Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
 on the day the clocks change); windows of days, weeks and months follow the local calendar. This
-module is calendar arithmetic alone: it reads no row.
+module reads no rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from counton.base.locales import local_day, local_moment, local_text
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
-#: Above all steps and below all moments: values at most this stand for rows without a moment.
+#: Values at most this stand for rows without a valid time. It is below all valid times.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -42,7 +42,7 @@ _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
 def load_zone(name: str) -> ZoneInfo:
-    """Return the time zone of an IANA name.
+    """Return the time zone with an IANA name.
 
     >>> load_zone("America/New_York").key
     'America/New_York'
@@ -65,7 +65,8 @@ def microseconds(time: datetime) -> int:
 
 
 def moment(us: int) -> datetime:
-    """Return the moment of a number of microseconds, in UTC; the inverse of `microseconds`.
+    """Return the UTC datetime that is ``us`` microseconds after 1970-01-01; the inverse of
+    `microseconds`.
 
     >>> moment(2_000_000).isoformat()
     '1970-01-01T00:00:02+00:00'
@@ -104,7 +105,8 @@ def parse_time(text: str, timezone: str) -> datetime:
 
 
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first moment, in UTC, at which clocks of a zone show a local time or a later one.
+    """Return the first moment, in UTC, at which the clocks of a time zone show this local time or a
+    later time.
 
     Clocks that are set forward skip some times, in many zones midnight, where a day begins.
     """
@@ -127,16 +129,16 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True)
 class Windows:
-    """Consecutive windows of time: ``steps`` of length ``every``, from ``start`` on.
-    Each contains its beginning, and not its end. A window of days or longer begins when local
-    clocks first show its time or, if they skip it, a later one: each moment is in one window.
+    """Consecutive windows of time: ``steps`` windows of length ``every``, from ``start`` on. Each
+    contains its beginning, and not its end. A window of days or longer begins when local clocks
+    first show its time or, if they skip it, a later time. So each moment is in exactly one window.
 
     Args:
         start: beginning of window 1, an aware datetime.
         every: length, a whole number and a unit: ``s``, ``m``, ``h`` (absolute time), ``d``, ``w``,
             ``mo`` (calendar of ``timezone``).
         steps: number of windows.
-        timezone: IANA name.
+        timezone: IANA name of the time zone.
 
     Raises:
         InvalidInput: the length is unreadable, there are no steps, the start is naive, or a window
@@ -161,9 +163,9 @@ class Windows:
     timed: ClassVar[bool] = True
     #: Whether a step may hold several rows.
     batched: ClassVar[bool] = True
-    #: The change of rows that releases reveal whatever the noise, in words; empty if none.
+    #: Words on a change of rows that releases reveal whatever the noise; empty if there is none.
     in_the_middle: ClassVar[str] = ""
-    #: The information about steps that releases reveal whatever the noise, in words.
+    #: Words on the facts about steps that releases reveal whatever the noise.
     unprotected: ClassVar[tuple[str, ...]] = (
         "that a release took place, when, and the time of the newest row where that decided which "
         "windows had ended",
@@ -171,8 +173,8 @@ class Windows:
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
-        """Return windows to the year 9999, for a stream without end; at most 40,000 of days or
-        longer ones.
+        """Return windows up to the year 9999, for a stream without an end. Of windows of days or
+        longer there are at most 40,000.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000
@@ -227,7 +229,8 @@ class Windows:
 
     @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
     def _edges(self) -> NDArray[np.int64]:
-        """Return where calendar windows begin and end, in microseconds: shape ``(steps + 1,)``.
+        """Return the beginnings of all calendar windows, and the end of the last, in microseconds
+        since 1970: shape ``(steps + 1,)``.
 
         Equal instances share the cached array.
         """
@@ -277,7 +280,8 @@ class Windows:
         return self.local(time).isoformat()
 
     def until(self, time: int | datetime) -> str:
-        """Say in words up to which moment rows are counted; midnight is the end of the day before.
+        """Describe in words the moment up to which rows are counted; midnight is described as the
+        end of the day before.
 
         >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
         >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
@@ -297,11 +301,14 @@ class Windows:
         return int(self._edges()[self.steps])
 
     def starts(self, steps: range) -> NDArray[np.int64]:
-        """Return the beginnings of some windows in microseconds: shape ``(len(steps),)``."""
+        """Return the beginnings of some windows in microseconds since 1970: shape
+        ``(len(steps),)``.
+        """
         return self.ends(range(steps.start - 1, steps.stop - 1))
 
     def ends(self, steps: range | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ends of some windows, in any order, in microseconds: shape ``(len(steps),)``.
+        """Return the ends of some windows, in any order, in microseconds since 1970: shape
+        ``(len(steps),)``.
 
         An end is the first microsecond after the window.
         """
@@ -313,8 +320,8 @@ class Windows:
         """Return a polars expression for the window of each moment in the column ``us``, as
         `step_of` does.
 
-        A value at or below `NO_MOMENT` marks a row without a moment, and encodes why. It becomes
-        the value less `NO_MOMENT`, which is at most 0.
+        A value at or below `NO_MOMENT` stands for a row without a valid time, and encodes the
+        reason. Its result is the value minus `NO_MOMENT`, which is at most 0.
         """
         column = pl.col(us)
         if self._even is not None:
@@ -331,8 +338,8 @@ class Windows:
 
     @cached_property
     def _even(self) -> tuple[int, int] | None:
-        """Start of window 0 and common length of all windows, in microseconds; None if lengths
-        differ.
+        """Start of window 0 (in microseconds since 1970) and common length of all windows (in
+        microseconds); None if lengths differ.
 
         Windows of days have a common length in a zone that never changes its clocks.
         """
@@ -342,9 +349,10 @@ class Windows:
         return None if length is None else (int(self.ends(range(1))[0]) - length, length)
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the window of each moment (in microseconds), same shape.
+        """Return the number of the window of each moment (in microseconds since 1970), in an array
+        of the same shape.
 
-        It is at most 0 before window 1, and ``steps + 1`` after the last window.
+        The number is at most 0 before window 1, and ``steps + 1`` after the last window.
         """
         if self._even is not None:
             before, length = self._even
@@ -360,12 +368,12 @@ class Windows:
         return np.searchsorted(self._edges(), us, side="right").astype(np.int64)
 
     def ended_by(self, us: int) -> int:
-        """Return how many windows have ended at a moment in microseconds."""
+        """Return how many windows have ended at a moment, in microseconds since 1970."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
     @property
     def in_time(self) -> Windows:
-        """The windows themselves, for a caller that reads rows by their times.
+        """This object, for a caller that reads rows by their times.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.
@@ -374,7 +382,7 @@ class Windows:
 
     @property
     def lags(self) -> int:
-        """Number of later windows that must end before a window's number is final; 0 if it is
+        """Number of later windows that must end before a window's number is final; 0 if windows are
         never revised.
         """
         return 0
@@ -390,18 +398,18 @@ class Windows:
 
     @property
     def provisional(self) -> str | None:
-        """Sentence that says how long released numbers are provisional; None if they are final
-        at once.
+        """Sentence that says how long released numbers may still change; None if they are final at
+        once.
         """
         return None
 
     @property
     def period(self) -> str | None:
-        """Common name of one step's length, such as "week"; None if it has none."""
+        """Common name of a window's length, such as "week"; None if it has none."""
         return PERIODS.get(self.every)
 
     def windows_within(self, per: str | None) -> float:
-        """Return the largest number of windows that one period touches.
+        """Return the largest number of windows that a period contains, rounded up.
 
         Args:
             per: length of the period; None: the whole stream.
@@ -416,7 +424,7 @@ class Windows:
         """Return the windows as JSON values.
 
         Args:
-            local: whether the start is stated in the windows' time zone, not in UTC.
+            local: state the start in the windows' time zone instead of UTC.
         """
         start = self.local(self.start) if local else self.start.astimezone(UTC)
         return {
@@ -427,13 +435,15 @@ class Windows:
         }
 
     def when(self, step: int) -> dict[str, str]:
-        """Return the end of a step as text, under the name of its column; empty if steps have no
-        times.
+        """Return the end of a step's window as text, under the key ``window_end``; empty if steps
+        have no times.
         """
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def long(self, steps: int) -> str:
-        """Return the total length of ``steps`` windows as an option states it: "3d"."""
+        """Return the total length of ``steps`` windows in the form of an option's value, such as
+        "3d".
+        """
         amount, unit = self._length
         return f"{amount * steps}{unit}"
 
@@ -442,12 +452,13 @@ class Windows:
         return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
 
     def progress(self, steps: int) -> str:
-        """Say in words how many windows are released and up to which moment."""
+        """Describe in words how many windows are released, and up to which moment."""
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
         return f"{steps:,} windows{until}"
 
     def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        """Return facts about the windows as pairs of a name and a value; empty if time is not cut.
+        """Return facts about the windows as pairs of name and value; empty if there are no windows
+        of time.
 
         Args:
             horizon: last step of the stream; None if the stream has no end.
@@ -482,10 +493,10 @@ class Windows:
 class RevisedWindows(Windows):
     """Windows whose numbers are released again with late rows, until they are final.
 
-    Step t is the release after window t, often a nightly one. It releases new versions of the
-    windows t - lags .. t. A row counts in the window of its own time, in the versions from its
-    arrival on; a row that arrives after the last version is not counted. The run alone decides the
-    arrival: the first step that it releases, and never one before the row's own window.
+    Step t is the release after window t. It releases new versions of the windows t - ``lags`` to t.
+    A row counts in the window of its own time, in the versions from its arrival on; a row that
+    arrives after the last version is not counted. The run that brings a row decides its arrival:
+    the first step that the run releases, but no step before the row's own window.
 
     Args:
         versions: number of versions of a window: one at its end, and one with each later window.
@@ -505,7 +516,8 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Number of days for which rows are remembered: longer than a window is revised.
+        """Number of days for which rows are remembered, longer than the time for which a window is
+        revised.
 
         So a row that is delivered twice counts once.
         """
@@ -518,7 +530,8 @@ class RevisedWindows(Windows):
     @property
     @override
     def provisional(self) -> str | None:
-        """Say how long a number is provisional, and what happens to rows that come after that.
+        """Sentence that says how long a number is provisional, and what happens to rows that come
+        later.
 
         >>> days = RevisedWindows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30, versions=8)
         >>> print(days.provisional)
@@ -548,14 +561,15 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """Return how many further windows end within the time for which numbers are revised.
+    """Return how many further windows end within the time for which a window is revised.
 
     Args:
         revise: length of that time.
         every: length of a window.
 
     Raises:
-        InvalidInput: the text is no length, less than a window, or no whole number of windows.
+        InvalidInput: the text is not a length, less than a window, or not a whole number of
+            windows.
 
     >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
     (14, 14, 48, 2)
@@ -581,7 +595,7 @@ def lags_in(revise: str, every: str) -> int:
 
 
 class Once(Windows):
-    """One step and no calendar: all rows belong to it, at any time.
+    """One step and no windows of time: all rows belong to the step.
 
     >>> Once().steps, Once().step_of(np.array([0, 5])).tolist()
     (1, [1, 1])
@@ -639,7 +653,7 @@ class Once(Windows):
 
 
 class EachRow(Once):
-    """Each row is a step: rows have an order and no windows.
+    """One step for each row: rows have an order, and there are no windows of time.
 
     >>> EachRow().in_time
     Traceback (most recent call last):

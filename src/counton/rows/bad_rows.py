@@ -1,4 +1,6 @@
-"""Rows that cannot be counted: they are left out, set aside in a file, or refused by name."""
+"""Rows that cannot be counted: they are left out, written to a file for the operator, or refused by
+name.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from counton.rows.window_marks import (
 
 _SHOWN = 5
 
-#: A number with a decimal comma, as half of Europe writes it.
+#: Matches a number with a decimal comma.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
 
@@ -38,11 +40,11 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return the rows that cannot be counted: columns ``row``, the row's number from 1, and
-    ``step``.
+    """Return a table of the rows that cannot be counted: columns ``row``, the row's number from 1,
+    and ``step``.
 
-    Where other rows have their window's number, ``step`` here is minus the number of the row's
-    `Problem`.
+    Here ``step`` is minus the number of the row's `Problem`; for other rows it would be the number
+    of the window.
     """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
@@ -87,9 +89,9 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return the values of a row as a file of rows set aside shows them.
+    """Return the values of a row in the form in which the file of unreadable rows shows them.
 
-    An unreadable row is shown as its whole line, in the first column.
+    A row that no reader understands is shown as its whole line, in the first column.
     """
     if row not in part.unread:
         return values
@@ -106,12 +108,12 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Treat rows of a remote source like `set_bad_rows_aside`; its rows have no numbers.
+    """Do the same as `set_bad_rows_aside` for a remote source, whose rows have no numbers.
 
-    ``problems`` has the number of rows with each problem.
+    ``problems`` has the number of rows (``rows``) with each problem (``problem``).
 
     Returns:
-        The same two numbers.
+        The number of rows that are left out, and of rows that are written to the file.
     """
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
@@ -138,7 +140,8 @@ def set_bad_rows_aside_elsewhere(
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
     """Fetch at most ``most`` rows of a remote source for which an expression is true.
 
-    They are shown in a message or set aside.
+    They are shown in a message or written to a file. The expression is over marked rows
+    (`mark_rows`).
     """
     return open_private(source.some(reading, which, most))
 
@@ -162,7 +165,8 @@ def change_error(part: Rows) -> InvalidInput:
 def _explain(
     source: Source, reading: RowReading, rows_of_all: Mapping[int, int] | None = None
 ) -> InvalidInput:
-    """Build the error for the first row that cannot be counted; it tells how many rows are like it.
+    """Build the error for the first row that cannot be counted; it says how many rows have the same
+    problem.
 
     For a remote source ``rows_of_all`` has the number of rows by problem.
     """
@@ -209,7 +213,7 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the name of the column that causes a row's problem, for events of several values."""
+    """Return the name of the column that causes a row's problem, for events with several values."""
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         kind = "number" if one is None else one.kind
@@ -236,7 +240,7 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
-    """Build the error for groups, or labels, that are not declared."""
+    """Build the error for rows whose group, or another label, is not declared."""
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
@@ -279,7 +283,9 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Add row numbers to rows. The numbers of each file begin at a multiple of `_APART`, plus 1."""
+    """Return marked rows (`mark_rows`) with row numbers added. The numbers of each file begin at a
+    multiple of `_APART`, plus 1.
+    """
     return pl.concat(
         [
             mark_part(part, reading)

@@ -1,10 +1,10 @@
 """Rows of a database: a query in SQL, whose rows are counted in the database if possible.
 
-If rows differ only in their window and in labels, the database counts equal rows and sends only
-their numbers. Otherwise it sends the columns that a run reads. The only statement sent is one that
-reads: from a file opened for reading, or in a transaction that is never committed. This does not
-prevent effects of a server's functions outside the transaction. Keys never leave this process. A
-database may log the text of a query, which names columns and the widths of windows, and no value.
+If rows have only times and labels, the database counts equal rows and sends only their numbers.
+Otherwise it sends the columns that a run reads. The only statement sent is one that reads: from a
+file opened for reading, or in a transaction that is never committed. This does not prevent effects
+of a server's functions outside the transaction. Keys never leave this process. A database may log
+the text of a query, which names columns and the widths of windows, and no value.
 
 Tables of other libraries (ibis, Delta, Iceberg) are read likewise.
 """
@@ -41,7 +41,7 @@ from counton.rows.window_marks import RowReading
 if TYPE_CHECKING:
     from counton.rows.sources import Rows
 
-#: Largest number of pieces of a window; each piece lies in one window.
+#: Most pieces into which a window is divided, so that each piece lies in one window.
 _PIECES: Final = 31
 
 
@@ -55,10 +55,10 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: cells that hold floating-point numbers, by column, in a database whose columns have
-            no types.
-        unread: columns of types that counton does not read, with the database's names for these
-            types.
+        inexact: for a database whose columns have no types: by column, which values are
+            floating-point numbers.
+        unread: names of columns whose types counton cannot read, with the database's names for
+            these types.
     """
 
     name: str
@@ -104,7 +104,7 @@ class SqlDatabase(EventDatabase):
 
     @abstractmethod
     def rows(self, select: str) -> pl.DataFrame:
-        """Run a SELECT from the table ``events``, which stands for the rows of the query."""
+        """Run a SELECT from the table ``events``, a name for the rows of the user's query."""
 
     @abstractmethod
     def plain(self, place: int) -> str:
@@ -121,7 +121,8 @@ class SqlDatabase(EventDatabase):
         """
 
     def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
-        """Return the types of columns; columns of types that are not read are noted in ``unread``.
+        """Return the types of columns as polars types; note columns whose types cannot be read
+        (None) in ``unread``.
 
         ``kinds`` are the database's names of the types.
         """
@@ -273,7 +274,8 @@ class PostgreSQL(SqlDatabase):
             ) from None  # the words may hold the password
 
     def _take_no_power(self) -> None:
-        """Give up a superuser's rights: switch to a role that may read all tables and nothing else.
+        """If the user is a superuser, switch to a role that may read all tables and do nothing
+        else.
 
         In a read-only transaction a superuser's functions could still write files, or end other
         sessions. If rows are hidden from that role, the server raises an error.
@@ -332,7 +334,9 @@ class PostgreSQL(SqlDatabase):
         return found.name if found.oid == number else f"{found.name}[]"
 
     def _own_kind(self, number: int) -> str:
-        """Return the name of a user-defined type; enumerations and text types are called texts."""
+        """Return the name of a user-defined type, given its number; "text" for enumerations and
+        text types.
+        """
         asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
         found = self._connection.execute(asked, [number]).fetchone()
         if found is None:
@@ -361,7 +365,7 @@ class SqliteFile(EventDatabase):
     """The rows of a query to a SQLite file, opened for reading only.
 
     In SQLite each value has a type of its own, and columns have none. So values are read as texts,
-    as from CSV: a row's own values alone decide their meaning.
+    as from CSV, and the meaning of a row depends on that row alone.
     """
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
@@ -440,7 +444,7 @@ def _decode(text: bytes) -> str | None:
 
 
 def _text(cell: Any) -> str | None:
-    """Return a cell as text, and bytes as those of a Parquet file: null if they are no UTF-8.
+    """Return a value of SQLite as text; None for null, and for bytes that are not UTF-8.
 
     >>> [_text(cell) for cell in ("a", b"a", b"\\xff", 7, 2.5)]
     ['a', 'a', None, '7', '2.5']
@@ -451,7 +455,7 @@ def _text(cell: Any) -> str | None:
     return cell if cell is None else str(cell)
 
 
-#: Types of cells that are texts as they are.
+#: Python types of SQLite's values that need no conversion to text.
 _TEXTS: Final = frozenset({str, type(None)})
 #: Types of DuckDB that are read, besides enumerations.
 _READ: Final = (
@@ -470,7 +474,7 @@ _PLACE: Final = re.compile(
 #: The first PostgreSQL with a role that reads all tables.
 _READS_ALL: Final = 140000
 
-#: Microseconds that no year has; the beginnings of windows can be subtracted without overflow.
+#: Microseconds outside every year. The begin of a window can be subtracted without overflow.
 _BEYOND: Final = 9 * 10**18
 
 
@@ -488,7 +492,7 @@ def _finite(column: str, finite: str, beyond: int) -> str:
     return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {finite} {sign} END"
 
 
-#: Rows of SQLite that are Python objects at a time.
+#: Most rows of SQLite that are in memory as Python objects at a time.
 _AT_ONCE: Final = 100_000
 
 
@@ -513,7 +517,9 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 class UnorderedRows(EventFrame):
-    """Rows of a table that has no order: a digest of them is the same in any order."""
+    """Rows of a table that has no order. Their digest does not depend on the order in which they
+    come.
+    """
 
     kind = "a query of a database"
     numbered = False
@@ -567,7 +573,7 @@ class QuestionRows(UnorderedRows):
     def digest(self, columns: Sequence[str] = ()) -> str:
         """Return a SHA-256 digest of the rows that does not depend on their order.
 
-        Hashes of rows are added up, here or in the database.
+        The hashes of rows are added up, here or in the database.
         """
         return self.alike_digest.get(tuple(columns)) or super().digest(columns)
 
@@ -585,12 +591,12 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return pieces of time, each within one window, by which a database can group rows.
+    """Return the pieces of time, each within one window, by which a database can group rows.
 
     Returns:
-        Offset and length of the pieces, in microseconds. (0, 0): times are dates, or rows have no
-        time, so nothing has to be cut. None: rows differ in more than time and labels, so that the
-        database cannot add them up.
+        Offset and length of the pieces, in microseconds. (0, 0) if times are dates, or rows have no
+        time, so that nothing has to be divided. None if rows have more than times and labels, so
+        that the database cannot count equal rows.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts
@@ -617,7 +623,8 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 class AlikeRows(Spread):
     """The rows of a query, added up by the database.
 
-    Rows that differ only in their time within a window become one row with their number.
+    Rows that differ only in their time within a piece of a window become one row, with the number
+    of rows that it stands for.
     """
 
     def __init__(self, rows: QuestionRows) -> None:
@@ -674,10 +681,10 @@ class AlikeRows(Spread):
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
     """Fetch columns from the database, with one row for all rows that are equal.
 
-    Result: these columns, where a time is replaced by the beginning of its piece of a window (see
-    `_grain`); ``counton number``, the number of equal rows; and if there are times, ``counton
-    newest`` (microseconds) and sums of the times and of squares of their low 30 bits, by which a
-    change is noticed.
+    The result has these columns, where a time is replaced by the beginning of its piece of a window
+    (see `_grain`); ``counton number``, the number of equal rows; and if there are times, ``counton
+    newest`` (microseconds) and sums of the times and of squares of their low 30 bits, which show
+    whether the rows have changed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None
@@ -833,7 +840,7 @@ def open_question(
         events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may read files;
             ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or a
             table for `counton.rows.databases.open_table`.
-        query: one SELECT; None for a relation, which is one.
+        query: one SELECT; None if ``events`` is a relation or a table.
         moments: times to put in place of ``{since}`` and ``{until}`` in the query
             (`moments_named`), in ISO 8601 with an offset; they are sent as parameters.
     """

@@ -1,8 +1,8 @@
 """Declared groups of a stream (its domain), read from a list, a table or a text.
 
 Groups are declared, because observed groups would leak: the mere presence of a rare group in the
-output would tell that its one event is in the data, whatever the noise. So the list of groups must
-come from public knowledge.
+output would reveal that its one event is in the data, whatever the noise. So the list of groups
+must come from public knowledge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counton.rows.paths import ending, is_file, is_table
 from counton.rows.sources import Rows, Source, join_columns, unreadable_errors
 from counton.rows.timestamps import moments
 
-#: Tables that are not read: as text, each line would be taken for a group.
+#: Endings of tables that cannot be read. As text, each of their lines would become a group.
 _OTHER_TABLES = (
     *(".tsv", ".tab", ".xlsx", ".xls", ".ods", ".json"),
     *(".feather", ".arrow", ".ipc", ".orc", ".avro"),
@@ -43,7 +43,7 @@ _MOST_BYTES = 9 * 10**8
 #: many groups are beyond some billions.
 _MOST_GROUPS = 2 * 10**8
 
-#: Number of characters of a text of names that are read together.
+#: Number of characters of a text of names that are read at a time.
 _TEXT = 2**24
 
 
@@ -158,8 +158,8 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups whose names are too long to be stored with a statistic's parameters in one
-    value.
+    """Refuse groups whose names together are too long for one value of a database, in which this
+    statistic stores them.
     """
     # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
@@ -204,7 +204,7 @@ def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
 
 
 def _label(group: object, parts: list[str]) -> str:
-    """Return the name of a declared group: the values of its columns, joined."""
+    """Return the name of a declared group: the values of its columns (``parts``), joined."""
     if isinstance(group, tuple):
         if len(group) != len(parts):
             raise InvalidInput(
@@ -284,10 +284,11 @@ def _from_table(source: str, column: str) -> GroupNames:
 
 
 def _from_table_of(file: Rows, name: str, labels: Sequence[str] | None = None) -> GroupNames:
-    """Return a column of a table as texts.
+    """Return a column of a table of declared groups as texts.
 
     Args:
-        labels: the columns among it whose values must be names, and no fractions; None: it is one.
+        labels: () if the values may be fractions; None if they must be names, for which fractions
+            are refused.
     """
     try:
         labels = (name,) if labels is None else labels
@@ -310,15 +311,16 @@ def refuse_events_as_domain(
     once: bool = False,
     same: bool = False,
 ) -> None:
-    """Refuse groups that are read from the events: they would tell whose events are there.
+    """Refuse groups that are read from the events, because they would reveal whose events exist.
 
     Args:
-        domain: file or table of the declared groups. Where a list comes from cannot be checked.
+        domain: file or table of the declared groups. A plain list is accepted, because its origin
+            cannot be checked.
         source: source of the events.
         time: column of the events' times; None: each row is a step.
         time_format: format of the times.
-        named: columns of the events that hold groups and values, or that name a table's cells.
-        people: columns of the events that hold users and ids.
+        named: columns of the events with groups and values, or that name a table's cells.
+        people: columns of the events with users and ids.
         once: whether all rows are released once, as a table. Then a public list of the cells may
             have all columns that name cells, as long as the events have further columns.
         same: whether the domain is the events themselves.
@@ -364,10 +366,10 @@ def columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Return True if lines of a domain are rows of the events.
+    """Return True if lines of a text of declared groups are rows of the events.
 
-    They are if a line is the header of the events, or has a time in the column in which the events
-    have theirs. At most 200 lines are checked, from all parts of the text.
+    They are if a line is the header of the events, or has a time at the place of the events' column
+    of times. At most 200 lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:
@@ -392,7 +394,9 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Split a line of CSV or JSON into its values for these columns; None if it is neither."""
+    """Split a line of CSV or JSON into its values for these columns, as texts; None if it is
+    neither CSV nor JSON.
+    """
     try:
         if line.startswith("{"):
             row = json.loads(line)

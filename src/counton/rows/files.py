@@ -40,16 +40,16 @@ from counton.rows.readable_lines import (
 from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, name_of, unreadable_errors
 
 CSV = CsvForm()
-#: The first bytes of gzip and zstd, which polars unpacks.
+#: First bytes of files compressed by gzip and zstd, which polars decompresses.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 _LOOKED_AT = 4096
 
-#: Number of JSON lines in which names of columns are collected.
+#: Number of first JSON lines from which names of columns are collected.
 _JSON_ROWS = 10_000
 
 
-#: Number of first lines of a zstd file to unpack at once.
+#: Number of first lines of a zstd file to decompress at first.
 _FIRST_LINES = 2**16
 
 _NO_UTF8 = "has bytes that are not UTF-8"
@@ -67,7 +67,7 @@ def refuse_sqlite(path: str) -> None:
 
 
 class EventFile(Rows):
-    """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
+    """Rows of one file; or of standard input (``-``) or a pipe, whose bytes are kept in memory.
 
     Args:
         path: path of a file, or ``-``.
@@ -139,11 +139,11 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """Return the first lines as a file of their own, whether they are all lines, and their size
-        in bytes.
+        """Return the first lines as an `EventFile` of their own, whether they are all lines, and
+        their size in bytes.
 
         Args:
-            size: largest number of bytes, after unpacking.
+            size: largest number of bytes, after decompression.
         """
         try:
             with self._content(size + 1) as lines:
@@ -196,8 +196,8 @@ class EventFile(Rows):
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Refuse rows with fewer fields than the header, since polars would fill the missing fields
-        with null.
+        """Refuse lines of CSV with fewer fields than the header, because polars would fill the
+        missing fields with null.
         """
         width = rows.width
         if width > 1 and rows.to_series(width - 1).null_count():
@@ -210,7 +210,7 @@ class EventFile(Rows):
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Return the keys in the first JSON lines; a line that is no object has none."""
+        """Keys that occur in the first JSON lines; a line that is no object has none."""
         found = dict[str, None]()
         for keys in islice(self._keys_of_lines(), _JSON_ROWS):
             found |= keys
@@ -228,17 +228,17 @@ class EventFile(Rows):
 
     @override
     def _may_lack(self, name: str) -> bool:
-        """Return True if it is no mistake that no line has this column.
+        """Return True if the file may lack this column, so that its values are null.
 
-        In JSON lines each line names its own columns, so all may leave one out.
+        This may be only in JSON lines, where each line names its own columns.
         """
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with unreadable ones left empty; the file itself if all rows can be
-        read.
+        """Return the rows with unreadable rows left empty; the file itself if all rows can be read.
+        More than ``most`` unreadable rows are refused.
         """
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":
@@ -300,14 +300,14 @@ class EventFile(Rows):
             return file.read(_LOOKED_AT)
 
     def _lines(self) -> IO[bytes]:
-        """Open the file, unpacked, and without lines that are no rows, such as comments."""
+        """Open the file, decompressed, and without comments."""
         sign = self.form.comment
         if self.kind != "csv" or sign is None:
             return self._content()
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
     def _content(self, least: int | None = None) -> IO[bytes]:
-        """Open the file, unpacked: all of it, or at least its first ``least`` bytes."""
+        """Open the file, decompressed: all of it, or at least its first ``least`` bytes."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
@@ -336,7 +336,7 @@ class EventFile(Rows):
 
 
 class SiftedFile(Rows):
-    """Rows of a file with some unreadable lines, which are empty rows here."""
+    """Rows of a file with some unreadable lines, in place of which there are empty rows."""
 
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file
@@ -365,8 +365,8 @@ class SiftedFile(Rows):
 
 
 def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
-    """Return the unpacked lines of a zstd file: all, or the first ones with at least ``least``
-    bytes.
+    """Return the decompressed lines of a zstd file: all, or the first lines with at least ``least``
+    bytes together.
     """
     lines, most = pl.scan_lines(packed), _FIRST_LINES
     if least is None:
@@ -380,7 +380,9 @@ def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
 
 
 def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
-    """Find the first row that is not valid CSV or JSON; return its number and why, or None."""
+    """Find the first row that is not valid CSV or JSON; return its number and the reason, or None
+    if all are valid.
+    """
     row = 0
     texts = _decode(lines)
     try:

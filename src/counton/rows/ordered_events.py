@@ -1,7 +1,7 @@
 """Events in the order in which they happened: rows of a table, or letters of a text.
 
-A `tally` only adds events up by window and group. Statistics of consecutive letters, or of edges of
-a growing graph, need every event, so here each row is kept.
+`tally` only adds events up by window and group. Statistics of consecutive letters, or of edges of a
+growing graph, need every event, so here each row is kept.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class OrderedEvents(NamedTuple):
     """All events of a run, in order, divided into steps. Exact, so they are passed on as `Private`.
 
     Attributes:
-        events: texts or numbers; or tuples if an event has several values.
+        events: texts or numbers; tuples if an event has several values.
         stops: for each step, the number of events up to its end; the last step is that of the last
             event.
-        newest: time of the last event in microseconds; None if there are no times, or no events.
+        newest: time of the last event in microseconds since 1970; None if there are no times, or no
+            events.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
-        left_out: number of rows with values other than the allowed ones.
+        left_out: number of rows with values that are not allowed.
         skipped, quarantined: number of rows with a missing value, and of unreadable rows.
     """
 
@@ -65,13 +66,13 @@ def ordered_rows(
     *,
     ties: bool = False,
 ) -> Private[OrderedEvents]:
-    """Read rows in order of time, rows of equal times as they stand. Without times, each row is a
-    step.
+    """Read rows in the order of their times, rows of equal times in their order in the file.
+    Without a column of times, each row is a step.
 
     Args:
         source: the rows.
-        reading: how rows are read; its ``kept`` are the values of an event. If there is a column of
-            times, steps are its windows.
+        reading: options by which rows are read; ``kept`` names the values of an event. If there is
+            a column of times, steps are windows.
         ties: order rows of equal times by their values, so that their order in the file does not
             matter.
 

@@ -13,7 +13,8 @@ from counton.base.errors import InvalidInput, field, is_text
 
 
 def is_file(name: str) -> bool:
-    """Return True if a text names a file. A long list of groups is no name of a file.
+    """Return True if a text is the path of a file; False also for a text too long for a path, such
+    as a list of groups.
 
     >>> is_file("A," * 5000)
     False
@@ -62,7 +63,7 @@ class CsvForm(NamedTuple):
 
     @classmethod
     def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
-        """Return the form of CSV that the options of a job state.
+        """Return the form of CSV that a job states by these options.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
@@ -84,14 +85,14 @@ class CsvForm(NamedTuple):
         return cls(between, decimal, comment)
 
 
-#: Largest number of signs at the beginning of a comment.
+#: Most characters that begin a comment.
 _SIGNS = 4
 #: Allowed separators of the fields of CSV.
 SEPARATORS = (",", ";", "|", "\t")
 
 
 def format_of(path: str, stated: str | None = None) -> Format:
-    """Return the format of a file: the stated one, else that of its ending.
+    """Return the format of a file: the stated format, else the one that its ending means.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')
@@ -113,14 +114,14 @@ class NoFiles(InvalidInput):
     """The error that named event files do not exist (yet)."""
 
 
-#: The moments that a query may name: the beginning of the first unreleased window, and the end of
-#: the last window that is released now. Their values are sent as parameters.
+#: Placeholders of a query: {since} is the beginning of the first unreleased window, {until} the
+#: end of the last window that is released now. Their values are sent as parameters.
 MOMENT: Final = re.compile(r"""(['"]?)\{(since|until)\}(['"]?)""")
 
 
 def moments_named(query: str) -> frozenset[str]:
-    """Return which of the placeholders ``{since}`` and ``{until}`` a query contains; a run fills
-    them in.
+    """Return the placeholders (``since``, ``until``) that a query contains in braces; a run
+    replaces them by times.
 
     Raises:
         InvalidInput: a placeholder stands in quotes, which would make it a text.
@@ -179,7 +180,8 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
 
 
 def names_tell_format(events: object) -> bool:
-    """Return True if the names of all files tell their formats. A frame needs none: True.
+    """Return True if the endings of all files show their formats. For a data frame, which needs no
+    format, the result is True too.
 
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)
@@ -202,7 +204,9 @@ def names_tell_format(events: object) -> bool:
 
 
 def refuse_among_events(events: object, out: Path | None) -> None:
-    """Refuse an output file that a later run would read as events: it lies in their folder."""
+    """Refuse an output file in the folder of the events, because a later run would read it as
+    events.
+    """
     if out is None or ending(out.name) not in SUFFIXES:
         return
     given = events if isinstance(events, list | tuple) else [events]
@@ -217,7 +221,9 @@ def refuse_among_events(events: object, out: Path | None) -> None:
 
 
 def _find_files(given: object, stated: str | None) -> list[str]:
-    """Return the files of one path: itself, those in a folder, or those of a pattern."""
+    """Return the files that a path means: the file itself, the files in a folder, or those that
+    match a pattern.
+    """
     if not isinstance(given, str | os.PathLike):
         raise InvalidInput(
             f"{field('events')} contains a value of type {type(given).__name__}, which is not the "

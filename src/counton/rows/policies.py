@@ -1,4 +1,5 @@
-"""Policies for rows that cannot be counted: refuse them, set them aside, or leave them out.
+"""Policies for rows that cannot be counted: refuse them, set them aside in a file, or leave them
+out.
 
 By default the first bad row ends the run, so that one row decides whether there is a release at
 all. With a policy the run goes on without bad rows. Whether a row is set aside or left out depends
@@ -24,7 +25,7 @@ from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
-    """The reason why a row cannot be counted; the first one if there are several.
+    """The reason why a row cannot be counted. If there are several, the first in this order.
 
     >>> Problem.NO_GROUP.words
     'no group'
@@ -50,7 +51,7 @@ class Problem(IntEnum):
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:
-        """Return what the user can do about the problem, for messages."""
+        """Return words on what the user can do about the problem, for messages."""
         return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 
@@ -110,7 +111,7 @@ _REMEDIES = {
 
 Missing = Literal["refuse", "skip"]
 MISSING: tuple[Missing, ...] = get_args(Missing)
-#: Default for the largest number of rows set aside: more look like a wrong option or file.
+#: Default for the largest number of rows set aside. More suggest a wrong option or file.
 MOST: Final = 1000
 _REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
@@ -120,8 +121,8 @@ class Policies:
     """Policies for rows that cannot be counted.
 
     Attributes:
-        quarantine: file into which unreadable rows are set aside; None: they are refused.
-        most: largest number of rows set aside in one run.
+        quarantine: file to which unreadable rows are written; None if they are refused.
+        most: largest number of rows that one run writes to that file.
         missing: whether rows that lack a time, user, group, value or id are left out.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
@@ -134,7 +135,7 @@ class Policies:
 
     @property
     def unread(self) -> int:
-        """Largest allowed number of unreadable lines.
+        """Largest number of unreadable lines that is not refused.
 
         >>> Policies().unread, Policies(Path("bad.csv")).unread
         (0, 1000)
@@ -143,7 +144,7 @@ class Policies:
 
     @classmethod
     def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
-        """Return the policies that options state."""
+        """Return the policies that a job states by these options."""
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(
@@ -166,7 +167,8 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
     Args:
         file: path of a CSV file, written anew in each run.
         columns: columns of the events.
-        rows: for each row the name of its file, its number there, its problem, and its values.
+        rows: for each row the name of its file, its number in the file, its problem, and its
+            values.
     """
     try:
         _refuse_no_file(file)
@@ -189,9 +191,9 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 def add_aside(
     file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
 ) -> None:
-    """Append rows to the file of rows that are set aside; then only its owner can read it.
+    """Append rows to the file of rows that are set aside; only its owner can read it afterwards.
 
-    The rows are on the disk when this returns.
+    The rows are on the disk when the function returns.
 
     Args:
         file: path of a CSV file; made if it is missing.
@@ -227,7 +229,7 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
     """Return the bytes to append so that a file ends with ``lines``.
 
-    With ``again`` an earlier process may have appended a part of them.
+    If ``again``, an earlier process may have appended a part of them already.
     """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):
@@ -244,7 +246,7 @@ def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bo
 
 
 def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
-    """Yield all n for which the first n bytes of ``lines`` stand at the end of ``end``; the largest
+    """Yield all n for which ``end`` ends with the first n bytes of ``lines``; the largest n
     first.
     """
     first = lines[: lines.find(b"\n") + 1]
@@ -266,7 +268,7 @@ def _whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:
-    """Return the names of the columns of a file of rows set aside, each once.
+    """Return distinct names for the columns of the file of rows set aside.
 
     >>> aside_header(["time", "row"])
     ['file', 'counton row', 'problem', 'time', 'row']

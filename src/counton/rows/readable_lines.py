@@ -1,8 +1,8 @@
 """Reading of a text file in spite of unreadable lines, which are listed.
 
 Polars reads a whole file or refuses it, so one line would decide about all rows. Here unreadable
-lines are found by reading smaller and smaller parts; all other lines have the meaning that they
-have in a file without the unreadable ones. From JSON lines only the wanted keys are read.
+lines are found by reading smaller and smaller parts. All other lines are read as if the file had no
+unreadable ones. From JSON lines only the wanted keys are read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from counton.base.lazy_polars import polars as pl
 #: Largest number of lines of a cell in quotation marks.
 _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
-#: Tokens of a line of JSON: texts, signs, and all else.
+#: Matches a token of a line of JSON: a text, a sign, or anything else.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
-#: Texts of readable records, or of one unreadable record.
+#: Rows of readable lines; or None and the bytes of one unreadable record.
 Piece: TypeAlias = "tuple[pl.DataFrame | None, bytes]"
 
 #: Number of bytes that are read at a time.
@@ -35,7 +35,7 @@ BLOCK = 2**20
 
 
 def select_keys(line: str, keys: Sequence[str]) -> str | None:
-    """Return a JSON object reduced to some of its keys; None if the line is no object.
+    """Return the text of a JSON object with only some of its keys; None if the line is no object.
 
     Values of other keys are not parsed.
 
@@ -51,7 +51,7 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     return "{" + ",".join(kept) + "}"
 
 
-#: A number that may be beyond all floats: it has an exponent, or very many digits.
+#: Matches a number that may be too large for a float.
 _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 
 
@@ -131,9 +131,9 @@ def _name(token: str) -> str | None:
 
 
 def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
-    """Yield the rows of JSON lines, as texts of some columns.
+    """Yield the rows of a file of JSON lines, with these columns as texts, some rows at a time.
 
-    A piece has the rows of some lines; a line that is no object has none.
+    A line that is no object comes alone, as None and its bytes.
     """
     schema = dict.fromkeys(columns, pl.String)
 
@@ -156,9 +156,9 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 
 def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") -> Iterator[Piece]:
-    """Yield the rows of CSV, as texts of some columns.
+    """Yield the rows of a CSV file, with these columns as texts, some rows at a time.
 
-    A piece has the rows of some lines; an unreadable line has none.
+    An unreadable record comes alone, as None and its bytes.
     """
     header, width = b"", 0
 
@@ -196,7 +196,9 @@ def _read_csv(
     *,
     whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
-    """Yield the rows of some lines; return the lines of a last record that may still go on."""
+    """Yield the rows of some lines of CSV; return the lines of a last record that may continue in
+    the next lines.
+    """
     while lines:
         sizes, goes_on = _records(lines)
         records, at = list[bytes](), 0
@@ -263,7 +265,7 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
 class LinesOfRows(io.RawIOBase):
     """A stream of the lines of a CSV file without its comments.
 
-    Within quotation marks a line is part of a field, whatever its first sign.
+    A line within quotation marks is part of a field, and no comment.
 
     >>> LinesOfRows(io.BytesIO(b'# made\\na,b\\n"x\\n# y",1\\n#z\\n'), b"#").read()
     b'a,b\\n"x\\n# y",1\\n'
@@ -327,8 +329,8 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """Return the row of a record that is not UTF-8, if only columns that are not read have bytes of
-    another encoding; else None.
+    """Return the row of a CSV record that is not UTF-8, if all columns that are read are UTF-8;
+    else None.
     """
     text = record.decode("utf-8", "replace").encode()
     if text == record:
@@ -341,7 +343,9 @@ def _without_bytes(
 def _prefix(
     records: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the rows before the first unreadable record, and their number."""
+    """Return the rows before the first unreadable record, and their number; ``parsed`` parses
+    records or raises.
+    """
     try:
         return parsed(records), len(records)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -356,7 +360,7 @@ def _prefix(
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
-    """Yield lists of lines, with their ends."""
+    """Yield the lines of a stream, with their line ends, in lists."""
     rest, first = b"", True
     while block := stream.read(BLOCK):
         if first:
@@ -374,7 +378,7 @@ class FileRows(NamedTuple):
     """Rows of a file. The values of unreadable rows are null.
 
     Attributes:
-        rows: these rows, as texts of some columns.
+        rows: the rows, with some columns as texts.
         unread: the lines of unreadable rows, by the row's number from 0.
     """
 

@@ -1,4 +1,6 @@
-"""Rows on several machines, which are marked (`mark_rows`) and added up where they are."""
+"""Sources of rows on other machines, which compute windows and groups (`mark_rows`) and add rows up
+there.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are read and added up elsewhere, so that its one part has no rows here.
+    """A source whose rows are read and added up on other machines, so that its one part has no rows
+    here.
 
     The results must not depend on how the rows are distributed or ordered.
     """
@@ -26,36 +29,37 @@ class Spread(Source):
         `counton.rows.tally.cells_of`.
 
         Args:
-            domain: groups; if groups are found privately, those that `labels` returned.
+            domain: declared groups; if groups are found in the data, those that `labels` returned;
+                None if rows are not split by group.
         """
 
     @abstractmethod
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """Return the labels of groups with rows within the windows: columns ``group`` and first
-        ``step``.
+        """Return the labels of groups with rows within the windows, and the first window of each:
+        columns ``group`` and ``step``.
         """
 
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that could count, in portions: those within the windows, of groups of the
-        domain.
+        """Return the rows that could count, in portions: the rows within the windows, of declared
+        groups.
 
         Columns are those of `counton.rows.window_marks.mark_rows`; a group may be given by its
         position in the domain. The next call of `cells` adds up the same rows. A source whose rows
-        are only added up need not implement this.
+        are only added up need not implement this method.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return up to ``most`` original rows for which ``which``, an expression over marked rows,
-        is true.
+        """Return up to ``most`` original rows for which ``which``, an expression over marked rows
+        (`mark_rows`), is true.
         """
 
 
 class FetchedRows(EventFrame):
-    """A few rows of a remote source, fetched to be shown in a message or set aside.
+    """A few rows of a remote source, fetched to be shown in a message or written to a file.
 
     >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'

@@ -1,4 +1,6 @@
-"""Events as rows with named columns: of one file or frame (`Rows`), or of a run (`Source`)."""
+"""Events as rows with named columns: the rows of one file or frame (`Rows`), or all rows of a run
+(`Source`).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from counton.rows.timestamps import as_text
 def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
     """Return the exceptions by which polars reports unreadable rows, plus ``more``.
 
-    For some types and values polars panics; its panic is no `Exception`.
+    For some types and values polars panics, with an error that is no `Exception`.
     """
     return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
 
@@ -41,12 +43,14 @@ class Rows(ABC):
         name: name in messages.
         kind: name of the format, for messages.
         numbered: whether its rows have an order, so that a row can be found by its number.
-        together: columns that are combined from several others, see `join_columns`.
-        settled: True for an existing stream. Its columns were checked when it began, so it is no
-            mistake if JSON lines lack one.
-        unread: numbers of unreadable rows, from 0, with their lines; these rows are empty.
-        still: what the user can do, for the message that the rows changed while they were read.
-        again: what the user can do, for the message that new events were counted already.
+        together: names of columns that are combined from several others, with these others: see
+            `join_columns`.
+        settled: True for an existing stream. Its columns were checked when it began, so JSON lines
+            may lack one of them.
+        unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
+        still: words on what the user can do, for the message that the rows changed while they were
+            read.
+        again: words on what the user can do, for the message that new events were counted already.
     """
 
     name: str
@@ -67,24 +71,26 @@ class Rows(ABC):
 
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a lazy frame of these columns. None means all columns, and serves only to learn
-        their types. See `scan`.
+        """Return a lazy frame of these columns. None means all columns, and is only for finding out
+        their types. To read rows, use `scan`.
         """
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression for a column of numbers with a decimal point, so it can be cast."""
+        """Return an expression for a column of numbers, in which texts have a decimal point and can
+        be cast.
+        """
         return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows, with those lines of a file left empty that no reader understands.
+        """Return the rows, with unreadable lines of a file left empty.
 
-        Rows of a frame are all readable. More than ``most`` unreadable lines are refused.
+        All rows of a frame are readable. More than ``most`` unreadable lines are refused.
         """
         return self
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return a SHA-256 digest in hexadecimal: of a file's unpacked bytes, or of a frame's
+        """Return a SHA-256 digest in hexadecimal: of a file's decompressed bytes, or of a frame's
         ``columns``.
         """
 
@@ -134,18 +140,18 @@ class Rows(ABC):
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
     def _may_lack(self, name: str) -> bool:
-        """Return True if it is no mistake that no row has this column."""
+        """Return True if the rows may lack this column, so that its values are null."""
         return False
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
-        """Return the file's own columns from which these columns are made."""
+        """Return the names of the file's own columns from which these columns are made."""
         return list(self._parts_of(columns))
 
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return expressions for the combined columns among these; null if one of the values is
-        null.
+        """Return expressions for those of the columns that are combined from others; null if one of
+        the values is null.
         """
         return [
             pl.concat_str(
@@ -156,7 +162,7 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Names of all columns."""
+        """Return the names of all columns."""
         try:
             return self.frame().collect_schema().names()
         except unreadable_errors(UnicodeDecodeError) as error:
@@ -176,7 +182,8 @@ class Rows(ABC):
 
 
 def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
-    """Refuse a column of names that holds floats: their text depends on other rows.
+    """Refuse a column of names (groups, users, ids) whose values are floats, because their text may
+    depend on other rows.
 
     In many programs one missing value turns a column of whole numbers into floats; then every row
     reads "1.0" instead of "1".
@@ -226,28 +233,24 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """True if more events will follow, as in a service, so that a source without events is no
-        mistake.
-        """
+        """True if more events will follow, as in a service, so that a source may be empty."""
         return False
 
     @property
     def checked(self) -> bool:
-        """True if bad rows were sorted out when they arrived, so that there are none."""
+        """True if all rows were checked when they arrived, so that each can be counted."""
         return False
 
     @property
     def comes_once(self) -> bool:
-        """True if rows are removed from their place in the transaction that counts them.
+        """True if rows are removed from the inbox in the transaction that counts them.
 
         Then they cannot come again, and no digest of them is kept.
         """
         return False
 
     def delegate(self, reading: Any) -> Source:
-        """Return the source that does the counting: this one, or one that counts rows where they
-        are.
-        """
+        """Return the source that adds up the rows: this one, or one that lets a database do it."""
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -255,7 +258,7 @@ class Source:
         return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
-        """Names of the columns of the first part."""
+        """Return the names of the columns of the first part."""
         return self.parts[0].columns()
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
@@ -271,7 +274,9 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return the source as it is read for an existing stream: see ``settled`` of `Rows`."""
+        """Return the source in the form for an existing stream, whose columns need no check: see
+        ``settled`` of `Rows`.
+        """
         if type(self) is not Source:
             return self
         parts = [copy(part) for part in self.parts]
@@ -286,7 +291,7 @@ class Source:
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """Return the source without some parts; its name in messages changes accordingly."""
+        """Return the source without some parts; its name in messages is that of the other parts."""
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 
@@ -296,8 +301,8 @@ class Source:
 
 
 def name_of(parts: Sequence[Rows]) -> str:
-    """Return a name for files in messages: a single file's own, else some names and how many there
-    are.
+    """Return a name for files in messages: a single file's own name, else the first name and the
+    number of files.
     """
     first = parts[0].name
     return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
@@ -364,8 +369,8 @@ class EventFrame(Rows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 digest of the named columns, written as CSV; sorted first if rows have
-        no order.
+        """Return the SHA-256 digest of the named columns, written as CSV. If rows have no order,
+        they are sorted first.
         """
         names = tuple(columns)
         if names not in self._hashed:
@@ -384,7 +389,7 @@ class EventFrame(Rows):
 
 
 class _HashFile:
-    """A file object that keeps only a digest of what is written."""
+    """A file object that keeps only a digest of the bytes written to it."""
 
     def __init__(self) -> None:
         self.sha256 = hashlib.sha256()
@@ -398,8 +403,8 @@ class _HashFile:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows as CSV in portions, since they may be larger than memory. Columns must not be
-    nested.
+    """Write rows as CSV in portions, because they may be larger than memory. Nested columns are
+    left out.
     """
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]

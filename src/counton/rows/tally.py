@@ -1,7 +1,7 @@
 """Exact sums of rows by window, group and place, in one pass.
 
 The input are *marked* rows: rows with their window, group and value (`mark_rows`). A *place* is one
-of the sums that a statistic keeps for each group, before it measures them.
+of the exact sums that a statistic keeps for each group.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from counton.rows.window_marks import (
     with_total,
 )
 
-#: Number of rows that are added up at a time if they are held too.
+#: Number of rows that are added up at a time if they are also kept in memory.
 ROWS_AT_A_TIME = 2**18
-#: With more groups no table of them is held beside rows that are read.
+#: With more groups than this, no table of groups is kept in memory while rows are read.
 MANY_GROUPS = 2**22
 
 
@@ -61,12 +61,12 @@ def cells_of(
     """Return sums of some of a run's rows by window and group; `sum_cells` adds up such results.
 
     Args:
-        alike: for each row, how many equal rows it stands for (``number``), and if their times
-            differ the microsecond of the newest (``newest``); None: each row is one event.
+        alike: for each row the number of equal rows that it stands for (``number``), and if their
+            times differ the newest time in microseconds (``newest``); None: each row is one event.
 
     Returns:
         Columns ``cell`` (a number for window, group and place), ``group`` (label if groups are
-        found privately, else null), ``rows``, ``us`` (newest time), and for each place to which
+        found in the data, else null), ``rows``, ``us`` (newest time), and for each place to which
         rows add other amounts than 1 ``total N`` (int64, modulo 2^64) and ``magnitude N``
         (float64).
     """
@@ -95,7 +95,7 @@ def _cells_of(
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Add up sums of parts of the rows, in any order: see `cells_of`."""
+    """Add up the sums (results of `cells_of`) of several parts of the rows, in any order."""
     together = pl.concat(cells)
     sums = [name for name in together.columns if name not in ("cell", "group", "us")]
     return (
@@ -106,7 +106,8 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Replace the labels of groups in sums by their positions in a domain.
+    """Return sums in which the labels of groups are replaced by their positions in the list
+    ``domain``.
 
     An undeclared label gets the position after the last.
 
@@ -124,7 +125,7 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
     """Return the labels of groups with rows within the windows, and the first window of each.
 
-    ``cells`` are sums by label.
+    ``cells`` are sums by label, as `cells_of` returns them.
     """
     found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
@@ -133,7 +134,9 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Return the original rows for which ``which``, an expression over marked rows, is true."""
+    """Return the original rows for which ``which``, an expression over marked rows (`mark_rows`),
+    is true.
+    """
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     )
@@ -149,8 +152,8 @@ def candidates(
     """Return the rows that could count, with window, group and value; and sums of all rows.
 
     Returns:
-        Rows within the windows and of known groups, with a declared group given by its position in
-        the domain; and sums as `cells_of` returns them.
+        Rows within the windows and of known groups, in which a declared group is given by its
+        position in the domain; and sums as `cells_of` returns them.
     """
     frame = mark_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
@@ -168,7 +171,9 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Return sums of rows by window and by the group's position in the domain: see `_add`."""
+    """Return sums of rows by window and by the group's position in the list of declared groups
+    (``domain``).
+    """
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
@@ -177,7 +182,8 @@ def sums_by_cell(
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
-    """Add a column ``place``: the position of each row's group in the domain; null if not declared.
+    """Add a column ``place``: the position of each row's group in the list of declared groups; null
+    if it is not declared.
 
     A join is used, since categories of a million names take seven times as long.
     """
@@ -194,17 +200,16 @@ def sums_by_label(
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
 ) -> pl.DataFrame:
-    """Return sums of rows, added up first by label of the group, then by the group's position in
-    the domain.
+    """Return sums of rows by window and group. They are added up first by the group's label, then
+    by its position in the domain.
 
-    This is faster than finding the position of every row. But if there may be any number of
-    undeclared labels, positions are found first, since the sums by label would hold all of these
-    labels.
+    This is faster than finding the position of every row. It is not done if there may be very many
+    undeclared labels, because the sums by label would hold all of them.
 
     Args:
-        rows: rows with window, group and value (`mark_rows`); with their labels if rows consist of
-            labels alone.
-        reading: how they were read.
+        rows: marked rows, with window, group and value (`mark_rows`); if rows consist of labels
+            alone, with these labels.
+        reading: options by which they were read.
         domain: declared groups; None if rows are not split by group.
         collect: function that computes a lazy frame.
     """
@@ -234,7 +239,9 @@ def _add_alike(
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that consist of labels: count equal rows first, then encode their values."""
+    """Add up rows that consist of labels alone: count equal rows first, then encode their
+    values.
+    """
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
     alike = with_total(
@@ -245,7 +252,9 @@ def _add_alike(
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
-    """Return the position of each label in the domain; undeclared ones get the domain's length."""
+    """Return the position of each label in the list of declared groups; undeclared labels get the
+    length of the list.
+    """
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
@@ -283,7 +292,7 @@ def _sum_batches(
     """Add up rows that come in portions.
 
     Args:
-        none: a portion without rows, for the case that no portion comes.
+        none: an empty portion, used if there are no portions.
         adding: function that adds up one portion, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []
@@ -307,11 +316,15 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Return the number of rows in each cell, and the sum at each place.
+    """Return the number of rows in each cell, and the sum at each place (sum that the statistic
+    keeps for a group).
 
     Cells are numbered window by window.
 
     Args:
+        cell: number of each row's cell.
+        newest: also return the newest time of each cell.
+        by: further columns by which rows are added up.
         number: number of events that each row stands for; None: one.
     """
     each = pl.lit(1, pl.Int64) if number is None else number
@@ -342,7 +355,9 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Return sums with a row for each place of a group, from sums with a row for each group."""
+    """Return sums with a row for each place (sum that the statistic keeps for a group), from sums
+    with a row for each group.
+    """
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
@@ -366,18 +381,20 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
 
 
 class RowHolder(Protocol):
-    """Holds rows in memory until all are read; only then are the rows that count chosen."""
+    """An object that holds rows in memory until all are read, because only then can the rows that
+    count be chosen.
+    """
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold from all rows read (see `mark_rows`), also from uncountable
-        ones.
+        """Select the columns to hold from all marked rows (`mark_rows`), including rows that cannot
+        be counted.
         """
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold a portion of rows; portions come in order."""
+        """Hold a portion of rows; the portions come in the order of the rows."""
 
 
-#: Bound on the sums of one cell, so that a total over cells is still exact in int64.
+#: Bound on the sum of one cell, so that a total over cells stays exact in int64.
 _LARGEST_CELL = 2**61
 
 
@@ -387,10 +404,11 @@ class Tally:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 
     Attributes:
-        cells: a row for each window, group and place with events: ``step``, ``group`` (the group's
-            position in the domain, times the number of places, plus the place), ``rows``, and
-            ``total`` (the number of events, or their sum); all int64.
-        newest: time of the newest event in microseconds; None if there is no event.
+        cells: a row for each window, group and place (sum that the statistic keeps for a group)
+            with events: ``step``, ``group`` (the group's position in the domain, times the number
+            of places, plus the place), ``rows``, and ``total`` (the number of events, or their
+            sum); all int64.
+        newest: time of the newest event in microseconds since 1970; None if there is no event.
         rows: number of all rows read.
         before: number of rows before the first window, counted nowhere.
         beyond: number of rows after the last window.
@@ -417,10 +435,10 @@ def tally(
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Private[Tally]:
-    """Add up events by window and group.
+    """Read all events of a run, and add them up by window and group.
 
     Args:
-        bound: holds the rows, if users' contributions are bounded; None: all rows count.
+        bound: object that holds the rows if users' contributions are bounded; None: all rows count.
 
     Raises:
         InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated
@@ -500,7 +518,7 @@ def _hold(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows in portions, and pass each portion to ``bound`` to hold it."""
+    """Add up rows in portions, and pass each portion to ``bound``, which holds it in memory."""
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):

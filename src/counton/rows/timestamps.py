@@ -13,7 +13,7 @@ from counton.base.windows import NO_MOMENT
 ClockChange = Literal["raise", "earliest", "latest"]
 CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
 
-#: Microseconds (as a ratio) of one unit of the epoch formats.
+#: Length of one unit of each epoch format in microseconds, as a ratio.
 _EPOCHS = {
     "epoch": (1_000_000, 1),
     "epoch_ms": (1_000, 1),
@@ -25,27 +25,27 @@ EPOCH_FORMATS = tuple(_EPOCHS)
 _WITH_OFFSET: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%dT%H:%M%z")
 _LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
 _OFFSETS = ("%z", "%:z", "%#z", "%+")
-#: Replacements of other forms of ISO 8601, and of databases, by the formats above.
+#: Replacements that turn other forms of times, of ISO 8601 and databases, into the formats above.
 _ISO_8601 = (
     (r"^(\d{4}-\d{2}-\d{2}) ", "${1}T"),
     (r"[Zz]$", "+0000"),
     (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
     (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
 )
-#: One digit of a clock's minute or second: polars would read past the end of its field.
+#: Matches a minute or second of one digit, which polars would misread.
 _ONE_DIGIT = ":[0-9]([^0-9]|$)"
-#: Other directives of a format after a colon.
+#: Matches a directive after a colon that is no hour, minute or second.
 _OTHER_CLOCK = re.compile(":%[^HMSz]")
-#: Years 1 to 9999: a number of seconds beyond them has a wrong unit, and calendars end.
+#: The years 1 to 9999. A number of seconds outside them probably has another unit.
 _EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-#: Local times may lie beyond these years by the difference of clocks.
+#: Local times may lie outside these years by less than a day.
 _DAY_US = 86_400_000_000
 
-#: Number of shapes of times that are read fast in each batch of rows: offsets change with the
+#: Number of forms of times that are read fast in each batch of rows. Offsets change with the
 #: season.
 _SHAPES = 4
 
-#: Reasons why a value has no moment, each less than `NO_MOMENT`.
+#: Codes for the reason why a value is no valid time, each less than `NO_MOMENT`.
 NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
 
 
@@ -56,15 +56,15 @@ def moments(
     clock_change: ClockChange = "raise",
     time_format: str | None = None,
 ) -> pl.Expr:
-    """Return microseconds since 1970 of a column of times (Int64), or the reason why there are
-    none.
+    """Return an expression that converts a column of times to microseconds since 1970 (Int64), or
+    to a code for the reason why a value is no valid time.
 
     The result is never null: a missing time is `NO_TIME`, an unreadable time, or one beyond the
     years 1 to 9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice
     `CHANGED_CLOCKS`, all below `NO_MOMENT`.
 
     Args:
-        clock_change: which of the two moments is meant by a local time that comes twice when clocks
+        clock_change: which of its two moments a local time means that comes twice when clocks
             change.
         time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
             strftime format, or None for ISO 8601.
@@ -109,7 +109,8 @@ def moments(
 
 
 def format_like(text: str) -> str | None:
-    """Return the strftime format of a European time written with points; None for other texts.
+    """Return the strftime format of a time that is written with points, as in Europe; None for
+    other texts.
 
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
@@ -121,7 +122,7 @@ def format_like(text: str) -> str | None:
 
 
 def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
-    """Return stored dates and times as microseconds since 1970.
+    """Return an expression that converts stored dates or times to microseconds since 1970.
 
     Times outside the valid years become ``beyond``.
     """
@@ -137,8 +138,8 @@ def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None)
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Return a column's values as texts; null for bytes that are not UTF-8.
 
-    Polars ends the process when it formats a date or time that does not exist; the text is then the
-    stored number.
+    For a date or time that does not exist, the text is the stored number, because polars would end
+    the process when it formats such a value.
 
     >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
     >>> days.to_frame().select(as_text(pl.col("day"), days.dtype))["day"].to_list()
@@ -164,7 +165,8 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def _clock_texts(moments: pl.Series) -> pl.Series:
-    """Format times without a zone or in UTC like polars, in a fifth of its time.
+    """Format times without a zone, or in UTC, with the same result as polars and in a fifth of the
+    time.
 
     >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
     >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
@@ -217,7 +219,9 @@ def _decode(values: pl.Series) -> pl.Series:
 
 
 def _in_years(us: pl.Expr) -> pl.Expr:
-    """Return times outside the years 1 to 9999 as unreadable; others and nulls stay."""
+    """Replace times outside the years 1 to 9999 by `UNREADABLE_TIME`; other times and nulls
+    stay.
+    """
     near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
     inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
     return inside.when(us.is_not_null()).then(UNREADABLE_TIME)
@@ -244,8 +248,8 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """Parse times as `moments` does: first all texts of the same shape as the first one, then the
-    rest.
+    """Parse texts as `moments` does: first all texts in the form of the first text, then the
+    others.
     """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
@@ -271,10 +275,10 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 
 
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
-    """Parse the times that have the shape and the offset of the first one; others become null.
+    """Parse the texts that have the form and the offset of the first text; others become null.
 
-    Programs write all times of a file alike, and a fixed shape is read in a sixth of the time that
-    a general parser takes. None if the first time has no known shape.
+    This is done because programs write all times of a file alike, and a fixed form is read in a
+    sixth of the time that a general parser takes. None if the first text has no known form.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
@@ -314,7 +318,7 @@ _CLOCK_SHAPE = re.compile(
 def _from_any_shape(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """Parse times as `moments` does, in any shape of ISO 8601 or in a stated format."""
+    """Parse texts as `moments` does, in any form of ISO 8601 or in a stated format."""
     text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:

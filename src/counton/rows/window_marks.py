@@ -1,6 +1,4 @@
-"""Marking of rows: for each event, from any source, its window, group, user and value; and how rows
-are read.
-"""
+"""Marking of rows: the window, group, user and value of each event are computed, for any source."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ class EventPart(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of the part's values: numbers, whole counts, or labels; of kept parts also texts or
-        flags.
+        """Kind of the values: "number", "count" or "label"; of events that are kept in order also
+        "text" or "flag".
         """
 
     @property
@@ -69,7 +67,7 @@ class Adds(Protocol):
 
     @property
     def places(self) -> int:
-        """Number of sums (places) that the statistic keeps for each group."""
+        """Number of exact sums, called places, that the statistic keeps for each group."""
 
     @property
     def counts_rows(self) -> bool:
@@ -77,16 +75,20 @@ class Adds(Protocol):
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places: a row adds to one place of each range, chosen by its values."""
+        """Ranges of places (sums of a group). A row adds to one place of each range, which its
+        values decide.
+        """
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
         """Encode the values of each row as one integer."""
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
-        """Return the places to which rows add, each with the amount; ``said`` are encoded rows."""
+        """Return the places (sums of a group) to which rows add, each with the amount; ``said`` are
+        the rows' encoded values.
+        """
 
 
-#: Largest number of characters of a discovered label; longer ones are counted nowhere.
+#: Most characters of a label of a group found in the data; longer labels are counted nowhere.
 _LONGEST_LABEL = 200
 
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -110,9 +112,9 @@ class Columns:
     Attributes:
         time, group, value: columns of the event; the time is "" if rows have no time.
         user: column of users.
-        id: column of ids: no two rows share an id, unless they are the same event.
-        sign: column of 1, or -1 for a row that takes back the row with its id.
-        several: columns of an event's values, if an event is more than one number.
+        id: column of ids, which tell events apart: two rows with one id are the same event.
+        sign: column of signs: 1, or -1 for a row that cancels the earlier row with its id.
+        several: columns of an event's values, if an event has other values than one number.
     """
 
     time: str
@@ -135,7 +137,7 @@ class Columns:
         return tuple(dict.fromkeys(name for name in named if name))
 
     def rename(self, old: str, new: str) -> Columns:
-        """Return the columns with another name for one of them."""
+        """Return a copy in which the column ``old`` is named ``new``."""
         named = {"time": self.time, "group": self.group, "value": self.value}
         named |= {"user": self.user, "id": self.id, "sign": self.sign}
         changed: dict[str, Any] = {each: new for each, name in named.items() if name == old}
@@ -150,18 +152,20 @@ class RowReading:
     Attributes:
         columns: columns of time, group, value, user and id.
         windows: rule by which rows become steps.
-        unknown: whether rows of undeclared groups are refused, counted nowhere, or counted in
-            groups that are found privately.
-        adds: how rows change a statistic's sums; None: rows are only counted, or kept.
-        clock_change: which of the two moments is meant by a local time that comes twice when clocks
+        unknown: whether rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"),
+            or counted in groups found in the data ("discover").
+        adds: rule by which rows change a statistic's sums; None if rows are only counted, or kept
+            in order.
+        clock_change: which of its two moments a local time means that comes twice when clocks
             change.
         time_format: format of times; None: ISO 8601.
-        declared: groups that count by themselves, if ``other`` counts the rest.
-        other: group that counts rows of all other groups, or without a group; None: there is none.
+        declared: groups that count by themselves, if the group ``other`` counts all other rows.
+        other: group that counts the rows of all other groups, or without a group; None if there is
+            none.
         since: groups that were named after the stream began, each with the step from which it
             counts by itself.
         policies: policies for rows that cannot be counted.
-        kept: values of an event, if rows are kept, in the order of their columns.
+        kept: values of an event, in the order of their columns, if rows are kept in order.
     """
 
     columns: Columns
@@ -189,8 +193,8 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells for each group in sums: its places, and one for rows with an
-    unknown value.
+    """Return the number of cells that each group has in sums of rows: combinations of places, and
+    one for rows with an unknown value.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -198,14 +202,14 @@ def cells_across(adds: Adds | None) -> int:
 
 
 def by_row(adds: Adds) -> bool:
-    """Return True if the values of a row decide to which place the row adds; it may then add to
-    none.
+    """Return True if the values of a row decide to which place (sum of a group) the row adds; it
+    may then add to none.
     """
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
 def times_counted(adds: Adds | None) -> int:
-    """Return the number of places to which each row adds."""
+    """Return the number of places (sums of a group) to which each row adds."""
     return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
@@ -214,7 +218,9 @@ MOST_COUNTED = 2**32
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
-    """Compute a lazy frame of a source's rows; an unreadable row becomes an error that names it."""
+    """Compute a lazy frame of a source's rows; an unreadable row raises an error that names the
+    row.
+    """
     try:
         return frame.collect(engine="streaming")
     except unreadable_errors() as error:
@@ -243,15 +249,16 @@ def mark_rows(
     value.
 
     Args:
-        watch: receives numbers of rows as they are read.
+        watch: function that is called with the number of rows in each portion read.
         raw_labels: keep the labels of rows that consist of labels alone (`says_labels`), instead of
             ``total``.
 
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, the number of
         windows plus 1 after the last; for a row that cannot be counted minus its `Problem`),
-        ``group`` (text), ``total`` (1, or the value on the grid; labels instead: see `with_total`;
-        for kept rows ``part N``), and, if the columns are stated, ``user`` and ``id`` (text), and
+        ``group`` (text), ``total`` (1, or the value in grid units; encoded values: see
+        `with_total`; for rows kept in order columns ``part N`` instead), and, if the columns are
+        stated, ``user`` and ``id`` (text), and
         ``sign``.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
@@ -260,7 +267,7 @@ def mark_rows(
 
 @cache
 def _show_an_array() -> None:
-    """Let polars load numpy now, on one thread.
+    """Let polars load numpy now, on a single thread.
 
     It loads numpy when it first meets an array, and fails if two of its threads do so at once.
     """
@@ -274,7 +281,9 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return the rows of one part with their windows, groups and values: see `mark_rows`."""
+    """Return the rows of one file or frame with their windows, groups and values: see
+    `mark_rows`.
+    """
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
@@ -354,7 +363,9 @@ def mark_part(
 
 
 def says_labels(reading: RowReading) -> bool:
-    """Return True if events consist of labels alone, so that many are equal."""
+    """Return True if the statistic reads only labels from each event, so that many events are
+    equal.
+    """
     parts = parts_of_columns(reading)
     return bool(parts) and all(one is not None and one.kind == "label" for one in parts)
 
@@ -369,7 +380,9 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Return rows and times of a part; an unreadable row has its `Problem`'s number as time."""
+    """Return rows with row numbers, and an expression for their times in which unreadable rows have
+    the code of their `Problem`.
+    """
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
     problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
@@ -378,9 +391,10 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
-    """Return, for each column of an event's values, what the statistic reads from it.
+    """Return, for each column of an event's values, the kind of value that the statistic reads from
+    it.
 
-    None for each column if values are read as they are.
+    It is None for a column whose numbers are added as they are.
     """
     if reading.adds is None:
         return reading.kept or [None] * len(reading.columns.parts)
@@ -406,8 +420,8 @@ def _sign(text: pl.Expr) -> pl.Expr:
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
-    """Encode texts by their positions among the labels: `MISSING` for null, `OUTSIDE` for other
-    texts.
+    """Return an expression that encodes texts by their positions in ``labels``; null is `MISSING`,
+    any other text `OUTSIDE`.
     """
     place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
     nothing = given.is_null() | (given == "")
@@ -423,8 +437,8 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """Encode the values of each row as one integer; a row that lacks a value gets a code without
-    meaning.
+    """Return an expression that encodes the values of each row as one integer; for a row that lacks
+    a value the integer is meaningless.
     """
     if len(values) == 1:
         return values[0].map_batches(
@@ -443,7 +457,8 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
 
 
 def row_number_name(columns: Sequence[str]) -> str:
-    """Return a name for a column of row numbers that differs from all other names: it is longer.
+    """Return a name for a column of row numbers that is longer than all other names, and so differs
+    from them.
 
     >>> row_number_name(["time", "row"])
     'row timerow'

@@ -41,7 +41,7 @@ class Token:
         digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so nobody finds
             it from its digest.
         made: time of creation, UTC.
-        number: number of a sender, from 1; 0 for a token that may not send.
+        number: number of the sender who has the token, from 1; 0 for a token that may not send.
     """
 
     id: str
@@ -140,9 +140,9 @@ class Tokens:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
     def _read(self) -> tuple[tuple[Token, ...], int]:
-        """Read the tokens from the file, and the largest number that a sender ever got.
+        """Read the tokens from the file, and the largest number that any sender ever got.
 
-        Older files have no numbers.
+        In older files senders have no numbers; they get them in the order of the file.
         """
         if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o022:
             raise InvalidInput(

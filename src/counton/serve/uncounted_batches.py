@@ -21,7 +21,7 @@ from counton.state.sqlite_file import NoState
 def facts_of(one: LeftOut) -> dict[str, Any]:
     """Return facts about a batch that could not be counted, as JSON values, without its rows.
 
-    They are exact: only for the operator.
+    The facts are exact: only for the operator.
     """
     came = moment(one.arrived).isoformat()
     return {
@@ -41,7 +41,7 @@ class LeftOutBatches:
 
     Args:
         file: job file.
-        only: names of jobs; none: all.
+        only: names of jobs; None: all.
 
     Raises:
         InvalidInput: the file is no job file, or a name is unknown.
@@ -78,7 +78,7 @@ class LeftOutBatches:
 
         Raises:
             InvalidInput: there is no such batch.
-            StateError: its stream counts nothing any more, or the state is an old copy.
+            StateError: the stream has ended and counts nothing more, or the state is an old copy.
         """
         now = microseconds(datetime.now(UTC))
         return self._perform("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))

@@ -36,7 +36,9 @@ class BatchReceipt(BaseModel):
 
 
 def full_up(sender: Sender) -> str:
-    """Return the message for a sender whose rows exceed the rest of the sender's share."""
+    """Return the message for a sender whose rows exceed what is left of the sender's share of the
+    stream's largest sums.
+    """
     return (
         f"with this batch your rows would add up to more than {sender.share:.3g} of what the sums "
         "of the stream can hold, which is the most that your token may ever send; ask for another "
@@ -45,7 +47,7 @@ def full_up(sender: Sender) -> str:
 
 
 class StreamEnded(Exception):
-    """The stream has ended, and takes no rows any more."""
+    """The error that a stream has ended, and takes no rows any more."""
 
 
 _SCHEMA = {
@@ -76,7 +78,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     """Build the path to which senders post batches of rows.
 
     Args:
-        count: notes the outcome and the number of rows of each batch, for the metrics.
+        count: function that is called with stream, outcome and number of rows of each batch, for
+            the metrics.
     """
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
@@ -220,7 +223,9 @@ def _too_large(service: Service) -> str:
 def _take_batch(
     service: Service, name: str, batch: str, media: str, whole: bytes, came: int, sender: Sender
 ) -> tuple[Verdict, int]:
-    """Check a batch and commit it; return the outcome and the number of its rows."""
+    """Check a batch that arrived at ``came`` (microseconds since 1970), and commit it; return the
+    inbox's verdict and the number of rows that were accepted now.
+    """
     settings, state = service.settings, service.state_of(name)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
