@@ -10,6 +10,7 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.cli.print_forms import Console, print_json, tell_of_old_copies
 from counton.cli.show_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
+from counton.released.never_falling import BIAS
 from counton.released.read_options import LOOK, PAGE, Look
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
@@ -40,7 +41,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
-    for own in ("state", "out", "json", "versions"):
+    for own in ("state", "out", "json", "versions", "never_falling"):
         del arguments[own]
     for given in ("panels", *LOOK):
         fits = (*PICTURES, PAGE) if given != "width" else PICTURES  # a page has two widths
@@ -52,8 +53,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, arguments)
         return
-    if options.versions is not None:
-        _perform_versions(options, arguments)
+    if options.versions is not None or options.never_falling:
+        _perform_other_table(options, arguments)
         return
     found = export(options.state, options.out, **arguments).numbers
     if options.json:
@@ -87,25 +88,38 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         )
 
 
-def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print all versions of windows that were released again, a row for each version."""
+def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> None:
+    """Write or print a table that is not the release's own: all versions of windows that were
+    released again, a row for each version; or totals that never fall.
+    """
     look = {name: arguments.pop(name) for name in LOOK}
-    if options.out is not None and options.out.suffix.lower() == PAGE:
+    ending = "" if options.out is None else options.out.suffix.lower()
+    rising = options.never_falling
+    if rising and options.versions is not None:
         raise InvalidInput(
-            f"{field('versions', options.versions)} writes a table of all versions, and a page for "
-            f"a website shows only the newest: leave it out, or give {field('out')} as a table"
+            f"{field('versions', options.versions)} has windows that are revised, and "
+            f"{field('never_falling', True)} has totals that are never changed: leave one out"
+        )
+    if ending == PAGE or (rising and ending in PICTURES):
+        asked = field("never_falling", True) if rising else field("versions", options.versions)
+        raise InvalidInput(
+            f"{asked} writes a table of its own, which a page or chart does not show: leave it "
+            f"out, or give {field('out')} as a table"
         )
     signs = arguments.pop("csv_formulas"), arguments.pop("separator"), arguments.pop("decimal")
     found = export(options.state, None, **arguments)
-    if options.out is not None and options.out.suffix.lower() in PICTURES:
+    if options.out is not None and ending in PICTURES:
         path = checked_file(options.out, options.state)
         write_figure(figure_of_versions(found, Look(**look)), path)
         Console().write_line(f"chart written to {options.out}")
         return
-    table, promise = found.versions(options.versions or "all"), promise_of(found.numbers)
+    table = found.never_falling() if rising else found.versions(options.versions or "all")
+    what, promise = ("totals" if rising else "versions"), promise_of(found.numbers)
+    if rising:
+        promise = {**promise, "note": BIAS}
     if options.out is not None:
         path = checked_file(options.out, options.state)
-        about = {"versions_of": promise["name"], **promise}
+        about = {f"{what}_of": promise["name"], **promise}
         write_table(table, path, about, style=csv_style(path, *signs))
     if options.json:
         report = {"about": promise, **({"out": str(options.out)} if options.out else {})}
@@ -113,7 +127,9 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
         sys.stdout.write(f"{json.dumps(report)[:-1]}{rows}}}\n")
         return
     console = Console()
-    console.write_line(f"{promise['name']}: {table.height:,} versions", bold=True)
+    console.write_line(f"{promise['name']}: {table.height:,} {what}", bold=True)
+    if rising:
+        console.write_line(f"note: {BIAS}")
     if options.out is not None:
         console.write_line(f"table written to {options.out}")
         return
@@ -126,6 +142,14 @@ def _perform_versions(options: ExportOptions, arguments: dict[str, Any]) -> None
 
 def _perform_all(options: ExportOptions, arguments: dict[str, Any]) -> None:
     """Write all releases of a job file, each to a file of its own."""
+    if options.never_falling or options.versions is not None:
+        asked = field("never_falling", True)
+        if not options.never_falling:
+            asked = field("versions", options.versions)
+        raise InvalidInput(
+            f"{asked} writes a table of one release, and a job file may have several: give its "
+            f"state, and {field('name')}"
+        )
     if options.out is None:
         raise InvalidInput(
             f"{options.state} is a job file with several releases, and each is written to a file "

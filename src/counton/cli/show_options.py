@@ -138,6 +138,11 @@ class ExportOptions:
         "the columns geo_value, time_value, version and value of that R package",
         choices=("all", "epiprocess"),
     )
+    never_falling: bool = option(
+        False,
+        "write whole totals that never fall in place of the released ones; they are too large on "
+        "the average",
+    )
     above: float | None = option(
         None, "only rows whose estimate is above this, or whose group has such a row"
     )
