@@ -459,11 +459,12 @@ def _largest_sums(
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
-    """Return the largest change of the measurements if C is Toeplitz and its first column
-    decreases.
+    """Return the largest norm by which a unit changes the measurements, if C is Toeplitz and its
+    first column decreases.
 
-    The worst steps begin at 1 and are as close together as the schedule allows. ``series`` is the
-    first column of C, shape (horizon,). The result is a 1-norm (``norm`` 1) or a squared 2-norm.
+    Then it is worst if the unit's steps begin at 1 and are as close together as the schedule
+    allows. ``series`` is the first column of C, shape (horizon,). The result is a 1-norm (``norm``
+    1) or a squared 2-norm.
     """
     rows = -(-len(series) // schedule.apart)
     padded = np.zeros(rows * schedule.apart, np.int64)

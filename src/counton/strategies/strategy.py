@@ -21,8 +21,8 @@ of a strategy. Some of these functions call a private method that a strategy may
 running stream computes noise (`reader_of`), how far rounding moves releases and how large the
 weights of noise are (`window_rounding`, `largest_reads`), and which noise is too wide
 (`check_law`). ``joint_errors`` computes exact variances of drawn noise and of several releases
-together. ``participation`` computes the sensitivity to units that act in several steps, or come and
-go. This file also has the noise distributions of nodes, and dense matrices.
+together. ``participation`` computes the sensitivity to units that count in several steps, or come
+and go. This file also has the noise distributions of nodes, and dense matrices.
 """
 
 from __future__ import annotations
@@ -219,13 +219,14 @@ class StrategyFacts:
             integers). If B is not integral, it is rounded to that grid in such a way that a release
             is a function of the private measurements y = C x + z alone.
         unit_columns: all non-zero entries of C are +1 or -1.
-        unit_rows: a released window, or sum of windows, reads its nodes with weights +1 and -1, so
-            its variance is the number of nodes.
+        unit_rows: in a released window, or sum of windows, nodes' noise has weights +1 and
+            -1, so its variance is the number of nodes.
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: for every i, no release before step i reads a node that item i enters. Then
-            an attacker who chooses item i after seeing earlier releases has seen nothing of
-            the noise that hides it, and every accounting for a fixed step holds. If False,
-            noise is calibrated to an attacker who has seen part of that noise.
+        causal: for every i, no release before step i contains noise of a node that item i
+            enters. Then an attacker who chooses item i after seeing earlier releases has
+            seen nothing of the noise that hides it, and every accounting for a fixed step
+            holds. If False, noise is calibrated to an attacker who has seen part of that
+            noise.
         delay: a number of steps: the release at ``step`` counts items up to ``step -
             delay``.
         last_step: for a strategy without a horizon: the last step that it can number nodes
@@ -466,9 +467,11 @@ class StreamStrategy(Strategy):
         return self._reader(field)
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        """Return the result of `window_rounding` for windows of the steps first + 1 .. last.
+        """Return the most by which rounding changes the released counts of the steps first + 1 ..
+        last.
 
-        By default each release that is added or subtracted counts `_release_rounding`.
+        The unit is ``2**-fraction_bits``. By default it is `_release_rounding` for each release
+        that is added or subtracted.
         """
         windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
@@ -500,15 +503,15 @@ class EndlessStrategy(StreamStrategy):
 
     Nodes (noisy measurements) of later levels may have wider noise than those of level 0. Variances
     are in units of the variance of a level-0 node, or in squared data units if the calibrated noise
-    distribution is given. Means and maxima are taken over the first so many steps.
+    distribution is given. Means and maxima of variances are over a given number of first steps.
     """
 
     horizon = None
 
     @abstractmethod
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return those nodes that the count of ``step`` enters and that releases up to ``last``
-        read.
+        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
+        to ``last``.
 
         Raises:
             InvalidInput: the count enters infinitely many nodes, and ``last`` is not given.
@@ -528,8 +531,8 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than that of level 0; see
-        `node_factor`.
+        """Return how much wider the noise of nodes of ``level`` is than that of level 0: a ratio of
+        scales for Laplace noise, of variances for Gaussian noise.
         """
 
     @abstractmethod
@@ -545,19 +548,22 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases, in the units of
-        `variance`.
+        """Return the mean of the variances of the first ``steps`` releases. The unit is the
+        variance of a level-0 node; with ``law``, the calibrated noise distribution, it is squared
+        data units.
         """
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of the first ``steps`` releases, in the units of
-        `variance`.
+        """Return the largest of the variances of the first ``steps`` releases. The unit is the
+        variance of a level-0 node; with ``law``, the calibrated noise distribution, it is squared
+        data units.
         """
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
-    """Return those nodes that the count of ``step`` enters and that releases up to ``last`` read.
+    """Return the nodes that the count of ``step`` enters, and whose noise is in some release up to
+    ``last``.
 
     For a strategy with a horizon, all nodes that the count enters are returned.
     """
@@ -611,7 +617,9 @@ def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
-    """Return True if the strategy refuses noise that is too wide; False if it accepts all noise."""
+    """Return True if the strategy refuses noise so wide that its sums could overflow; False if it
+    accepts all noise.
+    """
     return type(strategy)._check_law is not StreamStrategy._check_law
 
 

@@ -343,7 +343,7 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``: shape (lines, rows of the matrix); int64 modulo 2^64."""
+    """Return ``lines @ matrix.T``: shape (vectors, rows of the matrix); int64 modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))

@@ -51,7 +51,7 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """Return G^-1 r in float64 for each row r of ``right``: shape (lines, cells)."""
+        """Return G^-1 r in float64 for each row r of ``right``: shape (vectors, cells)."""
 
     @property
     @abstractmethod
@@ -107,7 +107,7 @@ class IntegerEquations:
         return _TOGETHER if within else _ALONE
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
-        """Return G u for the matrix G = a H^T H + diag(b): shape (lines, cells); integers are
+        """Return G u for the matrix G = a H^T H + diag(b): shape (vectors, cells); integers are
         modulo 2^64.
         """
         found = self._line.under(self._line.over(u))
@@ -142,12 +142,12 @@ class IntegerEquations:
         further_right: Callable[[], Integers],
     ) -> Integers:
         """Return the sums of the first 1, 2, ... entries of u, rounded to multiples of 2^-bits:
-        (lines, cells).
+        (vectors, cells).
 
         The result is the same on every machine: a function of the right side r alone.
 
         Args:
-            right: r modulo 2^64, shape (lines, cells).
+            right: r modulo 2^64, one right side in each row: shape (vectors, cells).
             real: r in float64; its error is at most the rounding error of a sum of cells + rows
                 terms whose magnitudes add up to ``largest``.
             largest: upper bound of any entry of r, if the magnitudes of the terms that it is
@@ -249,14 +249,14 @@ class IntegerEquations:
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
-    """Return factor H^T rows + weights * cells modulo the prime 2^31 - 1: shape (lines, cells).
+    """Return factor H^T rows + weights * cells modulo the prime 2^31 - 1: shape (vectors, cells).
 
     Args:
         line: the line strategy whose rows over several cells are H.
         factor: an integer.
-        rows: integers, shape (lines, rows of H).
+        rows: integers, shape (vectors, rows of H).
         weights: one integer for each cell: shape (cells,).
-        cells: integers, shape (lines, cells).
+        cells: integers, shape (vectors, cells).
     """
     found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
     found += weights % _PRIME * (cells % _PRIME) % _PRIME
@@ -306,15 +306,16 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the measurements H x of each line x of ``cells``: shape (lines, cells) to (lines,
-        rows).
+        """Return the measurements H x of each row vector x of ``cells``: shape (vectors, cells) to
+        (vectors, rows).
 
         H has the rows over several cells. The dtype is that of ``cells``; integers are modulo 2^64.
         """
 
     @abstractmethod
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return H^T y for each line y of ``rows``: shape (lines, rows) to (lines, cells).
+        """Return H^T y for each row vector y of ``rows``: shape (vectors, rows) to (vectors,
+        cells).
 
         H has the rows over several cells. The dtype is that of ``rows``; integers are modulo 2^64.
         """

@@ -112,8 +112,8 @@ class Expiring(EndlessStrategy):
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return those nodes that the count of ``step`` enters and that releases up to ``last``
-        read.
+        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
+        to ``last``.
 
         They are disjoint intervals of steps, sorted by level, that together cover the step and all
         later ones.
@@ -206,8 +206,10 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the releases 1..steps, which is that of the last one;
-        units as in `variance`.
+        """Return the largest variance of the releases 1 .. steps, which is that of the last one.
+
+        The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
+        distribution, it is squared data units.
         """
         return float(self.variance([check_step(self, steps)], law=law)[0])
 

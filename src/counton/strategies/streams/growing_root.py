@@ -216,8 +216,9 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
     """Return the weights 1 / d_i of the columns of ``nodes``, rounded down, in units of
     2^-weight_bits.
 
-    The module's docstring defines d_i, the norm of column i. Nodes after ``singles`` belong to
-    blocks of steps, and have smaller weights. ``equal`` quarter octaves of nodes have variance 1.
+    d_i is the norm of column i, relative to the nodes' noise (see the module's docstring). Nodes
+    after ``singles`` belong to blocks of steps, and have smaller weights. ``equal`` quarter octaves
+    of nodes have variance 1.
     """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
@@ -262,13 +263,15 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The square root over the first nodes, with column i divided by its norm d_i (see the module).
+    """The matrix square root over the first nodes, with column i divided by its norm d_i relative
+    to the nodes' noise.
 
     Args:
         horizon: the number of nodes.
         weight_bits: number of fraction bits of the weights 1 / d_i.
-        singles: nodes after this one belong to blocks of steps.
-        equal: number of quarter octaves of nodes with variance 1.
+        singles: nodes after this one stand for blocks of steps, and have smaller weights.
+        equal: number of first quarter octaves (ranges in which the step grows by the factor
+            2^(1/4)) whose nodes have noise variance 1.
     """
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
@@ -708,7 +711,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return tuple(nodes)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters and that releases up to ``last`` read.
+        """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
+        to ``last``.
 
         They are the step's own node, all later nodes of the square root, and nodes inside the
         step's block.
@@ -908,8 +912,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the first ``steps`` releases, in the unit of
-        `mean_variance`.
+        """Return the largest variance of the first ``steps`` releases.
+
+        The unit is the variance of the first node's noise; with ``law``, the calibrated noise
+        distribution, it is squared data units.
         """
         largest = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):

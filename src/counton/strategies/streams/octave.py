@@ -104,7 +104,8 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of g (see the module) at the nodes -23 .. 24 from a step's node, in units of 2^-12.
+    """Tables of the numbers g, which define columns of C (see the module's docstring), in units of
+    2^-12. They are for the 48 nodes at the places -23 .. 24 from a step's node.
 
     Attributes:
         lowest: for each i mod 16 and the levels 1 to 3: shape (16, 3, 48).
@@ -123,7 +124,7 @@ def load_shipped() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the tables of g that come with the package."""
+    """Return the tables from which columns of C are computed; they come with the package."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
@@ -206,8 +207,8 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return g (see the module) for a step at some nodes of a level, in units of 2^-g_bits:
-        (len(nodes),).
+        """Return the numbers g, which define a step's column of C (see the module's docstring), at
+        some nodes of a level. They are integers in units of 2^-g_bits, of shape (len(nodes),).
 
         The level is at most ``upper``.
         """
@@ -265,7 +266,8 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """Values of g (see the module) at the lowest of the upper levels: shape (nodes, classes).
+        """The numbers g, which define columns of C (see the module's docstring), at the level
+        ``upper``: shape (nodes, classes).
 
         A class has all steps with equal ``step >> _key_bits``, whose columns of C are equal on the
         levels from ``upper`` on.
@@ -663,7 +665,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return found.reshape(shape)
 
     def _of_few(self, first: Integers, last: Integers) -> Floats:
-        """Return the result of `variance` for windows of the steps first + 1 .. last: arrays of
+        """Return the variances of the released counts of the steps first + 1 .. last: arrays of
         shape (windows,).
         """
         around, total = np.arange(-2, 3), np.zeros(len(last))
@@ -825,10 +827,11 @@ class MultiscaleInterpolation(StreamStrategy):
     def _down(
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
-        """Return the interpolated noise N (see the module) at the nodes ``needed[0]`` of ``level``.
+        """Return the interpolated noise at the nodes ``needed[0]`` of ``level``: their own noise,
+        plus that of the level above, interpolated.
 
-        ``needed`` has the nodes of ``level`` and of higher levels; ``above`` has N on the level
-        above these, from the node ``first`` on.
+        ``needed`` has the nodes of ``level`` and of higher levels. ``above`` has the interpolated
+        noise on the level above these, from the node ``first`` on.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper

@@ -323,10 +323,11 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return, for each distance between two steps of a schedule, an upper bound on the inner
-        product of their columns of C.
+        """Return upper bounds on the inner product of two columns of C, for each distance in a
+        schedule.
 
-        The unit is ``4**-lattice_bits``.
+        Entry j - 1 is for steps at least j times ``schedule.apart`` apart, in units of
+        ``4**-lattice_bits``.
         """
         # If there are many distances, only some are computed. Each is a bound for larger distances
         # too.
@@ -359,8 +360,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if no entry of C is negative, and inner products of its columns satisfy
-        `Structure.aligned`.
+        """True if no entry of C is negative and, for columns i < j < k, the inner product of i and
+        k is at most the sum of those of i and j and of j and k.
         """
         # If a row of the line first rises and then falls, then of its entries at three places in
         # order the product of the outer two is at most the middle entry times the larger outer one.
@@ -473,7 +474,7 @@ class LeastSquaresFactorization(StreamStrategy):
         factor of each block's estimate there, and bits: sums of the solution are rounded to
         multiples of 2^-bits.
 
-        The factors have the shape ``(cells,)``.
+        The factors of blocks have the shape ``(cells,)``.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -582,8 +583,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of releases or of their differences, in variances of one node's
-        noise.
+        """Return the variances of the releases at ``steps``, or of their differences from those at
+        ``since``.
+
+        The unit is the variance of one node's noise.
         """
         # The noise of a release is that of the total of earlier blocks, a part of that of the
         # step's block, and a sum over nodes of the block's tree. If both steps are in one block,
@@ -603,7 +606,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """Return the variance of a weighted sum of the totals up to each step of ``stops``, by
         solving the normal equations once.
 
-        The unit is the variance of one node's noise; see `sum_noise_variance`.
+        Total i has the weight ``weights[i]``. The unit is the variance of one node's noise.
         """
         cells = self.line.cells
         block = np.minimum(stops // self._block, cells - 1)

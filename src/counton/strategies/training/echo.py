@@ -239,8 +239,8 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
 
 def _start(buffers: int, steps: int) -> list[Floats]:
-    """Return the variables from which each search starts: those of `from_search`, then gain and
-    ratio.
+    """Return the points at which searches start: the search variables for theta and thetahat (see
+    `from_search`), then gain and ratio.
     """
     pairs = ((0.3, 0.9), (0.5, 0.5))
     return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]

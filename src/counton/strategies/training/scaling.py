@@ -90,9 +90,10 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """Return the matrix F of `toeplitz_weights`, given the matrix K K^T of the noise K z of steps.
+    """Return the matrix F with which the mean variance of running sums of noise is e^T F e, with
+    e_t = 1 / d_t for the divisors d_t of step scaling.
 
-    ``products`` is K K^T, shape (steps, steps), and is overwritten.
+    The noise of steps is K z. ``products`` is K K^T, shape (steps, steps), and is overwritten.
     """
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
@@ -101,8 +102,8 @@ def weighted_gram(products: Floats) -> Floats:
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
     """Return the shares of step scaling with the least mean variance, if examples keep their
-    places. Every example has the same place in each epoch. ``gram`` is that of `balance`, and
-    ``weights`` the matrix F of `toeplitz_weights`.
+    places. Every example has the same place in each epoch. ``gram`` has the magnitudes of C^T C
+    between the steps of each example, and ``weights`` is the matrix F of `toeplitz_weights`.
 
     Steps with the same number in ``of``, shape (steps,), get the same share; by default each step
     has its own. Shares are rounded to a grid.

@@ -201,8 +201,8 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Return the matrix F, shape (steps, steps), of which `scaling.toeplitz_weights` states the
-        use.
+        """Matrix F, shape (steps, steps), with which the mean variance of running sums of noise is
+        e^T F e, with e_t = 1 / d_t for the divisors d_t of step scaling.
         """
         return weighted_gram(_differences(self._covariance))
 
