@@ -405,11 +405,7 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the indices of the nodes whose noise the running sums read.
-
-    Raises:
-        LawBroken: a measurement does not have exactly one draw of noise.
-    """
+    """Return the indices of the nodes whose noise the running sums contain."""
     asked: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):

@@ -122,7 +122,7 @@ def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
 def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
     """Return the nodes (measurements) that the count of ``step`` enters, with its weight in each.
 
-    If the strategy has no horizon, nodes that no release up to ``last`` reads are left out.
+    If the strategy has no horizon, nodes whose noise is in no release up to ``last`` are left out.
     """
     which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
     return _once(strategy, which, lambda: column_until(strategy, step, last))
@@ -192,8 +192,8 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
     """Return the first ``count`` columns of C: for each step, the integer weights by (level, index)
     of the node.
 
-    Weights are in units of 2^-lattice_bits. Nodes that no release up to ``count`` reads are left
-    out if the strategy has no horizon.
+    Weights are in units of 2^-lattice_bits. If the strategy has no horizon, nodes whose noise is in
+    no release up to ``count`` are left out.
     """
     return _once(
         strategy,

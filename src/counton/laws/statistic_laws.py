@@ -99,9 +99,10 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts the
     same.
 
-    This must also hold after `settle`, which fills in parameters that depend on the guarantee;
-    ``allows`` must accept its result. Looking up the name of a cell must return that cell.
-    ``protects`` and the contribution must name the same protected unit.
+    This must also hold for the result of the statistic's method ``settle``, which fills in
+    parameters that depend on the guarantee. The method ``allows`` must accept this result. Looking
+    up the name of a cell must return that cell. ``protects`` and the contribution must name the
+    same protected unit.
     """
     # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
     # the relation.
@@ -516,11 +517,11 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
 
 
 def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
-    """Check that the codes of rows, and the indices of sums that rows change, lie in their stated
-    ranges.
+    """Check that the codes of rows, and the indices of the sums that each row changes, lie in their
+    stated ranges.
 
-    ``said`` has the code of each row, shape (rows,); ``places`` has such an array of indices for
-    each sum that a row changes.
+    ``said`` has the code of each row, from ``encode``: shape (rows,). ``places`` has such an array
+    of indices for each sum that a row changes, from ``entries``.
     """
     spans = statistic.spans
     require(

@@ -304,8 +304,10 @@ def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Return the new entry, completed from older entries of its stream: writers, digests of earlier
-    releases, and "seen".
+    """Return the new entry, completed from older entries of its stream.
+
+    It gets their writers, their digests of earlier releases, and "seen": the writer and step of a
+    release that another process made.
     """
     if "writers" not in entry:
         return entry

@@ -425,7 +425,12 @@ def _central_mass(half: Floats) -> Floats:
 
 
 def _apart_by_integrals(changed: int, size: Floats) -> Floats:
-    """Return the result of `_apart_by_terms` by integrals, which are quick for any size."""
+    """Return P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2)
+    variable X, by integrals.
+
+    k is ``changed``. ``size`` has shape (sizes,), and so has the result. Unlike `_apart_by_terms`,
+    it is quick for any size.
+    """
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:

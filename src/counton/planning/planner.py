@@ -749,8 +749,8 @@ class _Question(NamedTuple):
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the sensitivity of a strategy to one unit: 1-norm and squared 2-norm, in lattice
-        units.
+        """Return the sensitivity of a strategy to one unit: the 1-norm in units of 2^-lattice_bits,
+        and the squared 2-norm in squared units.
         """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every
@@ -776,7 +776,7 @@ class _Question(NamedTuple):
 
 
 def _published_there() -> bool:
-    """Return True if the room ``strategies.published`` is installed; it is an optional part."""
+    """Return True if the package ``strategies.published`` is installed; it is an optional part."""
     try:
         import_module("counton.strategies.published")
     except ModuleNotFoundError:

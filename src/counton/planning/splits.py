@@ -463,7 +463,11 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
 
 
 def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the division with these integer weights, with exact norms and shares but no errors."""
+    """Return the division of the budget among parts whose cells are multiplied by these integer
+    weights.
+
+    Its norms and shares are exact; it states no errors.
+    """
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
     l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))

@@ -208,9 +208,10 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return the epsilon by which an interval's noisy count tells a change by 1, for each level.
+    """Return, for each level, the privacy loss (epsilon) of an interval's noisy count if the count
+    changes by 1.
 
-    The noise is Laplace; single steps (level 0) have scale 1.
+    The noise is Laplace; that of single steps (level 0) has scale 1.
     """
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
@@ -362,7 +363,9 @@ class AbsoluteCosts:
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs at the parent's labels ``labels``: shape (labels, positions)."""
+        """Return an interval's costs if its parent's label is 0, and if it is 1: shape (labels,
+        positions).
+        """
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
@@ -372,8 +375,9 @@ class AbsoluteCosts:
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval without a parent, shape (positions,): the costs at label
-        0.
+        """Return the costs of an interval that no other interval contains: shape (positions,).
+
+        They are the costs if a parent had label 0, because nothing else shifts its noisy counts.
         """
         value: Costs = costs[0]
         return value
@@ -434,14 +438,17 @@ class QuadraticCosts:
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return the costs at the parent's labels ``labels``: shape (labels, positions)."""
+        """Return an interval's costs if its parent's label is each of ``labels``: shape (labels,
+        positions).
+        """
         x = self.labels[:, None]
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval without a parent, shape (positions,): the costs at label
-        0.
+        """Return the costs of an interval that no other interval contains: shape (positions,).
+
+        They are the costs if a parent had label 0, because nothing else shifts its noisy counts.
         """
         value: Costs = costs[2]
         return value
@@ -577,8 +584,10 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Return the costs of the parents of both end intervals, with the costs of their siblings
-    added.
+    """Return the costs of the two end intervals of a window, one level up.
+
+    The costs of the siblings of both end intervals are added. They are 0 for a sibling after the
+    window.
     """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
@@ -590,10 +599,11 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost over places of the window, if the left end's tree has its root here.
+    """Return the largest cost over places of the window at which the tree with the window's first
+    position has its root here.
 
-    The root is at this level, or at the next one if both ends of the window lie in one interval
-    there.
+    The root is the interval of this level that holds the first position. If the next interval holds
+    the last position, their common parent is also tried as a root.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -606,9 +616,11 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs of all trees after the interval of the window's left end, if that is a root.
+    """Return the costs of all trees after the one whose root, at this level, holds the window's
+    first position.
 
-    These are the trees between both ends, and the tree that holds the right end: shape (places,).
+    These are the trees between both ends of the window, and the tree that holds its last position:
+    shape (places,).
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -626,7 +638,12 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep the places of the window whose cost may still exceed ``best`` at higher levels."""
+    """Keep the places of the window in the stream whose cost may still exceed ``best`` at higher
+    levels.
+
+    ``bound`` has upper bounds of the costs that higher levels add, as in `_bounds`; None: no place
+    is kept.
+    """
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
@@ -638,7 +655,9 @@ def _promising(
 
 
 def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Round costs up to a grid, and merge places of the window whose costs are then equal."""
+    """Round costs up to a grid, and merge places of the window in the stream whose costs are then
+    equal.
+    """
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)

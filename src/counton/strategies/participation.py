@@ -992,7 +992,8 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
 
-    The largest value of each level is computed alone, and these values are added up.
+    For each level the unit's steps are distributed among its nodes in the worst way for this level.
+    The squared norms of all levels are added up.
     """
     # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
     # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).

@@ -177,10 +177,10 @@ class Grid(TableStrategy):
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums along all axes, with zeros in front, and their binary places.
+        """Return private running sums along all axes, with zeros in front, and the number of their
+        fraction bits.
 
-        An axis of n cells has n + 1 running sums. They are integers in units of 2^-places, as in
-        `LineStrategy.running_sums`.
+        An axis of n cells has n + 1 running sums. They are integers in units of 2^-(fraction bits).
         """
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)

@@ -669,8 +669,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
-        """Return the weights 1 / d_i of the columns of ``nodes`` (see the module), in units of
-        2^-weight_bits.
+        """Return the weights 1 / d_i of the columns of ``nodes``, in units of 2^-weight_bits.
+
+        d_i is the norm of column i, relative to the nodes' noise.
         """
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
@@ -680,7 +681,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
     def _beginning(self, nodes: int) -> _Beginning:
-        """Return the square root over at least the first ``nodes`` nodes."""
+        """Return the matrix square root with weighted columns over at least the first ``nodes``
+        nodes.
+        """
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
             # Short ones are useless once a stream has passed them.
@@ -692,7 +695,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """Return the square root over the steps inside a block of this kind."""
+        """Return the matrix square root with weighted columns over the steps inside a block of this
+        kind.
+        """
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
         return self._within[kind.number]
@@ -762,7 +767,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return the norm d of a node's column (see the module), 1 / its weight.
+        """Return the norm d of a node's column, relative to the nodes' noise: 1 / the column's
+        weight.
 
         d decreases along the nodes, except where blocks begin.
         """

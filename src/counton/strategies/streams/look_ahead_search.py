@@ -66,12 +66,11 @@ def _moments(
     """Return the fraction of a node's steps in its last child, and two means over the node's steps.
 
     The means are those of v and of v^2, where v is the sum of the variances of the children's
-    estimates, each times the fraction of the estimate that is in the release at the step. ``own``
-    and ``width`` are the variance and number of steps of a complete child; ``one`` and ``two`` are
-    the means of the last child's fraction and of its square.
+    estimates, each times the fraction of the estimate that is in the release at the step. The node
+    has ``count`` children. ``own`` and ``width`` are the variance of the estimate and the number of
+    steps of each but the last; ``tail`` and ``rest`` are those of the last. ``one`` and ``two`` are
+    the means of the last child's fraction and of its square over its steps.
     """
-    # The node has ``count`` children, of which the last has its own variance (``tail``), number of
-    # steps (``rest``) and means (``one``, ``two``).
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
     left = (count - 2) / 2

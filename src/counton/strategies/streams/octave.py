@@ -108,8 +108,9 @@ class Tables(NamedTuple):
     2^-12. They are for the 48 nodes at the places -23 .. 24 from a step's node.
 
     Attributes:
-        lowest: for each i mod 16 and the levels 1 to 3: shape (16, 3, 48).
-        inside: for each value of three bits, and all levels from 4 on: shape (8, 48).
+        lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
+        inside: for each value of the step number's three bits below bit l; one table for
+            all levels l from 4 on: shape (8, 48).
     """
 
     lowest: Integers
@@ -334,7 +335,8 @@ class OctaveColumns:
 
     def below(self, norm: int, start: int = 0) -> Integers:
         """Return the largest norm of a column over the levels below ``upper``, for each class of
-        steps. Classes are those of `entering`: the shape is (classes,).
+        steps. A class has all steps whose columns are equal on the levels from ``upper`` on: the
+        shape is (classes,).
 
         Args:
             norm: 1 for the 1-norm, 2 for the squared 2-norm.
