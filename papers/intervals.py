@@ -103,7 +103,7 @@ def moments() -> list[Row]:
             counter = Running.start(
                 statistic, 1, guarantee, key=Key.generate(), name="s", batched=True
             )
-            std = float(counter.design.std(range(1, 2))[0])
+            std = float(counter.design.errors.std(range(1, 2))[0])
             draws = np.random.default_rng(27)
             held = {name: np.zeros(2) for name in true}
             width: dict[Any, list[Any]] = {name: [] for name in true}
@@ -149,7 +149,7 @@ def quantiles() -> list[Row]:
             if what == "heaps":
                 counts = np.zeros(cells, np.int64)
                 counts[[7, 8, 9]] = count // 2, 1, count // 2
-            std = float(counter.design.std(range(1, 2))[0])
+            std = float(counter.design.errors.std(range(1, 2))[0])
             exact = np.asarray(statistic.line.measure(counts[:, None]))[:, 0]
             cell = int(np.argmax(2 * np.cumsum(counts) >= counts.sum()))
             draws = np.random.default_rng(27)

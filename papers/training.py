@@ -185,7 +185,7 @@ def counts() -> Iterator[str]:
         found = plan_counts(steps, ZCDP("1/2"))
         errors: dict[str, Floats] = {}
         for one in found:  # the best of a kind comes first
-            errors.setdefault(one.strategy.saved_name, one.std(np.arange(1, steps + 1)))
+            errors.setdefault(one.strategy.saved_name, one.errors.std(np.arange(1, steps + 1)))
         for name in ("Solved", "NormalisedSqrt", "SqrtToeplitz", "KAry"):
             own = np.asarray(errors.get(name, [math.nan]))
             rows.setdefault(name, []).append(f"{np.sqrt((own**2).mean()):.4f}, {own.max():.4f}")

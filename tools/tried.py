@@ -50,8 +50,8 @@ def means(steps: int = 256) -> Iterator[str]:
     yield "made for | root mean square over all steps | largest | at the last step"
     root = plan(steps, RHO, strategies=[SqrtToeplitz(steps)])
     for name, stds in (
-        ("the sum (the planner's best)", plan(steps, RHO).best.std()),
-        ("the sum, square root", root.best.std()),
+        ("the sum (the planner's best)", plan(steps, RHO).best.errors.std()),
+        ("the sum, square root", root.best.errors.std()),
         ("the mean, by search", np.sqrt(_for_means(steps))),
     ):
         errors = stds / at
@@ -91,29 +91,33 @@ def endless() -> Iterator[str]:
     """Totals without a last step: roots of mean variances over so many first steps."""
     yield "steps | before | even nodes | after | that many steps known | least of these"
     for steps in (64, 365, 1024, 4096, 8760):
-        before = plan(None, RHO, around=steps, strategies=[GrowingSquareRoot()]).best.mean_std
+        before = plan(
+            None, RHO, around=steps, strategies=[GrowingSquareRoot()]
+        ).best.errors.mean_std
         best = plan(None, RHO, around=steps).best
         known = plan(steps, RHO)
         least = known.least_std("mean")["gaussian"]
         yield (
             f"{steps:,} | {before:.3f} | {best.strategy.parameters.get('even', '-')} "
-            f"| {best.mean_std:.3f} | {known.best.mean_std:.3f} | {least:.3f}"
+            f"| {best.errors.mean_std:.3f} | {known.best.errors.mean_std:.3f} | {least:.3f}"
         )
 
 
 def epochs() -> Iterator[str]:
     """Pure totals without a last step, at epsilon 1: roots of mean variances over first steps."""
     steps = (64, 365, 1024, 2048, 4096, 8760)
-    found = [[plan(None, PURE, around=end, strategies=[Epochs()]).best.mean_std for end in steps]]
+    found = [
+        [plan(None, PURE, around=end, strategies=[Epochs()]).best.errors.mean_std for end in steps]
+    ]
     for first, ratio in ((16, 16), (64, 16), (256, 8)):
         variances, over, length = [np.zeros(0)], 0.0, first
         while sum(map(len, variances)) < steps[-1]:
-            variances.append(plan(length, PURE).best.std() ** 2 + over)
+            variances.append(plan(length, PURE).best.errors.std() ** 2 + over)
             over = float(variances[-1][-1])
             length = sum(map(len, variances)) * (ratio - 1)
         all_of_it = np.concatenate(variances)
         found.append([math.sqrt(all_of_it[:end].mean()) for end in steps])
-    found.append([plan(end, PURE).best.mean_std for end in steps])
+    found.append([plan(end, PURE).best.errors.mean_std for end in steps])
     yield "steps | as used | best inside, 16, 16 | 64, 16 | 256, 8 | planned to end there"
     for end, row in zip(steps, zip(*found, strict=True), strict=True):
         yield " | ".join([f"{end:,}", *(f"{std:.2f}" for std in row)])

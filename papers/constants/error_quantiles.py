@@ -90,7 +90,7 @@ def largest_error_of_totals(
     >>> found = largest_error_of_totals(best.strategy, best.law, 365, 2 / 3, runs=20)
     >>> found.lower < found.value < found.upper
     True
-    >>> best.largest_error(2 / 3) > 1.2 * found.value
+    >>> best.errors.largest_error(2 / 3) > 1.2 * found.value
     True
     """
     if not 0 < probability < 1:

@@ -851,7 +851,7 @@ class _Search:
         ranked = plan(horizon, guarantee, "max", contribution=contribution, compare=False)
         found = []
         for choice in ranked:
-            error = choice.largest_error(probability)
+            error = choice.errors.largest_error(probability)
             if math.isfinite(error):
                 found.append((choice, ErrorQuantile(error, 0.0, error, 1.0, 0)))
         runs = max(min(_SIMULATED // horizon, _MOST_RUNS), fewest_runs(probability))

@@ -163,7 +163,7 @@ def _planned(horizon: int, guarantee: str, metric: Metric) -> StreamPlan:
 def _error(strategy: StreamStrategy, guarantee: str, metric: Metric) -> float:
     """Standard deviation: root of the mean or of the largest variance, with the law that it has."""
     asked = plan(strategy.horizon or 1, GUARANTEES[guarantee][0], metric, strategies=[strategy])
-    return asked.best.by(metric)
+    return asked.best.errors.by(metric)
 
 
 @lru_cache(maxsize=16)
@@ -209,7 +209,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                     yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"
-                yield ErrorRow(*at, PLANNED, source, ranked.best.by(metric))
+                yield ErrorRow(*at, PLANNED, source, ranked.best.errors.by(metric))
                 (least,) = ranked.least_std().values()
                 yield ErrorRow(*at, BOUND, "counton.planning.lower_bounds", least)
 
@@ -265,18 +265,18 @@ def _compared(longest: int) -> Iterator[Comparison]:
             )
     for horizon, printed in AT_MOST.items():
         if horizon <= longest:
-            found = _planned(horizon, pure, "mean").best.mean_std ** 2
+            found = _planned(horizon, pure, "mean").best.errors.mean_std ** 2
             yield _at_most(f"mean variance, T = {horizon:,}", printed, found)
     for horizon, printed in PART_OF_SMOOTH.items():
         if horizon <= longest:
             smooth = _error(SmoothBinary.best(horizon, 1), pure, "max")
-            found = (_planned(horizon, pure, "max").best.max_std / smooth) ** 2
+            found = (_planned(horizon, pure, "max").best.errors.max_std / smooth) ** 2
             quantity = f"largest variance over smooth binary's, T = {horizon:,}"
             yield _at_most(quantity, printed, found)
     for horizon, bars in GAUSSIAN.items():
         for metric, printed in zip(METRICS, bars, strict=True):
             if horizon <= longest:
-                found = _planned(horizon, gaussian, metric).best.by(metric)
+                found = _planned(horizon, gaussian, metric).best.errors.by(metric)
                 yield _at_most(f"Gaussian, root {metric} variance, T = {horizon:,}", printed, found)
     for horizon, known in NORMALISED.items():
         for metric, printed in zip(METRICS, known, strict=True):

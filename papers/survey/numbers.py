@@ -80,7 +80,7 @@ def _of_stream(
             except InvalidInput:  # it serves no such horizon
                 return None
             only = plan(horizon, stated, metric, strategies=[strategy])
-            found[metric] = only.best.by(metric)
+            found[metric] = only.best.errors.by(metric)
         return found
 
     return errors
@@ -289,7 +289,7 @@ def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
                 found.append(ErrorRow(guarantee, metric, horizon, one.name, one.source, std))
         for metric in METRICS:
             ranked = plan(horizon, stated, metric)
-            source, std = f"counton: {ranked.best.kind}", ranked.best.by(metric)
+            source, std = f"counton: {ranked.best.kind}", ranked.best.errors.by(metric)
             found.append(ErrorRow(guarantee, metric, horizon, PLANNED, source, std))
             (least,) = ranked.least_std(metric).values()
             source = "counton.planning.lower_bounds"

@@ -48,7 +48,7 @@ def run_alone(case: Case, folder: Path) -> str:
     wide_enough(design)
     noise = found.changes.cumsum(axis=0).reshape(len(found.changes), -1)[:, 1:]
     steps = len(noise)
-    scaled = noise / np.asarray(design.std(range(1, steps + 1)), float)[:, None]
+    scaled = noise / np.asarray(design.errors.std(range(1, steps + 1)), float)[:, None]
     wide = np.abs(scaled).mean(axis=1)  # 0.71 of Laplace noise, 0.80 of a normal one
     assert ((wide > 0.5) & (wide < 1)).all(), f"noise is {wide} of its standard deviation wide"
     reads, _ = matrices(design.strategy, steps)

@@ -31,7 +31,7 @@ def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
     for factor in ranked.factors:
         assert f"{factor.times} times the least of {factor.holds_for} ({factor.source})" in said
     other = plan(None if horizon else 300, ZCDP(0.5), around=300 if horizon else None)
-    more = f"({other.best.mean_std / ranked.best.mean_std - 1:+.0%})"
+    more = f"({other.best.errors.mean_std / ranked.best.errors.mean_std - 1:+.0%})"
     assert more.replace("-", "−") in said
 
 
@@ -88,7 +88,7 @@ def test_a_chart_over_numbers_of_steps_names_each_strategy(width: float) -> None
     figure = plot_over({**plans, "none": {16: None}}, "Trees", width=width)
     (ax,) = figure.axes
     for line, by in zip(ax.lines, plans.values(), strict=True):
-        assert np.array_equal(line.get_ydata(), [one.best.mean_std for one in by.values()])
+        assert np.array_equal(line.get_ydata(), [one.best.errors.mean_std for one in by.values()])
     figure.draw_without_rendering()
     told = {text.get_text() for text in figure.findobj(Text)}
     assert {*names, "16", "64"} <= told

@@ -216,7 +216,11 @@ def test_the_picture_shows_what_the_table_says() -> None:
             for line in lines
             if len(np.asarray(line.get_xdata())) > 1
         ]
-        said = [plan.baseline.loss([age]), plan.best.loss([age], "paper"), plan.best.loss([age])]
+        said = [
+            plan.baseline.loss([age]),
+            plan.best.errors.loss([age], "paper"),
+            plan.best.errors.loss([age]),
+        ]
         assert drawn == pytest.approx([float(loss[0]) for loss in said])
 
 

@@ -44,7 +44,7 @@ def test_a_statistic_has_one_plan_in_python_and_in_the_command(
     letters = ["--of", "substrings --alphabet ACGT --longest 3", *words]
     said = json.loads(place.plain("plan", "40", *letters, "--rho", "0.5", "--json").out)
     found = plan(40, ZCDP(0.5), of=Substrings("ACGT", longest=3), batched=not words)
-    assert [one["mean_std"] for one in said["choices"]] == [one.mean_std for one in found]
+    assert [one["mean_std"] for one in said["choices"]] == [one.errors.mean_std for one in found]
     assert said["contribution"] == found.contribution.to_dict()
     assert said["errors"] == found.best.errors_of.what in found.words
     assert ("each row is a step" in said["errors"]) == bool(words)

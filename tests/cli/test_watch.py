@@ -104,8 +104,8 @@ def test_the_noise_of_windows_is_that_of_differences_of_totals() -> None:
     )
     steps = np.arange(3, 12)
     covariance = _noise_of_windows(design, steps)
-    assert np.diag(covariance) == pytest.approx(design.window_std(steps - 1, steps) ** 2)
-    whole = float(design.window_std(np.array([2]), np.array([11]))[0])
+    assert np.diag(covariance) == pytest.approx(design.errors.window_std(steps - 1, steps) ** 2)
+    whole = float(design.errors.window_std(np.array([2]), np.array([11]))[0])
     assert float(covariance.sum()) == pytest.approx(whole**2)
 
 

@@ -94,4 +94,4 @@ def test_a_unit_in_several_steps_has_as_many_times_the_deviation() -> None:
         thrice = plan(
             None, guarantee, around=1000, contribution=Contribution.add_remove(steps=3)
         ).best
-        assert thrice.mean_std == pytest.approx(3 * once.mean_std, rel=5e-3)
+        assert thrice.errors.mean_std == pytest.approx(3 * once.errors.mean_std, rel=5e-3)

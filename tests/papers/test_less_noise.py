@@ -63,8 +63,8 @@ def test_the_least_squares_tree_is_that_of_its_matrix() -> None:
     ratio = math.exp(-1 / 4)  # scale: a step counts in 4 rows
     variances = (read**2).sum(axis=1) * 2 * ratio / (1 - ratio) ** 2
     asked = plan(horizon, GUARANTEES["pure, epsilon = 1"][0], strategies=[tree]).best
-    assert asked.mean_std**2 == pytest.approx(variances.mean(), rel=1e-6)
-    assert asked.max_std**2 == pytest.approx(variances.max(), rel=1e-6)
+    assert asked.errors.mean_std**2 == pytest.approx(variances.mean(), rel=1e-6)
+    assert asked.errors.max_std**2 == pytest.approx(variances.max(), rel=1e-6)
     best = least_squares_tree(horizon, 1, "mean")
     assert best.overall_variance("mean") * best.height**2 <= 16 * tree.overall_variance("mean")
 
@@ -76,7 +76,7 @@ def test_rows_are_plans_of_one_strategy(less_noise: Evidence) -> None:
         if (row[:4]) == ("pure, epsilon = 1", "mean", 365, "k-ary with subtraction")
     )
     guarantee, _ = GUARANTEES["pure, epsilon = 1"]
-    assert row == plan(365, guarantee, strategies=[KAry.best(365)]).best.mean_std
+    assert row == plan(365, guarantee, strategies=[KAry.best(365)]).best.errors.mean_std
 
 
 def test_what_was_announced_is_reached(less_noise: Evidence) -> None:

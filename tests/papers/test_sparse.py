@@ -304,7 +304,7 @@ def test_the_plain_counter_is_not_made_worse_than_it_is() -> None:
     """Fresh noise of the same plain counter stays within what is said, about as often as said."""
     found = plan_sparse(500, 60, PureDP(2))
     said = found.plain_quantile
-    bound = found.plain.largest_error(2 / 3)
+    bound = found.plain.errors.largest_error(2 / 3)
     largest = []
     for _ in range(40):
         counter = Counter(found.plain.strategy, PureDP(2), key=Key.generate(), name="s")

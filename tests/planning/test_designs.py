@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from counton import (
 from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.numbers.design import design_for
+from counton.numbers.intervals import ErrorsOf
 from counton.strategies import Binary, Metric
 from counton.training import plan as plan_training
 
@@ -64,24 +66,26 @@ def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
     assert counter.design.law == best.law
     steps, of = range(1, STEPS + 1), best.errors_of
     std = counter.std(steps)
-    assert best.std(steps) == pytest.approx(std * of.mean)
-    assert best.halfwidth(STEPS) == pytest.approx(counter.design.halfwidth(STEPS) * of.mean)
+    assert best.errors.std(steps) == pytest.approx(std * of.mean)
+    assert best.errors.halfwidth(STEPS) == pytest.approx(
+        counter.design.errors.halfwidth(STEPS) * of.mean
+    )
     squares = [std**2]
-    if best.release == "both":
+    if best.errors.release == "both":
         squares.append(counter.window_std(np.arange(STEPS), np.arange(STEPS) + 1) ** 2)
-    assert best.mean_std == pytest.approx(math.sqrt(np.mean(squares)) * of.mean)
-    assert best.max_std == pytest.approx(math.sqrt(np.max(squares)) * of.largest)
-    assert best.of_a_cell.std(steps) == pytest.approx(std)
+    assert best.errors.mean_std == pytest.approx(math.sqrt(np.mean(squares)) * of.mean)
+    assert best.errors.max_std == pytest.approx(math.sqrt(np.max(squares)) * of.largest)
+    assert replace(best, errors_of=ErrorsOf()).errors.std(steps) == pytest.approx(std)
 
 
 @pytest.mark.parametrize("asked", [name for name in ASKED if not name.startswith("fading")])
 def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str) -> None:
     ranked = plan(**ASKED[asked])
-    errors = [choice.by(ranked.metric) for choice in ranked]
+    errors = [choice.errors.by(ranked.metric) for choice in ranked]
     assert errors == sorted(errors)
     of: Metric
     for choice in ranked:
-        for of, error in (("mean", choice.mean_std), ("max", choice.max_std)):
+        for of, error in (("mean", choice.errors.mean_std), ("max", choice.errors.max_std)):
             least = ranked.least_std(of).get(choice.family, 0.0)
             assert least <= error * (1 + 1e-9)
     assert all(factor.factor >= 1 - 1e-9 for factor in ranked.factors)
@@ -122,15 +126,15 @@ def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> 
 def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> None:
     endless = plan(None, ZCDP("0.5"), around=9).best
     nobody_says = design_for(endless.strategy, endless.guarantee, endless.contribution)
-    assert endless.steps == 9
-    for ask in (lambda: nobody_says.mean_std, lambda: nobody_says.steps):
+    assert endless.errors.steps == 9
+    for ask in (lambda: nobody_says.errors.mean_std, lambda: nobody_says.errors.steps):
         with pytest.raises(InvalidInput, match=r"mean_variance\(steps\)|has no last step"):
             ask()
-    assert nobody_says.largest_error() == math.inf
+    assert nobody_says.errors.largest_error() == math.inf
 
 
 def test_only_what_expires_is_lost_by_age() -> None:
     best = plan_expiring({24: 1}).best
-    assert best.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
+    assert best.errors.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match="is equal at every age"):
-        design_for(Binary(7), PureDP(1), Contribution.add_remove()).loss([1])
+        design_for(Binary(7), PureDP(1), Contribution.add_remove()).errors.loss([1])

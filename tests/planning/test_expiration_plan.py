@@ -42,7 +42,7 @@ def continuous_rmse(plan: FadingPlan) -> float:
         assert isinstance(best.guarantee, ExpiringDP)
         noise = 2 * mean / float(best.guarantee.epsilon) ** 2
     found = math.hypot(math.sqrt(noise), best.errors_of.per_step * best.strategy.facts.delay)
-    assert best.rmse <= found * (1 + 1e-9)
+    assert best.errors.rmse <= found * (1 + 1e-9)
     return found
 
 
@@ -55,8 +55,8 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
     plan = counton.plan_expiring(targets, per_step=per_step, largest_growth=largest_growth)
     assert plan.best.strategy.growth <= largest_growth
     ages, limits = list(targets), np.array(list(targets.values()))
-    assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
-    assert (plan.best.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
+    assert (plan.best.errors.loss(ages) <= limits * (1 + 1e-9)).all()
+    assert (plan.best.errors.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
     rng = np.random.default_rng(5)
     for _ in range(30):
         growth = Fraction(int(rng.integers(0, 100 * largest_growth + 1)), 100)
@@ -81,7 +81,7 @@ def test_the_growth_is_the_best_of_all_hundredths() -> None:
         errors[other.growth] = math.sqrt(2 * other.mean_variance(8760)) / epsilon
     assert plan.best.strategy.growth == min(errors, key=errors.__getitem__) == Fraction(27, 25)
     assert continuous_rmse(plan) == pytest.approx(min(errors.values()), rel=1e-4)
-    assert plan.best.rmse < 23.35
+    assert plan.best.errors.rmse < 23.35
 
 
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
@@ -95,7 +95,7 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
         targets = {age: loss / 100 for age, loss in targets.items()}
     plan = counton.plan_expiring(**{unit: targets}, largest_error=10**6)  # type: ignore[arg-type]
     least = counton.plan_expiring(**{unit: targets})  # type: ignore[arg-type]
-    assert plan.best.largest_error() <= least.best.largest_error()
+    assert plan.best.errors.largest_error() <= least.best.errors.largest_error()
     for delay in range(0, 25, 3):
         for growth in (0, "0.5", 1, "1.5", 2):
             form = ExpiringZCDP if concentrated else ExpiringDP
@@ -104,7 +104,7 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
             losses = expiration_loss(other, targets, analysis)  # type: ignore[arg-type]
             most = min(x / at for x, at in zip(targets.values(), losses, strict=True) if at)
             noise = largest_expiring_error(form(most).bound_to(other), plan.steps, 2 / 3)
-            assert noise + delay >= plan.best.largest_error() * 0.99, (growth, delay)
+            assert noise + delay >= plan.best.errors.largest_error() * 0.99, (growth, delay)
 
 
 def test_two_wanted_errors_are_met_together() -> None:
@@ -112,38 +112,40 @@ def test_two_wanted_errors_are_met_together() -> None:
         counton.plan_expiring({24: 1}),
         counton.plan_expiring({24: 1}, largest_error=99),
     )
-    assert by_rmse.best.largest_error() > 80
-    assert by_largest.best.rmse > 23
+    assert by_rmse.best.errors.largest_error() > 80
+    assert by_largest.best.errors.rmse > 23
     both = counton.plan_expiring({24: 1}, rmse=22.9, largest_error=60)
-    assert both.best.rmse <= 22.9
-    assert both.best.largest_error() <= 60
+    assert both.best.errors.rmse <= 22.9
+    assert both.best.errors.largest_error() <= 60
     with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
         counton.plan_expiring({24: 1}, rmse=18, largest_error=40)
 
 
 def test_the_least_loss_for_a_largest_error() -> None:
     plan = counton.plan_expiring(largest_error=100, age=8760)
-    assert 99.99 < plan.best.largest_error() <= 100
+    assert 99.99 < plan.best.errors.largest_error() <= 100
     again = counton.plan_expiring({8760: plan.targets[8760]}, largest_error=100.1)
-    assert again.best.largest_error() == pytest.approx(100, rel=1e-3)
+    assert again.best.errors.largest_error() == pytest.approx(100, rel=1e-3)
     both = counton.plan_expiring(rmse=10, largest_error=100, age=8760)
-    assert both.best.rmse <= 10
-    assert both.best.loss([8760]) > plan.best.loss([8760])
+    assert both.best.errors.rmse <= 10
+    assert both.best.errors.loss([8760]) > plan.best.errors.loss([8760])
 
 
 def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
     days = [366, 3653]
     plan, steep = (counton.plan_expiring({1: 1}, largest_growth=most) for most in (2, 6))
     assert plan.best.strategy.growth == 2
-    assert (plan.best.loss(days) < plan.baseline.loss(days) / 4).all()
-    assert steep.best.rmse < plan.best.rmse
-    assert steep.best.loss(days).tolist() == days  # nothing is hidden but what one release hides
+    assert (plan.best.errors.loss(days) < plan.baseline.loss(days) / 4).all()
+    assert steep.best.errors.rmse < plan.best.errors.rmse
+    assert (
+        steep.best.errors.loss(days).tolist() == days
+    )  # nothing is hidden but what one release hides
 
 
 def test_numbers_may_be_given_in_any_exact_form() -> None:
     losses: Any = {np.int64(24): Fraction(1, 3), 8760: np.float32(3)}
     plan = counton.plan_expiring(losses, per_step="0.01")
-    assert plan.best.loss([24]) <= 1 / 3
+    assert plan.best.errors.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
     either = counton.plan_expiring({24: 1}, delays=np.array([9, 3]))
     assert either.best.strategy.facts.delay in (3, 9)
@@ -157,8 +159,8 @@ def test_errors_are_those_of_the_strategy() -> None:
     assert isinstance(plan.guarantee, ExpiringDP)
     law = DiscreteLaplace(1 / plan.guarantee.epsilon)
     variance = noise_variance(plan.best.strategy, law, range(1, 5001)).mean()
-    assert plan.best.mean_std**2 == pytest.approx(float(variance))
-    assert plan.best.rmse**2 == pytest.approx(
+    assert plan.best.errors.mean_std**2 == pytest.approx(float(variance))
+    assert plan.best.errors.rmse**2 == pytest.approx(
         float(variance) + (0.01 * plan.best.strategy.facts.delay) ** 2
     )
     assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
@@ -174,10 +176,10 @@ def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
 
 def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
     least = counton.plan_expiring(rmse=30, age=8760)
-    assert 30 * (1 - 2e-3) <= least.best.rmse <= 30
+    assert 30 * (1 - 2e-3) <= least.best.errors.rmse <= 30
     assert 30 * (1 - 1e-4) <= continuous_rmse(least) <= 30
-    again = counton.plan_expiring({8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
-    assert again.best.rmse == pytest.approx(least.best.rmse, rel=1e-3)
+    again = counton.plan_expiring({8760: float(least.best.errors.loss([8760])[0]) * (1 + 1e-9)})
+    assert again.best.errors.rmse == pytest.approx(least.best.errors.rmse, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -188,8 +190,8 @@ def test_a_plan_can_be_run() -> None:
     counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
     releases = counter.release_many(np.ones(2000, np.int64))
     errors = releases.values - np.arange(1, 2001)
-    assert 0.3 * plan.best.rmse < np.sqrt((errors**2).mean()) < 3 * plan.best.rmse
-    assert np.abs(errors).max() < plan.best.largest_error()
+    assert 0.3 * plan.best.errors.rmse < np.sqrt((errors**2).mean()) < 3 * plan.best.errors.rmse
+    assert np.abs(errors).max() < plan.best.errors.largest_error()
 
 
 def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
@@ -227,7 +229,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     ):
         counton.plan_expiring(targets, largest_error=23.5, steps=10**6)
     plan = counton.plan_expiring({24: 1000}, largest_error=0.5)
-    assert plan.best.largest_error() < 0.5
+    assert plan.best.errors.largest_error() < 0.5
     assert plan.least_largest_error == 0
 
 
@@ -239,7 +241,7 @@ def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> No
     for steps in (2, 10, 1000, 10**9):
         plan = counton.plan_expiring(targets, steps=steps)
         assert plan.least_largest_error is not None
-        assert plan.best.largest_error() > plan.least_largest_error
+        assert plan.best.errors.largest_error() > plan.least_largest_error
 
 
 def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
@@ -248,7 +250,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     targets = {0: 0.001, 24: 1000}
     assert least_largest_error(targets, 1000) == 0.5
     plan = counton.plan_expiring(targets, per_step=0.01, largest_error=0.5)
-    assert plan.best.largest_error() < 0.5
+    assert plan.best.errors.largest_error() < 0.5
     assert plan.least_largest_error is None
 
 
@@ -279,14 +281,14 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
     plan = counton.plan_expiring(rho=targets, per_step=per_step)
     assert isinstance(plan.guarantee, ExpiringZCDP)
     ages, limits = list(targets), np.array(list(targets.values()))
-    assert (plan.best.loss(ages) <= limits).all()
-    assert (plan.best.loss(ages) >= limits * (1 - 1e-3)).any()
-    assert (plan.best.loss(ages) <= plan.best.loss(ages, "paper") * (1 + 1e-9)).all()
+    assert (plan.best.errors.loss(ages) <= limits).all()
+    assert (plan.best.errors.loss(ages) >= limits * (1 - 1e-3)).any()
+    assert (plan.best.errors.loss(ages) <= plan.best.errors.loss(ages, "paper") * (1 + 1e-9)).all()
     assert (plan.baseline.loss(ages) <= limits * (1 + 1e-9)).all()
     steps = range(1, plan.steps + 1)
     law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
     variance = noise_variance(plan.best.strategy, law, steps).mean()
-    assert plan.best.mean_std**2 == pytest.approx(variance)
+    assert plan.best.errors.mean_std**2 == pytest.approx(variance)
     rng = np.random.default_rng(6)
     for _ in range(20):
         growth = Fraction(int(rng.integers(0, 201)), 100)
@@ -304,16 +306,16 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
 def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
     plan = counton.plan_expiring(**{unit: {24: 0.01}})  # type: ignore[arg-type]
-    for lost in (plan.best.loss, plan.baseline.loss):
+    for lost in (plan.best.errors.loss, plan.baseline.loss):
         with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
             lost(24)  # type: ignore[arg-type]
 
 
 def test_rho_for_an_error() -> None:
     plan = counton.plan_expiring(rmse=30, age=8760, least="rho")
-    assert plan.best.rmse <= 30
-    assert plan.best.rmse >= 30 * (1 - 1e-4)
-    assert plan.best.loss([8760]) == [plan.targets[8760]]
+    assert plan.best.errors.rmse <= 30
+    assert plan.best.errors.rmse >= 30 * (1 - 1e-4)
+    assert plan.best.errors.loss([8760]) == [plan.targets[8760]]
     assert plan.least_largest_error is None
     assert plan.unit == "rho"
     with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
@@ -376,13 +378,13 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
     assert plan.best is plan.choices[0]
     assert plan.guarantee is plan.best.guarantee
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
-    errors = [choice.rmse for choice in plan.choices]
+    errors = [choice.errors.rmse for choice in plan.choices]
     assert errors == sorted(errors)
     assert {choice.strategy.growth for choice in plan.choices} >= {0, Fraction(1, 2), 1, 2}
     for row, choice in zip(plan.rows(), plan.choices, strict=True):
-        assert (choice.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
-        assert row["rmse"] == choice.rmse
-        assert row["loss_at_87600"] == choice.loss([87600])[0]
+        assert (choice.errors.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
+        assert row["rmse"] == choice.errors.rmse
+        assert row["loss_at_87600"] == choice.errors.loss([87600])[0]
     text = str(plan)
     assert plan.describe() == text
     assert repr(plan.best.strategy) in text
@@ -392,9 +394,9 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
 
 def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
     plan = counton.plan_expiring(rmse=30, age=8760)
-    losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
+    losses = [float(choice.errors.loss([8760])[0]) for choice in plan.choices]
     assert losses == sorted(losses)
-    assert all(choice.rmse <= 30 for choice in plan.choices)
+    assert all(choice.errors.rmse <= 30 for choice in plan.choices)
     assert "least loss at age 8,760" in plan.describe(full=True)
     few = counton.plan_expiring(rmse=30, age=50, delays=range(4, 9))
     assert few.best.strategy.facts.delay in range(4, 9)

@@ -165,7 +165,7 @@ def test_bounds_grow_as_roots_and_stay_below_what_is_released() -> None:
         plan = plan_statistic(Degrees(degree), 4**9, ZCDP(0.5), batched=True)
         one, other = plan.least_errors
         least, of_matchings = one.at_least or 0, other.at_least or 0
-        assert 0 < of_matchings <= least < plan.best.max_std
+        assert 0 < of_matchings <= least < plan.best.errors.max_std
         assert str(one) in {str(bound) for bound in plan.bounds}
     found = [least_error_of_degrees(2**power, 4**9, PureDP(1)) for power in range(2, 11)]
     ratios = [later / sooner for sooner, later in itertools.pairwise(found) if sooner]

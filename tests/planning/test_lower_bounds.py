@@ -109,7 +109,7 @@ def test_no_plan_is_below_the_bound(
             ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
             (least,) = ranked.least_std().values()
             family = next(iter(ranked.least_std()))
-            found = [choice.by(metric) for choice in ranked if choice.family == family]
+            found = [choice.errors.by(metric) for choice in ranked if choice.family == family]
             assert found or isinstance(guarantee, ApproxDP)
             assert all(least <= std * (1 + 1e-9) for std in found)
 
@@ -118,9 +118,9 @@ def test_the_bound_is_nearly_met() -> None:
     """By the best strategies for Gaussian noise, and by one draw a step."""
     ranked = plan(1024, ZCDP(0.5))
     assert ranked.least_std()["gaussian"] == pytest.approx(2.91, abs=5e-3)
-    assert ranked.best.mean_std < 1.03 * ranked.least_std()["gaussian"]
+    assert ranked.best.errors.mean_std < 1.03 * ranked.least_std()["gaussian"]
     counts = plan(1024, PureDP(1), release="windows")
-    assert counts.best.mean_std == pytest.approx(counts.least_std()["laplace"])
+    assert counts.best.errors.mean_std == pytest.approx(counts.least_std()["laplace"])
 
 
 def test_units_that_count_several_times_have_no_bound() -> None:
@@ -238,7 +238,9 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
             factors = {factor.holds_for.split(" with ")[0]: factor for factor in ranked.factors}
             least = factors["any mechanism"]
             assert least.at_least is not None
-            assert least.factor == pytest.approx(ranked.best.by(ranked.metric) / least.at_least)
+            assert least.factor == pytest.approx(
+                ranked.best.errors.by(ranked.metric) / least.at_least
+            )
             assert least.factor >= 1
             assert "Theorem 3; with its constant (counton)" in least.distance
             if ranked.best.family in ranked.least_std():
@@ -387,16 +389,16 @@ def test_the_largest_error_is_one_that_holds() -> None:
     """In 60 streams, all errors stay below it more often than with probability 2/3."""
     ranked = plan(64, PureDP(1))
     for choice in ranked.choices[:3]:
-        bound = choice.largest_error(2 / 3)
+        bound = choice.errors.largest_error(2 / 3)
         counter = [
             Counter(choice.strategy, PureDP(1), key=Key.generate(), name="zeros") for _ in range(60)
         ]
         errors = [np.abs(one.release_many(np.zeros(64, int)).values).max() for one in counter]
         assert bound / 2 < np.median(errors) < bound
         assert np.mean(np.array(errors) <= bound) >= 2 / 3
-    assert ranked.best.largest_error(1 - 1e-8) == math.inf
+    assert ranked.best.errors.largest_error(1 - 1e-8) == math.inf
     with pytest.raises(InvalidInput, match="probability"):
-        ranked.best.largest_error(1.0)
+        ranked.best.errors.largest_error(1.0)
 
 
 def test_a_bound_is_not_above_what_a_coarser_lattice_needs() -> None:

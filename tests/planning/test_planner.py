@@ -78,23 +78,23 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
     ]
     least = min(error_of(strategy, guarantee, metric) for strategy in everything)
     best = plan(horizon, guarantee, metric).best
-    assert best.by(metric) ** 2 == pytest.approx(error_of(best.strategy, guarantee, metric))
-    assert best.by(metric) ** 2 <= least * (1 + 1e-12)
+    assert best.errors.by(metric) ** 2 == pytest.approx(error_of(best.strategy, guarantee, metric))
+    assert best.errors.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
     for choice in plan(300, guarantee):
         variance = noise_variance(choice.strategy, choice.law, range(1, 301))
-        assert choice.mean_std**2 == pytest.approx(variance.mean())
-        assert choice.max_std**2 == pytest.approx(variance.max())
+        assert choice.errors.mean_std**2 == pytest.approx(variance.mean())
+        assert choice.errors.max_std**2 == pytest.approx(variance.max())
         assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
     result = plan(8760, PureDP(1), metric)
-    stds = [choice.by(metric) for choice in result]
+    stds = [choice.errors.by(metric) for choice in result]
     assert stds == sorted(stds)
     assert [row["rank"] for row in result.rows()] == list(range(1, len(result) + 1))
     best, *others = (result.why(choice) for choice in result)
@@ -118,7 +118,7 @@ def test_known_best_trees() -> None:
         if horizon != 2**12:
             assert best.arity in (arity, arity - 1, arity + 1)
     assert SmoothBinary(2**20, 33, 6) in {c.strategy for c in plan(2**20, PureDP(1), "max")}
-    assert plan(2**10, ZCDP(0.5)).best.mean_std < 2.992
+    assert plan(2**10, ZCDP(0.5)).best.errors.mean_std < 2.992
 
 
 def test_both_smooth_rules_are_listed() -> None:
@@ -215,7 +215,7 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
     for guarantee in GUARANTEES:
         for metric in metrics:
             ranked = plan(horizon, guarantee, metric, contribution, shape=(5,))
-            found = {choice.kind: choice.by(metric) for choice in reversed(ranked.choices)}
+            found = {choice.kind: choice.errors.by(metric) for choice in reversed(ranked.choices)}
             for kind, strategies in everything.items():
                 least = min(
                     strategy.overall_variance(metric) * laws[strategy, guarantee]
@@ -235,14 +235,14 @@ def test_more_steps_change_the_ranking() -> None:
     assert result.best.family == "gaussian"
     assert "one visitor" in str(result)
     assert "up to 30 steps" in str(result)
-    stds = [choice.mean_std for choice in result]
+    stds = [choice.errors.mean_std for choice in result]
     assert stds == sorted(stds)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
     stds = [
-        plan(250, guarantee, contribution=contribution).best.mean_std
+        plan(250, guarantee, contribution=contribution).best.errors.mean_std
         for contribution in (
             Contribution.add_remove(steps=10),
             Contribution.add_remove(steps=10, separation=24),
@@ -330,7 +330,7 @@ def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
 def test_std_is_in_data_units() -> None:
     counts = plan(1000, PureDP(1)).best
     cents = plan(1000, PureDP(1), contribution=Contribution.values(0, 50, 0.01)).best
-    assert cents.mean_std == pytest.approx(50 * counts.mean_std, rel=1e-2)
+    assert cents.errors.mean_std == pytest.approx(50 * counts.errors.mean_std, rel=1e-2)
 
 
 def test_more_cells_favour_gaussian_noise() -> None:
@@ -339,7 +339,7 @@ def test_more_cells_favour_gaussian_noise() -> None:
     many = plan(8760, guarantee, contribution=Contribution.add_remove(cells=8), shape=(16,))
     assert one.best.family == "laplace"
     assert many.best.family == "gaussian"
-    assert many.best.mean_std > one.best.mean_std
+    assert many.best.errors.mean_std > one.best.errors.mean_std
 
 
 def test_given_strategies_are_ranked() -> None:
@@ -372,7 +372,7 @@ def test_table_and_text() -> None:
 def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
     result = plan(10**9, ZCDP(0.5))
     assert any("square root" in note and "2^22" in note for note in result.notes)
-    assert all(np.isfinite(choice.mean_std) for choice in result)
+    assert all(np.isfinite(choice.errors.mean_std) for choice in result)
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
@@ -394,7 +394,9 @@ def test_little_noise_wants_few_levels(horizon: int, epsilon: int) -> None:
     """The variance of narrow discrete Laplace noise falls faster than the square of its scale."""
     one_level = KAry(horizon, 2 * horizon + 1)
     alone = plan(horizon, PureDP(epsilon), strategies=[one_level]).best
-    assert plan(horizon, PureDP(epsilon)).best.mean_std <= alone.mean_std * (1 + 1e-12)
+    assert plan(horizon, PureDP(epsilon)).best.errors.mean_std <= alone.errors.mean_std * (
+        1 + 1e-12
+    )
 
 
 # --- counts of single steps ----------------------------------------------------------------------
@@ -419,8 +421,8 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
 
     ranked = plan(horizon, guarantee, metric, release="both", simple=True)
     least = min(error(strategy) for kind in all_trees(horizon).values() for strategy in kind)
-    assert ranked.best.by(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
-    assert ranked.best.by(metric) ** 2 <= least * (1 + 1e-12)
+    assert ranked.best.errors.by(metric) ** 2 == pytest.approx(error(ranked.best.strategy))
+    assert ranked.best.errors.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
@@ -430,7 +432,11 @@ def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
         ranked = plan(100, guarantee, contribution=contribution, release="windows")
         law = law_for(Independent(100), guarantee, contribution).law
         assert ranked.best.strategy == Independent(100)
-        assert ranked.best.mean_std == ranked.best.max_std == pytest.approx(math.sqrt(law.variance))
+        assert (
+            ranked.best.errors.mean_std
+            == ranked.best.errors.max_std
+            == pytest.approx(math.sqrt(law.variance))
+        )
         assert {choice.strategy.facts.workload for choice in ranked} == {"windows"}
 
 
@@ -443,7 +449,7 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     assert [
         c.strategy for c in simple if not isinstance(c.strategy, MultiscaleInterpolation)
     ] == kept
-    assert all(choice.strategy.facts.local and not choice.buffer_size for choice in simple)
+    assert all(choice.strategy.facts.local and not choice.row()["held"] for choice in simple)
 
 
 def test_what_is_not_compared_is_not_the_best() -> None:
@@ -511,10 +517,10 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"
-    assert few.best.buffer_size == few.best.strategy.facts.buffer_size * 100 > 8760
+    assert few.best.row()["held"] == few.best.strategy.facts.buffer_size * 100 > 8760
     assert many.best.kind == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
-    assert all(choice.buffer_size <= MOST_HELD for choice in many)
+    assert all(choice.row()["held"] <= MOST_HELD for choice in many)
     monkeypatch.setattr("counton.planning.planner.MOST_DRAWN", 1000)
     late = plan(8760, PureDP(1))
     assert late.best.kind == "look-ahead tree"
@@ -525,7 +531,7 @@ def test_the_time_of_a_release_is_measured() -> None:
     ranked = plan(100, ZCDP(0.5), shape=(3,))
     assert all((ranked.release_seconds(choice) or 0) > 0 for choice in ranked)
     wide = plan(100, ZCDP(0.5), shape=(10**5,))
-    assert wide.release_seconds(wide.best) is None or wide.best.buffer_size == 0
+    assert wide.release_seconds(wide.best) is None or wide.best.row()["held"] == 0
 
 
 def test_no_totals_from_a_strategy_of_windows() -> None:
@@ -598,7 +604,7 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
 def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric, bar: float) -> None:
     best = plan(horizon, ZCDP(0.5), metric).best
     assert best.kind == "octave"
-    assert best.by(metric) <= bar
+    assert best.errors.by(metric) <= bar
 
 
 def test_wide_noise_takes_the_coarser_octave() -> None:
@@ -606,7 +612,7 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
     best = plan(10**7, ZCDP(0.5), contribution=wide).best
     assert best.strategy == MultiscaleInterpolation(10**7, grid_bits=12)
     fine = plan(10**7, ZCDP(0.5)).best
-    assert best.mean_std == pytest.approx(fine.mean_std * 10**6, rel=0.01)
+    assert best.errors.mean_std == pytest.approx(fine.errors.mean_std * 10**6, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -622,17 +628,17 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
 def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float | None) -> None:
     planned = plan(None, guarantee, around=8760)
     assert planned.best.kind == kind
-    assert std is None or planned.best.mean_std == pytest.approx(std, rel=1e-3)
+    assert std is None or planned.best.errors.mean_std == pytest.approx(std, rel=1e-3)
     assert planned.horizon is None
     assert planned.steps == 8760
     bounded = plan(8760, guarantee).best
-    assert 1 <= planned.best.mean_std / bounded.mean_std <= 1.45
+    assert 1 <= planned.best.errors.mean_std / bounded.errors.mean_std <= 1.45
     assert "in step 8,760 (there is no last step), in 95 of 100" in planned.describe()
     assert "no last step, errors of the first 8,760 steps" in planned.describe(full=True)
-    assert planned.best.largest_error(0.95) == math.inf
+    assert planned.best.errors.largest_error(0.95) == math.inf
     assert planned.release_seconds(planned.best) is not None
     ((family, least),) = planned.least_std().items()
-    assert all(least < one.mean_std for one in planned if one.family == family)
+    assert all(least < one.errors.mean_std for one in planned if one.family == family)
 
 
 @pytest.mark.parametrize(
@@ -653,7 +659,9 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
     planned = plan(None, ZCDP("1e-6"), around=1000)
     assert planned.best.kind == "growing square root"
     fine = plan(None, ZCDP(0.5), around=1000).best
-    assert planned.best.mean_std == pytest.approx(fine.mean_std * 500_000**0.5, rel=0.01)
+    assert planned.best.errors.mean_std == pytest.approx(
+        fine.errors.mean_std * 500_000**0.5, rel=0.01
+    )
 
 
 def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
@@ -671,8 +679,8 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     ranked = plan(8760, ZCDP(0.5), simple=True)
     assert ranked.best.kind == "octave, whole numbers"
     assert ranked.best.strategy.facts.fraction_bits == 0
-    assert ranked.best.mean_std < 0.6 * ranked.choices[1].mean_std
-    assert ranked.best.mean_std < 1.03 * plan(8760, ZCDP(0.5)).best.mean_std
+    assert ranked.best.errors.mean_std < 0.6 * ranked.choices[1].errors.mean_std
+    assert ranked.best.errors.mean_std < 1.03 * plan(8760, ZCDP(0.5)).best.errors.mean_std
     assert all(one.kind != "octave, whole numbers" for one in plan(8760, ZCDP(0.5)))
     counter = Counter(ranked.best.strategy, ZCDP(0.5), key=Key.generate(), name="visits")
     released = counter.release_many(np.zeros(50, np.int64))
@@ -687,21 +695,21 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
     """Of planned strategies too, whose lattice is finer than what is counted."""
     bound = Contribution.values(0, 8, resolution="0.5")
     ranked = plan(600, guarantee, contribution=bound)
-    assert ranked.std(7) == ranked.best.std(7)
+    assert ranked.std(7) == ranked.best.errors.std(7)
     steps = [1, 7, 600]
     for choice in ranked:
         strategy, key = choice.strategy, chosen_key()
         counter = Counter(strategy, guarantee, key=key, name="asked", contribution=bound)
-        std = choice.std(steps)
-        assert std.tolist() == [choice.std(step) for step in steps]
+        std = choice.errors.std(steps)
+        assert std.tolist() == [choice.errors.std(step) for step in steps]
         assert std.tolist() == counter.std(steps).tolist() == [counter.std(n) for n in steps]
-        assert counter.release(1).std == pytest.approx(choice.std(1))
-        every = choice.std(range(1, 601))
-        assert math.sqrt((every**2).mean()) == pytest.approx(choice.mean_std)
-        assert every.max() == pytest.approx(choice.max_std)
+        assert counter.release(1).std == pytest.approx(choice.errors.std(1))
+        every = choice.errors.std(range(1, 601))
+        assert math.sqrt((every**2).mean()) == pytest.approx(choice.errors.mean_std)
+        assert every.max() == pytest.approx(choice.errors.max_std)
     for wrong in ("mean", 1.5, True, [0]):
         with pytest.raises(InvalidInput):
-            ranked.best.std(wrong)
+            ranked.best.errors.std(wrong)
 
 
 def test_there_is_one_way_to_ask_for_an_error() -> None:
@@ -711,14 +719,14 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
     counter = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors")
     releases = counter.release_many([1] * 60)
     for steps in (7, [7, 60], range(1, 61), None):
-        asked = [one.std(steps) for one in (ranked, best, counter, releases)]
+        asked = [one.std(steps) for one in (ranked, best.errors, counter, releases)]
         for each in asked:
             assert np.array_equal(each, asked[0])
-    assert all(np.array_equal(one.std(), one.std(range(1, 61))) for one in ranked)
+    assert all(np.array_equal(one.errors.std(), one.errors.std(range(1, 61))) for one in ranked)
     assert counter.resume(counter.checkpoint(), key=chosen_key()).std(7) == releases.std(7)
     alone = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors").release(1)
     assert alone.std == releases.std(1)
-    assert math.sqrt(np.mean(np.square(best.std()))) == pytest.approx(best.mean_std)
+    assert math.sqrt(np.mean(np.square(best.errors.std()))) == pytest.approx(best.errors.mean_std)
     with pytest.raises(InvalidInput, match="step 61 is not among the releases 1 to 60"):
         releases.std([3, 61])
     with pytest.raises(InvalidInput, match="has no last step"):
@@ -732,7 +740,9 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
 )
 def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statistic) -> None:
     for choice in plan_statistic(statistic, 12, PureDP(1), batched=True).choices:
-        assert math.sqrt(np.mean(np.square(choice.std()))) == pytest.approx(choice.mean_std)
+        assert math.sqrt(np.mean(np.square(choice.errors.std()))) == pytest.approx(
+            choice.errors.mean_std
+        )
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
@@ -740,7 +750,7 @@ def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statis
 def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
     for choice in plan(64, guarantee):
         noise = simulate(choice.strategy, choice.law, 4000, key=chosen_key())
-        assert np.allclose(noise.std(axis=0), choice.std(range(1, 65)), rtol=0.1)
+        assert np.allclose(noise.std(axis=0), choice.errors.std(range(1, 65)), rtol=0.1)
 
 
 @pytest.mark.parametrize("horizon", [2**20 + 1, 10**9])
@@ -748,7 +758,7 @@ def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> 
     """What the pages say of it."""
     ranked = plan(horizon, ZCDP(0.5), compare=False)
     assert ranked.best.kind == "octave"
-    above = ranked.best.mean_std / ranked.least_std("mean")["gaussian"] - 1
+    above = ranked.best.errors.mean_std / ranked.least_std("mean")["gaussian"] - 1
     assert 0.0225 < above < 0.0335
 
 

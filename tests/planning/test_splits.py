@@ -161,7 +161,7 @@ def test_planned_errors_are_those_of_the_stream(guarantee: Guarantee, by: By) ->
     best = plan(52, guarantee, contribution=contribution, compare=False).best
     assert found.errors is not None
     for weight, cost, error in zip(found.weights, costs, found.errors, strict=True):
-        assert error == pytest.approx(best.halfwidth(52) * cost.each / weight)
+        assert error == pytest.approx(best.errors.halfwidth(52) * cost.each / weight)
     assert found.errors[0] <= 60
 
 

@@ -112,7 +112,7 @@ def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float
     more = {n: given[n] for n in ("release", "simple", "metric") if n in given}
 
     def halfwidth(guarantee: Any) -> float:
-        return plan(12, guarantee, **more).best.halfwidth(12, level)
+        return plan(12, guarantee, **more).best.errors.halfwidth(12, level)
 
     assert halfwidth(found.guarantee) <= planned < halfwidth(less(found.guarantee))
     assert "half-width of a" in found.describe()
@@ -120,7 +120,7 @@ def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float
 
 def test_a_stream_without_an_end_is_as_accurate_as_wanted_where_it_is_planned_for() -> None:
     found = plan(None, within=30, least="rho", around=500)
-    assert found.best.halfwidth(500) <= 30
+    assert found.best.errors.halfwidth(500) <= 30
 
 
 def test_what_depends_on_the_rows_needs_their_number() -> None:

@@ -50,7 +50,7 @@ def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     )
     changes = np.broadcast_to(each, (STEPS, *statistic.cells)).astype(np.int64)
     found = counter.release_many(changes)
-    stds = counter.design.std(range(1, STEPS + 1))
+    stds = counter.design.errors.std(range(1, STEPS + 1))
     return [
         read_release(statistic, StepRelease(step, value, float(std), counter.design))
         for step, (value, std) in enumerate(zip(found.values, stds, strict=True), 1)

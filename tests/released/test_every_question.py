@@ -34,6 +34,7 @@ from counton.numbers import jointly
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.design import Design
 from counton.numbers.formulas import Formula, Ratio
+from counton.numbers.intervals import Errors
 from counton.privacy import Guarantee
 from counton.released.read_options import View
 from counton.released.release import ChartWords, Comparison, Release
@@ -489,8 +490,8 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
 def test_a_wrong_unit_is_seen_by_every_question(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, kind = Design.in_data_units, "fractions, gaussian"
-    monkeypatch.setattr(Design, "in_data_units", lambda self, x: wrong * right(self, x))
+    right, kind = Errors.in_data_units, "fractions, gaussian"
+    monkeypatch.setattr(Errors, "in_data_units", lambda self, x: wrong * right(self, x))
     stream_of.cache_clear()  # a design keeps half-widths that it has found
     for name, part in [("sum", ""), ("quantiles", "")]:
         for question, found in check(stream_of(name, kind), kind, part):

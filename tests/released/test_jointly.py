@@ -150,7 +150,7 @@ def test_simulations_have_the_noise_of_the_stream_and_say_what_they_are(tmp_path
     totals = np.array([one.numbers.totals.values for one in made if one.numbers.totals is not None])
     away = totals - np.cumsum(numbers, axis=0)
     for step in range(3):
-        std = found.numbers.design.std(step + 1)
+        std = found.numbers.design.errors.std(step + 1)
         assert abs(away[:, step].mean()) < 5 * std / math.sqrt(600)
         assert abs(away[:, step].std() / std - 1) < 0.2
     assert len({one.table().write_csv() for one in made}) > 190

@@ -96,10 +96,12 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
     for row in found.filter(pl.col("name") == "count").iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
         unit = (
-            whole.numbers.design.std(range(1, 2))[0]
+            whole.numbers.design.errors.std(range(1, 2))[0]
             / whole.table().filter(pl.col("name") == "count", pl.col("step") == 1)["std"].item()
         )
-        assert row["std"] == pytest.approx(whole.numbers.design.window_std(start, stop) / unit)
+        assert row["std"] == pytest.approx(
+            whole.numbers.design.errors.window_std(start, stop) / unit
+        )
         week = whole.numbers.number_of("count", range(start + 1, stop + 1))
         assert row["estimate"] == pytest.approx(week.value)
     each_day = whole.sums("1d").filter(pl.col("name") == "sum")

@@ -50,7 +50,7 @@ def test_the_noise_is_that_of_the_plan_for_the_bound() -> None:
     for guarantee in (PureDP(1), ZCDP(0.5)):
         for bound in weigh(found, 100, guarantee):
             best = plan(100, guarantee, contribution=Contribution.events(bound.most)).best
-            assert bound.std == pytest.approx(best.mean_std, rel=1e-12)
+            assert bound.std == pytest.approx(best.errors.mean_std, rel=1e-12)
 
 
 def test_what_cannot_be_looked_at_is_refused() -> None:

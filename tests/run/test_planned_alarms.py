@@ -124,7 +124,7 @@ def beside(nights: int, changed: int, change: int) -> tuple[Job, Release]:
 
 def as_if_independent(design: Design, steps: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A mistake: windows have the right variances, and nothing in common."""
-    return np.diag(np.asarray(design.window_std(steps - 1, steps) ** 2))
+    return np.diag(np.asarray(design.errors.window_std(steps - 1, steps) ** 2))
 
 
 @on_one_thread
@@ -185,7 +185,7 @@ def test_a_plan_has_the_noise_of_numbers_read_from_both() -> None:
     read = whole.numbers.revisions
     assert read is not None
     terms, _ = replace(read, design=both).read(80)
-    of = terms.window_std(starts, starts + 50)
+    of = terms.errors.window_std(starts, starts + 50)
     assert found[1] == pytest.approx(float(np.mean(of**2)) ** 0.5)
 
 

@@ -102,7 +102,9 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
-        assert row["std"] == pytest.approx(found.numbers.design.window_std(start, stop), rel=1e-12)
+        assert row["std"] == pytest.approx(
+            found.numbers.design.errors.window_std(start, stop), rel=1e-12
+        )
         rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
         assert row["sum"] == rows["window_estimate"].sum()
         assert row["lower"] <= row["sum"] <= row["upper"]

@@ -366,7 +366,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
 def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Any) -> None:
     """As many cells as one user moves: three times the noise, or its root."""
     plans = {r: plan_statistic(Reach(range(1, r + 1)), 52, guarantee, batched=True) for r in (1, 3)}
-    one, three = (plans[r].best.mean_std for r in (1, 3))
+    one, three = (plans[r].best.errors.mean_std for r in (1, 3))
     assert three / one == pytest.approx(3 if guarantee == PureDP(1) else 3**0.5, rel=0.02)
     names = halfwidths_of_plan(
         Reach([1, 5]), plan_statistic(Reach([1, 5]), 52, guarantee, batched=True), 52

@@ -241,8 +241,8 @@ def test_a_plan_states_the_errors_of_what_readings_say(
     running = Running.start(statistic, 3, guarantee, key=Key.generate(), name="s", batched=True)
     readings = running.release_batches(events, [1, 2, 3])
     stds = np.array([[one.std(name) for name in names] for one in readings])
-    assert np.sqrt((stds**2).mean()) == pytest.approx(best.mean_std)
-    assert stds.max() == pytest.approx(best.max_std)
+    assert np.sqrt((stds**2).mean()) == pytest.approx(best.errors.mean_std)
+    assert stds.max() == pytest.approx(best.errors.max_std)
 
 
 def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:

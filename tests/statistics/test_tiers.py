@@ -221,8 +221,8 @@ def test_numbers_have_the_errors_of_their_groups() -> None:
     for place, (group, weight) in enumerate(zip(LOSSES, (11, 2, 11), strict=True)):
         number = second.of(group).number_of()
         assert number.value == pytest.approx(released[place] / weight)
-        assert number.std == pytest.approx(float(terms.std(2)) / weight)
-        half = float(design_of_cell(terms).cell_halfwidth(0, 2)) / weight
+        assert number.std == pytest.approx(float(terms.errors.std(2)) / weight)
+        half = float(design_of_cell(terms).errors.cell_halfwidth(0, 2)) / weight
         low, high = number.interval(0.95)
         assert (low, high) == pytest.approx((number.value - half, number.value + half))
         assert number.formula.std == pytest.approx(number.std)

@@ -207,7 +207,9 @@ def error_of_periods(definition: Definition, per: str) -> float:
     terms = terms_of(definition)
     assert definition.cut is not None
     begins = begun_anew(definition.cut, per, definition.cut.steps)
-    return float((terms.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5)
+    return float(
+        (terms.errors.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5
+    )
 
 
 def terms_of(definition: Definition) -> Design:

@@ -88,7 +88,7 @@ def simulated(
     )
     released = terms.strategy.noise(field, range(step, step + 1))[0]
     values = terms.to_data(released + (np.asarray(exact) << terms.strategy.facts.fraction_bits))
-    std = float(terms.std(range(step, step + 1))[0])
+    std = float(terms.errors.std(range(step, step + 1))[0])
     for value in values:
         yield read_release(statistic, StepRelease(step, value, std, terms))
 

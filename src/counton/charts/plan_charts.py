@@ -162,7 +162,7 @@ def plot_over(
     7.5
     """
     found = {
-        name: {many: one.best.by(one.metric) for many, one in by.items() if one is not None}
+        name: {many: one.best.errors.by(one.metric) for many, one in by.items() if one is not None}
         for name, by in plans.items()
     }
     some = next(one for by in plans.values() for one in by.values() if one is not None)
@@ -228,14 +228,14 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
             ranked.metric,
             ranked.contribution,
             ranked.best.shape,
-            release=ranked.best.release,
+            release=ranked.best.errors.release,
             around=ranked.steps if bounded else None,
         )
     except InvalidInput:  # only totals can be planned without a last step
         return found
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_label(other.best))
-    more = other.best.by(ranked.metric) / best.by(ranked.metric) - 1
+    more = other.best.errors.by(ranked.metric) / best.errors.by(ranked.metric) - 1
     compared = f"({more:+.0%})".replace("-", "−")
     found.append(_Curve(f"{name}\n{compared}", std, PALETTE[1], 1.7))
     return found
@@ -247,8 +247,8 @@ def _label(choice: Design) -> str:
 
 def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
     flat = shown.reshape(-1)
-    windows = ranked.best.release == "windows"
-    std = choice.window_std(flat - 1, flat) if windows else choice.std(flat.tolist())
+    windows = ranked.best.errors.release == "windows"
+    std = choice.errors.window_std(flat - 1, flat) if windows else choice.errors.std(flat.tolist())
     return np.asarray(std.reshape(shown.shape))
 
 
@@ -304,7 +304,7 @@ def plot_loss(
     parameter = float(getattr(plan.guarantee, plan.unit))
     subtitle = (
         f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.facts.delay:,}, "
-        f"{plan.unit} {parameter:g}: typical error {plan.best.rmse:,.1f}"
+        f"{plan.unit} {parameter:g}: typical error {plan.best.errors.rmse:,.1f}"
     )
     habit = plan.baseline
     every = f"restarted every\n{habit.window:,} steps:\ntypical error"
@@ -316,11 +316,11 @@ def plot_loss(
             1.7,
         ),
         "the paper's analysis\nof this plan": (
-            plan.best.loss(shown.tolist(), "paper"),
+            plan.best.errors.loss(shown.tolist(), "paper"),
             shade(PALETTE[0], 1.45),
             0.9,
         ),
-        "this plan": (plan.best.loss(shown.tolist()), PALETTE[0], 1.7),
+        "this plan": (plan.best.errors.loss(shown.tolist()), PALETTE[0], 1.7),
     }
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]

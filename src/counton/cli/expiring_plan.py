@@ -101,15 +101,16 @@ def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) 
     habit = f"restarted every {plan.baseline.window:,} steps"
     for name in ("this plan", "the paper's analysis of it", habit):
         table.add_column(name, justify="right")
+    errors = plan.best.errors
     columns = (
-        plan.best.loss(ages.values()),
-        plan.best.loss(ages.values(), "paper"),
+        errors.loss(ages.values()),
+        errors.loss(ages.values(), "paper"),
         plan.baseline.loss(ages.values()),
     )
     for name, *losses in zip(ages, *columns, strict=True):
         table.add_row(name if name == "at once" else f"after {name}", *map(figures, losses))
     table.add_section()
-    error, habit_error = figures(plan.best.rmse), figures(plan.baseline_rmse)
+    error, habit_error = figures(errors.rmse), figures(plan.baseline_rmse)
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
     console.write_table(table)
     last = max(plan.targets)
@@ -119,20 +120,22 @@ def _show(console: Console, plan: FadingPlan, ages: dict[str, int], every: str) 
             f"beyond the age of {age} the loss has no bound: it goes on growing like "
             f"log(age)^{growth:g}"
         )
-    tenths = 10 if plan.best.largest_error() < 1000 else 1  # it is a bound, so it is rounded up
-    largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)
-    errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
+    bound = errors.largest_error()
+    tenths = 10 if bound < 1000 else 1  # it is a bound, so it is rounded up
+    largest = figures(math.ceil(tenths * bound) / tenths)
+    stay = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:
         least = figures(plan.least_largest_error)
-        errors += f"; no mechanism at all with these losses can stay below {least}"
-    console.write_line(errors)
+        stay += f"; no mechanism at all with these losses can stay below {least}"
+    console.write_line(stay)
     console.write_line(f"options for counton count: {_options(plan)}")
 
 
 def _as_json(plan: FadingPlan, ages: dict[str, int], every: str) -> dict[str, Any]:
+    errors = plan.best.errors
     losses = {
-        "exact": plan.best.loss(ages.values()),
-        "paper": plan.best.loss(ages.values(), "paper"),
+        "exact": errors.loss(ages.values()),
+        "paper": errors.loss(ages.values(), "paper"),
         "baseline": plan.baseline.loss(ages.values()),
     }
     return {
@@ -142,8 +145,8 @@ def _as_json(plan: FadingPlan, ages: dict[str, int], every: str) -> dict[str, An
         "strategy": plan.best.strategy.parameters,
         "guarantee": plan.guarantee.to_dict(),
         "options": _options(plan),
-        "rmse": plan.best.rmse,
-        "largest_error": plan.best.largest_error(),
+        "rmse": errors.rmse,
+        "largest_error": errors.largest_error(),
         "least_largest_error": plan.least_largest_error,
         "baseline": {
             "window": plan.baseline.window,

@@ -176,19 +176,19 @@ def _write_strategies(
     table.add_column("strategy", overflow="fold")
     for name in ("mean std", "max std", "above", *(("planned", "release", "keeps") * full)):
         table.add_column(name, justify="right")
-    least = ranked.best.by(ranked.metric)
+    least = ranked.best.errors.by(ranked.metric)
     rows = list(zip(ranked, ranked.planning_seconds, seconds, strict=True))
     for choice, planned_in, taken in rows[: None if full else _BRIEF]:
-        above = choice.by(ranked.metric) / least - 1 if least else 0.0
+        above = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
         cost = (
             f"{planned_in:,.2f} s",
             "" if taken is None else f"{1e6 * taken:,.1f} us",
-            f"{choice.buffer_size:,}",
+            f"{choice.row()['held']:,}",
         )
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
-            figures(choice.mean_std),
-            figures(choice.max_std),
+            figures(choice.errors.mean_std),
+            figures(choice.errors.max_std),
             f"{above:.0%}" if choice is not ranked.best else "",
             *(cost * full),
         )

@@ -45,7 +45,10 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
         title = "Errors of counts, by the number of windows"
         write_figure(plot_over(plans, title, width=options.width), options.plot)
     errors = {
-        name: {steps: None if one is None else one.best.by(one.metric) for steps, one in by.items()}
+        name: {
+            steps: None if one is None else one.best.errors.by(one.metric)
+            for steps, one in by.items()
+        }
         for name, by in plans.items()
     }
     if options.json:

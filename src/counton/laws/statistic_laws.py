@@ -760,7 +760,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         (f"error_of is {of}, but 0 < mean <= largest is needed"),
     )
     for bound in least_errors(this, steps, promise, batched=True):
-        reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
+        reached = _REACH * best.errors.max_std if bound.achieved is None else bound.achieved
         message = (
             f"least_errors() says that no {bound.quantity} can be below {bound.at_least}, but "
             f"{reached:.6g} is reached"
@@ -785,7 +785,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
             f"texts about step {step} (describe() or repr()) change with the counted events, "
             "which would reveal them; they must depend on the release alone",
         )
-        std = float(machine.design.std(range(step, step + 1))[0])
+        std = float(machine.design.errors.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
             name = _asked_as(statistic, cell)
             value = machine.values(np.array([cell]), step)[0].item()

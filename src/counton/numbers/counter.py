@@ -347,9 +347,9 @@ class Counter:
 
     def std(self, steps: Any = None) -> Any:
         """Return the standard deviation of the noise at ``steps``, in data units; see
-        `Design.std`.
+        `Errors.std`.
         """
-        return self.design.std(steps)
+        return self.design.errors.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Return the exact standard deviation of the released number of steps start + 1 to stop.
@@ -373,7 +373,7 @@ class Counter:
         [2.24, 3.16, 5.0]
         [1.63, 1.63, 1.63]
         """
-        return self.design.window_std(starts, stops)
+        return self.design.errors.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """Add noise to checked totals.

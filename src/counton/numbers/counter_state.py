@@ -109,10 +109,10 @@ class StreamProgress(NamedTuple):
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
         """Return the progress of a stream before its first release: step 0 and sums of 0."""
-        waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
+        cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
+        waiting = np.zeros((terms.strategy.facts.delay, *cells), np.int64)
         carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
-        shape = terms.beginning if carried else (0,)
-        return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
+        return cls(0, np.zeros(cells if carried else (0,), np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
         """Return a copy with ``cells`` cells: the present cells, followed by new cells with sum

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
-from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
+from counton.base.distributions import Family, NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput, RequestMismatch, StateError
 from counton.base.exact import quote, quoted_numbers
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.numbers.intervals import Errors, ErrorsOf, S
+from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
 from counton.privacy import (
     ZCDP,
@@ -36,10 +37,12 @@ from counton.privacy import (
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
 
+#: The strategy of a design; any strategy of a stream, unless more is known.
+S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 #: Format version. It rises if equal designs would get other noise; older states are then refused.
 FORMAT = 1
 #: Format of streams with larger noise, calibrated to an attacker who sees releases before choosing
-#: the step in which neighbouring datasets differ: see `Design.format`.
+#: the step in which neighbouring datasets differ: see `Design._format`.
 _SEEN = 2
 #: Bound of exact sums, in units of released integers; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
@@ -48,11 +51,10 @@ LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design(Errors[S]):
-    """All public parameters of a stream of releases, and the errors that follow from them.
+class Design(Generic[S]):
+    """All public parameters of a stream of releases; its errors follow from them.
 
     A plan ranks designs, a state keeps the design of each stream, and a description publishes it.
-    Errors are in data units; ``errors_of`` says of which numbers.
 
     Noise is derived from the key and from these parameters. So streams that differ in name,
     strategy, guarantee, neighbouring relation or shape never have the same noise. `to_dict`
@@ -87,7 +89,7 @@ class Design(Errors[S]):
 
     >>> from counton import plan
     >>> best = plan(365, PureDP(1)).best
-    >>> best.kind, best.family, round(best.mean_std, 1), round(best.max_std)
+    >>> best.kind, best.family, round(best.errors.mean_std, 1), round(best.errors.max_std)
     ('solved', 'laplace', 7.9, 9)
     """
 
@@ -106,17 +108,42 @@ class Design(Errors[S]):
     def __post_init__(self) -> None:
         check_name(self.name)
 
-    def may_share_noise(self, other: Design) -> bool:
-        """Return True if both designs may have the same noise: those of one stream, or of parts of
-        it.
-        """
-        if self.noise_id is not None and other.noise_id is not None:
-            return self.noise_id == other.noise_id
-        mine = self.name, self.guarantee, self.strategy
-        return mine == (other.name, other.guarantee, other.strategy)
+    @cached_property
+    def errors(self) -> Errors:
+        """The errors of the numbers in ``errors_of``, in data units."""
+        of = self.strategy, self.law, self.guarantee, self.resolution, self.cells, self.errors_of
+        return Errors(*of)
+
+    @cached_property
+    def cells(self) -> int:
+        return math.prod(self.shape)
 
     @property
-    def format(self) -> int:
+    def resolution(self) -> Fraction:
+        """Resolution of the exact sums in data units: sums are integer multiples of it. It is 1 for
+        counts.
+        """
+        resolution = self.contribution.resolution
+        return Fraction(1) if resolution is None else resolution
+
+    @property
+    def family(self) -> Family:
+        return self.law.family
+
+    def row(self) -> dict[str, Any]:
+        """Return one row of a plan's table: strategy, noise, errors, and number of values in
+        memory.
+        """
+        return {
+            "strategy": repr(self.strategy),
+            "noise": self.family,
+            "mean_std": self.errors.mean_std,
+            "max_std": self.errors.max_std,
+            "held": self.strategy.facts.buffer_size * self.cells,
+        }
+
+    @property
+    def _format(self) -> int:
         """Version of the saved form: 2 if older versions of counton gave a stream of this design
         other noise, otherwise 1.
         """
@@ -150,36 +177,12 @@ class Design(Errors[S]):
         >>> [design_for(each, *terms).step_shape for each in several]
         [(5,), (5, 3)]
         """
-        return self._with_versions(self.shape)
-
-    @property
-    def beginning(self) -> tuple[int, ...]:
-        """Shape of the exact sums before the first step; it has 0 cells if cells are added when
-        needed.
-        """
-        return self._with_versions(self.shape if self.counters is None else (0,))
-
-    def by_version(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Reshape saved values so that cells have one axis and versions of windows another one.
-
-        Args:
-            values: released values; the first axis is the step.
-
-        Returns:
-            Shape ``(steps, cells, versions)``; ``values`` itself if there is one version.
-        """
-        versions, steps = self.strategy.facts.versions, len(values)
-        if versions == 1 or values.shape[1:] == self.step_shape:
-            return values
-        return values.reshape(steps, values[:1].size // versions, versions)
-
-    def _with_versions(self, cells: tuple[int, ...]) -> tuple[int, ...]:
         versions = self.strategy.facts.versions
-        return cells if versions == 1 else (*cells, versions)
+        return self.shape if versions == 1 else (*self.shape, versions)
 
     def to_dict(self) -> dict[str, Any]:
         found = {
-            "format": self.format,
+            "format": self._format,
             "kind": "stream",
             "name": self.name,
             "strategy": self.strategy.to_dict(),
@@ -224,10 +227,10 @@ class Design(Errors[S]):
                 terms = _rebuilt(json.dumps(saved))
             else:
                 terms = _design_of(saved, strategy)
-        if saved["format"] != terms.format:
+        if saved["format"] != terms._format:
             raise StateError(
                 f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
-                f"{terms.guarantee} now has format {terms.format}, because the old noise does not "
+                f"{terms.guarantee} now has format {terms._format}, because the old noise does not "
                 "protect against readers who choose data after they have seen releases; read the "
                 "stream with the version of counton that wrote it, and start a new stream to go on"
             )
@@ -279,20 +282,13 @@ class Design(Errors[S]):
         contribution = self.contribution.to_dict()
         contribution.pop("unit", None)
         address = {
-            "format": self.format,
+            "format": self._format,
             "guarantee": self.guarantee.to_dict(),
             "contribution": contribution,
             "law": law_to_dict(self.law),
             **named,
         }
         return json.dumps(address, sort_keys=True, separators=(",", ":"))
-
-    @property
-    def of_a_cell(self) -> Self:
-        """This design with the errors of one cell, instead of those of the numbers in
-        ``errors_of``.
-        """
-        return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @property
     def law_unit(self) -> Fraction:
@@ -315,22 +311,6 @@ class Design(Errors[S]):
     def released_unit(self) -> Fraction:
         """Step of released values, in data units: they are integer multiples of it."""
         return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
-
-    def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
-        """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
-
-        Raises:
-            InvalidInput: the level is outside (0, 1 - 1e-9].
-        """
-        asked = start, stop, level
-        if asked not in self._cell_halfwidths:
-            found = self.window_halfwidths(start, stop, level)
-            self._cell_halfwidths[asked] = float(found.reshape(-1)[0])
-        return self._cell_halfwidths[asked]
-
-    @cached_property
-    def _cell_halfwidths(self) -> dict[tuple[int, int, float], float]:
-        return {}
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """Convert exact sums of cells from multiples of the resolution to data units."""

@@ -915,7 +915,7 @@ class _Noise:
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at * self._alike)), 0.0))
 
     def std(self, weights: Floats) -> float:
-        return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
+        return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Return the half-width of a weighted sum's interval, in data units.
@@ -941,7 +941,7 @@ class _Noise:
             return 0.0
         if self._design.strategy.facts.least_squares:
             half = float(estimate_halfwidths(self._design.law, level, std, jump))
-            return float(self._design.in_data_units(half + self._rounding_of(at)))
+            return float(self._design.errors.in_data_units(half + self._rounding_of(at)))
         nodes = 1
         if not full and largest and self._node:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
@@ -952,7 +952,8 @@ class _Noise:
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
         rounding = self._rounding_of(at)
-        return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
+        half = quantile * std + self._coarse * jump + rounding
+        return float(self._design.errors.in_data_units(half))
 
     def _rounding_of(self, at: NDArray[np.float64]) -> float:
         """Return the largest rounding error of a sum, in units of the exact sums.

@@ -12,21 +12,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeVar
 
 from counton.base.arrays import Floats
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, NoiseDistribution
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
 from counton.base.expiry import Expiry
-from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Metric, StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
@@ -45,9 +45,6 @@ from counton.strategies.strategy import (
 
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
-
-#: Type of a design's strategy; any strategy of a stream by default.
-S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
@@ -579,12 +576,13 @@ class NodeReads(NamedTuple):
     fraction_bits: int
 
 
-def node_reads(terms: Errors, step: int) -> NodeReads | None:
+def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> NodeReads | None:
     """Return how a stream's releases combine the noise of nodes (the sums that get independent
     noise), for readers who do not have its strategy.
 
     Args:
-        terms: a design: the strategy and the noise distribution of one node.
+        strategy: the strategy.
+        law: noise distribution of one node.
         step: a released step.
 
     Returns:
@@ -592,17 +590,18 @@ def node_reads(terms: Errors, step: int) -> NodeReads | None:
             windows, or if single windows are rounded.
 
     >>> from counton import PureDP, plan
-    >>> node_reads(plan(31, PureDP(1), release="windows").best, 7)
+    >>> best = plan(31, PureDP(1), release="windows").best
+    >>> node_reads(best.strategy, best.law, 7)
     NodeReads(whole=True, largest=1.0, rounding=0.0, lattice_bits=0, fraction_bits=0)
     """
-    strategy, facts = terms.strategy, terms.strategy.facts
+    facts = strategy.facts
     windows = facts.workload == "windows"
     if isinstance(strategy, EndlessStrategy) or facts.reads_another:
         return None
     if windows and facts.fraction_bits:
         return None
     whole = facts.fraction_bits == 0 and None not in (
-        _laws_in_sum(strategy, terms.law, start, step, 1)
+        _laws_in_sum(strategy, law, start, step, 1)
         for start in ((step - 1,) if windows else (0, step - 1))
     )
     rounding = float(window_rounding(strategy, 0, 1))
@@ -984,43 +983,29 @@ class ErrorsOf(NamedTuple):
     per_step: float = 0.0
 
 
-class Errors(Generic[S]):
-    """The errors of a design, in data units; ``errors_of`` says to which numbers they refer."""
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The errors of a stream's releases, in data units; ``of`` says to which numbers they refer.
 
-    strategy: S
+    A design has its own as `Design.errors`.
+
+    >>> from counton import PureDP, plan
+    >>> errors = plan(365, PureDP(1)).best.errors
+    >>> round(errors.mean_std, 1), round(errors.max_std), round(errors.halfwidth(365), 1)
+    (7.9, 9, 18.6)
+    """
+
+    strategy: StreamStrategy
     law: NoiseDistribution
     guarantee: Guarantee
-    contribution: Contribution
-    shape: tuple[int, ...]
-    errors_of: ErrorsOf
-
-    @cached_property
-    def cells(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def resolution(self) -> Fraction:
-        """Resolution of the exact sums in data units: sums are integer multiples of it. It is 1 for
-        counts.
-        """
-        resolution = self.contribution.resolution
-        return Fraction(1) if resolution is None else resolution
-
-    @property
-    def family(self) -> Family:
-        return self.law.family
-
-    @property
-    def buffer_size(self) -> int:
-        """Number of values, for all cells, that a running stream keeps in memory besides its
-        sums.
-        """
-        return self.strategy.facts.buffer_size * self.cells
+    resolution: Fraction
+    cells: int
+    of: ErrorsOf
 
     @property
     def steps(self) -> int:
         """Number of steps over which `mean_std` is a mean and `max_std` a maximum."""
-        found = self.errors_of.steps or self.strategy.horizon
+        found = self.of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: give the number of steps")
         return found
@@ -1028,7 +1013,7 @@ class Errors(Generic[S]):
     @property
     def release(self) -> ReleaseForm:
         """The numbers to which ``mean_std`` and ``max_std`` refer: totals, windows or both."""
-        return self.errors_of.release or self.strategy.facts.workload
+        return self.of.release or self.strategy.facts.workload
 
     @cached_property
     def mean_std(self) -> float:
@@ -1039,12 +1024,11 @@ class Errors(Generic[S]):
     def max_std(self) -> float:
         """Square root of the largest noise variance over all steps, in data units."""
         of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
-        return of_a_cell * self.errors_of.largest
+        return of_a_cell * self.of.largest
 
     def _variance(self, metric: Metric) -> float:
         """Return a cell's mean or largest noise variance, in units of the squared resolution."""
-        strategy: StreamStrategy = self.strategy
-        steps = self.errors_of.steps
+        strategy, steps = self.strategy, self.of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
                 return strategy.mean_variance(steps, self.law)
@@ -1061,25 +1045,13 @@ class Errors(Generic[S]):
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
-    def row(self) -> dict[str, Any]:
-        """Return one row of a plan's table: strategy, noise, errors, and number of values in
-        memory.
-        """
-        return {
-            "strategy": repr(self.strategy),
-            "noise": self.family,
-            "mean_std": self.mean_std,
-            "max_std": self.max_std,
-            "held": self.buffer_size,
-        }
-
     @property
     def rmse(self) -> float:
         """Root mean squared error, in data units.
 
         In a stream with a delay it includes the items that are not counted yet.
         """
-        return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
+        return math.hypot(self.mean_std, self.of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
         """Return a bound on the errors of all totals together, which holds with the stated
@@ -1095,11 +1067,11 @@ class Errors(Generic[S]):
         """
         if not 0 < probability < 1:
             raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-        steps = self.errors_of.steps or self.strategy.horizon
+        steps = self.of.steps or self.strategy.horizon
         if steps is None or self.release == "windows":
             return math.inf
         if isinstance(self.guarantee, ExpiringDP | ExpiringZCDP):
-            held_back = self.errors_of.per_step * self.strategy.facts.delay
+            held_back = self.of.per_step * self.strategy.facts.delay
             return largest_expiring_error(self.guarantee, steps, probability) + held_back
         missed = (1 - probability) / (steps * self.cells)
         if missed < SMALLEST_TAIL or self.strategy.horizon is None:
@@ -1136,7 +1108,7 @@ class Errors(Generic[S]):
 
         >>> from counton import PureDP, plan
         >>> best = plan(365, PureDP(1)).best
-        >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
+        >>> best.errors.std([5, 365]).round(2).tolist()[0] == round(best.errors.std(5), 2)
         True
         """
         one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
@@ -1174,7 +1146,7 @@ class Errors(Generic[S]):
             HorizonExceeded: a step beyond the horizon.
 
         >>> from counton import PureDP, plan
-        >>> plan(365, PureDP(1)).best.halfwidth(365)
+        >>> plan(365, PureDP(1)).best.errors.halfwidth(365)
         18.64...
         """
         return float(self.halfwidths(range(step, step + 1), level)[0])
@@ -1190,9 +1162,25 @@ class Errors(Generic[S]):
         found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
         return np.asarray(self.in_data_units(found))
 
+    def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
+        """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
+
+        Raises:
+            InvalidInput: the level is outside (0, 1 - 1e-9].
+        """
+        asked = start, stop, level
+        if asked not in self._cell_halfwidths:
+            found = self.window_halfwidths(start, stop, level)
+            self._cell_halfwidths[asked] = float(found.reshape(-1)[0])
+        return self._cell_halfwidths[asked]
+
+    @cached_property
+    def _cell_halfwidths(self) -> dict[tuple[int, int, float], float]:
+        return {}
+
     def in_data_units(self, errors: Any) -> Any:
         """Convert errors of a cell in multiples of the resolution to errors of the numbers in
-        ``errors_of``, in data units.
+        ``of``, in data units.
         """
-        # No other code multiplies an error by the resolution, or by the factor of errors_of.
-        return errors * float(self.resolution) * self.errors_of.mean
+        # No other code multiplies an error by the resolution, or by the factor of ``of``.
+        return errors * float(self.resolution) * self.of.mean

@@ -76,7 +76,7 @@ def noise_alone(
     for first in range(0, steps, at_a_time):
         count = min(at_a_time, steps - first)
         found = counter.release_many(np.zeros((count, cells), np.int64))
-        yield terms.in_data_units(np.asarray(found.values, np.float64))
+        yield terms.errors.in_data_units(np.asarray(found.values, np.float64))
 
 
 def _known_noise(

@@ -142,7 +142,7 @@ class StepRelease(PublicNumbers):
 
         Ends are numbers, or arrays of the stream's shape with one interval for each cell.
         """
-        half = np.array(self._design.cell_halfwidth(*self.ends, level))
+        half = np.array(self._design.errors.cell_halfwidth(*self.ends, level))
         low, high = _around(np.asarray(self.value), half)
         return (low, high) if low.ndim else (low.item(), high.item())
 
@@ -183,7 +183,7 @@ class StepRelease(PublicNumbers):
                 f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
                 "release of this stream, whose releases must be running totals"
             )
-        std = float(terms.window_std(earlier.step, self.step))
+        std = float(terms.errors.window_std(earlier.step, self.step))
         both = self, earlier
         return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
@@ -198,7 +198,7 @@ class StepRelease(PublicNumbers):
             now, earlier = (one.part(of, terms) for one in self.between)
             return now.since(earlier)
         value = np.asarray(of(np.asarray(self.value)))
-        std = self.std if terms is self._design else float(terms.in_data_units(self.std))
+        std = self.std if terms is self._design else float(terms.errors.in_data_units(self.std))
         return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
 
 
@@ -239,7 +239,7 @@ class Releases(PublicNumbers):
             InvalidInput: a step that is not among these.
         """
         if steps is None:
-            return np.asarray(self._design.std(self.steps), np.float64)
+            return np.asarray(self._design.errors.std(self.steps), np.float64)
         outside = [step for step in np.ravel(np.asarray(steps)).tolist() if step not in self.steps]
         if outside:
             first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
@@ -247,7 +247,7 @@ class Releases(PublicNumbers):
                 f"step {quote(outside[0])} is not among the releases {first:,} to {last:,}: give a "
                 "step among these, or ask the counter"
             )
-        return self._design.std(steps)
+        return self._design.errors.std(steps)
 
     @property
     def unit(self) -> Fraction:
@@ -263,7 +263,7 @@ class Releases(PublicNumbers):
 
         Arrays have the shape of ``values``. They are integers if the values are.
         """
-        half = self._design.halfwidths(self.steps, level)
+        half = self._design.errors.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half)
 
@@ -415,8 +415,8 @@ def window_of(
             return Window(start, stop, found.value, found.std, *ends, float(level), terms)
         signed = factors.astype(np.int64).astype(object) if value.dtype.kind == "i" else factors
         value = np.asarray((value * signed).sum())
-    std = float(terms.window_std(start, stop)) * math.sqrt(added)
-    half = terms.window_halfwidths(start, stop, level, cells=added)
+    std = float(terms.errors.window_std(start, stop)) * math.sqrt(added)
+    half = terms.errors.window_halfwidths(start, stop, level, cells=added)
     low, high = _around(value, half)
     numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
     return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)

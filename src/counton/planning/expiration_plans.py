@@ -69,7 +69,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     >>> best = found.best
     >>> best.strategy.growth, best.strategy.facts.delay, float(best.guarantee.epsilon)
     (Fraction(27, 25), 0, 0.18506)
-    >>> best.loss([1, 24, 8760, 87600]).round(3)
+    >>> best.errors.loss([1, 24, 8760, 87600]).round(3)
     array([0.37 , 1.   , 2.993, 3.689])
     """
 
@@ -81,7 +81,7 @@ class FadingPlan(Plan[Design[Expiring]]):
         It bounds the noise with probability ``level``, in items. Items that a delay leaves out of
         the release are not included.
         """
-        return self.best.halfwidth(step, level)
+        return self.best.errors.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
         """Return a sentence with the losses by age, and the error of a total at the first and the
@@ -108,7 +108,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     @property
     def steps(self) -> int:
         """Number of releases over which errors are averaged, or over which they are the largest."""
-        return self.best.steps
+        return self.best.errors.steps
 
     @cached_property
     def baseline(self) -> RestartedCounter:
@@ -150,11 +150,11 @@ class FadingPlan(Plan[Design[Expiring]]):
                 "strategy": repr(choice.strategy),
                 "noise": choice.family,
                 self.unit: float(getattr(choice.guarantee, self.unit)),
-                "rmse": choice.rmse,
-                "largest_error": choice.largest_error(),
+                "rmse": choice.errors.rmse,
+                "largest_error": choice.errors.largest_error(),
                 **{
                     f"loss_at_{age}": float(loss)
-                    for age, loss in zip(ages, choice.loss(ages), strict=True)
+                    for age, loss in zip(ages, choice.errors.loss(ages), strict=True)
                 },
             }
             for rank, choice in enumerate(self.choices, 1)
@@ -208,7 +208,7 @@ def plan_expiring(
             with the wanted error (the message tells whether any mechanism could).
 
     >>> best = plan_expiring(age=8760, rmse=30).best
-    >>> best.strategy.growth, best.rmse <= 30, best.loss([8760]).round(2).tolist()
+    >>> best.strategy.growth, best.errors.rmse <= 30, best.errors.loss([8760]).round(2).tolist()
     (Fraction(93, 100), True, [2.29])
     >>> plan_expiring(rho={24: "0.1"}).best.family
     'gaussian'
@@ -261,7 +261,7 @@ def plan_expiring(
             f"least loss at age {oldest:,}",
             best,
             _best_of_other_growths(space, best, lambda narrow: least_loss(narrow, oldest, limits)),
-            lambda choice: float(choice.loss([oldest])[0]),
+            lambda choice: float(choice.errors.loss([oldest])[0]),
             {oldest: _loss_at(best, oldest)},
         )
     else:
@@ -280,7 +280,7 @@ def plan_expiring(
             "least typical error" if typical else "least largest error",
             best,
             _best_of_other_growths(space, best, lambda narrow: least_error(narrow, losses, aims)),
-            lambda choice: choice.rmse if typical else choice.largest_error(),
+            lambda choice: choice.errors.rmse if typical else choice.errors.largest_error(),
             losses,
         )
         _refuse_unreached(plan, wanted_rmse, wanted_largest)
@@ -328,7 +328,7 @@ def _plan(
     return FadingPlan(
         choices=(best, *sorted(others, key=cost)),
         words=(
-            f"{aim} over {best.steps:,} steps first",
+            f"{aim} over {best.errors.steps:,} steps first",
             f"losses:    at most {limits}",
             f"protected: {best.contribution}",
         ),
@@ -340,17 +340,17 @@ def _plan(
 def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float | None) -> None:
     least = "the least" if rmse is None or largest_error is None else "the nearest to both wanted"
     best = plan.best
-    if rmse is not None and best.rmse > rmse:
+    if rmse is not None and best.errors.rmse > rmse:
         raise InvalidInput(
             f"an error of {figures(rmse)} cannot be reached with these losses: {least} is "
-            f"{figures(best.rmse)}, with {best.strategy!r}: allow larger losses"
+            f"{figures(best.errors.rmse)}, with {best.strategy!r}: allow larger losses"
         )
-    if largest_error is not None and best.largest_error() > largest_error:
+    if largest_error is not None and best.errors.largest_error() > largest_error:
         bound = plan.least_largest_error
         none = f"; no mechanism at all can stay below {bound:g}" if bound else ""
         raise InvalidInput(
             f"all {plan.steps:,} errors below {figures(largest_error)} cannot be promised with "
-            f"these losses: {least} is {figures(best.largest_error())}, with "
+            f"these losses: {least} is {figures(best.errors.largest_error())}, with "
             f"{best.strategy!r}{none}: allow larger losses"
         )
 

@@ -566,7 +566,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
         calibrate(guarantee, one, family).law.variance,
         calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,
     )
-    least = least_variance(design.steps, metric, design.release)
+    least = least_variance(design.errors.steps, metric, design.errors.release)
     if isinstance(guarantee, ApproxDP):
         # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
         least *= (1 - _COARSER) ** 2
@@ -597,7 +597,7 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
         least = least_of_any_mechanism(design, metric)
     except InvalidInput:  # no bound is known of a guarantee or strategy of its kind
         return ()
-    achieved, quantity = design.by(metric), f"{metric} std"
+    achieved, quantity = design.errors.by(metric), f"{metric} std"
     found = []
     if bounds.get(design.family):
         source = _source_of_variance(design, metric)
@@ -747,7 +747,7 @@ def _unit(design: Design) -> float:
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
     """Return the paper and statement of the tightest bound on the variance of any factorisation."""
-    steps, release = design.steps, design.release
+    steps, release = design.errors.steps, design.errors.release
     if release == "windows":
         return "trace of the inverse (counton)"
     nuclear = "Constant Matters, section 1 (nuclear norm)"
@@ -762,7 +762,7 @@ def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
-        found = [choice.by(metric) for choice in plan if choice.family == family]
+        found = [choice.errors.by(metric) for choice in plan if choice.family == family]
         who, source = (
             f"any strategy with {family.capitalize()} noise",
             _source_of_variance(plan.best, metric),
@@ -775,7 +775,7 @@ def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
     for metric in metrics:
         least = least_of_any_mechanism(plan.best, metric)
         who = "any mechanism, over all streams of counts"
-        achieved = min(choice.by(metric) for choice in plan)
+        achieved = min(choice.errors.by(metric) for choice in plan)
         yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
 
 
@@ -789,17 +789,17 @@ def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
     least = least_noise_variance(design.guarantee)
-    least *= least_variance(design.steps, metric, design.release)
+    least *= least_variance(design.errors.steps, metric, design.errors.release)
     return math.sqrt(least) * _unit(design)
 
 
 def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
-    guarantee, horizon = design.guarantee, design.steps
+    guarantee, horizon = design.guarantee, design.errors.steps
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "largest on coin flips"
     why = _why_not_for_units_that_count_once(design)
-    if why is None and design.release == "windows":
+    if why is None and design.errors.release == "windows":
         why = "stated for totals"
     if why is None and not isinstance(guarantee, PureDP):
         why = "stated for pure privacy"
@@ -823,7 +823,7 @@ def _largest(design: Design, probability: float) -> float | None:
     """Return a number below which all errors of a design lie at once with this probability; None:
     not known.
     """
-    found = design.largest_error(probability)
+    found = design.errors.largest_error(probability)
     return None if math.isinf(found) else found
 
 
@@ -843,7 +843,7 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
         why = "of several cells, not of one"
     elif not isinstance(guarantee, PureDP):
         why = "printed without its constant unless privacy is pure"
-    elif not design.contribution.acts_once or design.release == "windows":
+    elif not design.contribution.acts_once or design.errors.release == "windows":
         why = "stated for totals of units that count in one step"
     else:
         why = None
@@ -852,7 +852,7 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
         return
     # An added unit may enter any cell; a replaced unit has left one of them.
     replaced = design.contribution.relation == "replace"
-    least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
+    least = least_error_of_cells(cells - replaced, design.errors.steps, guarantee.epsilon)
     who = "any mechanism, all cells and steps"
     yield _bound_or_vacuous(design, quantity, least * _unit(design), who, source)
 

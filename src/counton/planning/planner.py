@@ -281,16 +281,18 @@ class StreamPlan(Plan[Design]):
         It is the horizon; for a stream without an end it is the argument ``around`` of
         `counton.plan`.
         """
-        return self.best.steps if self.horizon is None else self.horizon
+        return self.best.errors.steps if self.horizon is None else self.horizon
 
     @cached_property
     def best_published(self) -> Design | None:
         """The best design that refereed papers describe; None if the plan has none.
 
         >>> from counton import PureDP, plan
-        >>> of = plan(365, PureDP(1))
-        >>> round(of.best.mean_std, 2), of.best_published.kind, round(of.best_published.mean_std, 2)
-        (7.89, 'k-ary with subtraction', 10.29)
+        >>> ranked = plan(365, PureDP(1))
+        >>> for one in (ranked.best, ranked.best_published):
+        ...     print(one.kind, round(one.errors.mean_std, 2))
+        solved 7.89
+        k-ary with subtraction 10.29
         """
         described = (one for one in self.choices if paper_of(one.strategy.sources) is not None)
         return next(described, None)
@@ -303,7 +305,7 @@ class StreamPlan(Plan[Design]):
         best = self.best_published
         if best is None:
             return "published: none of these strategies is in a refereed paper"
-        std, least = best.by(self.metric), self.best.by(self.metric)
+        std, least = best.errors.by(self.metric), self.best.errors.by(self.metric)
         more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
         return (
             f"published: {best.kind} with {best.family.title()} noise has a "
@@ -313,9 +315,9 @@ class StreamPlan(Plan[Design]):
 
     def std(self, steps: Any = None) -> Any:
         """Return the standard deviation of releases of the best design, in data units; see
-        `Design.std`.
+        `Errors.std`.
         """
-        return self.best.std(steps)
+        return self.best.errors.std(steps)
 
     def halfwidths(
         self, step: int, level: float = 0.95, *, over: int | None = None
@@ -339,9 +341,9 @@ class StreamPlan(Plan[Design]):
             size = {} if over is None and step == self.steps else {"rows": None}
             return self.own_halfwidths(self, step, level, over=over, **size)
         if over is None:
-            return {"": self.best.halfwidth(step, level)}
+            return {"": self.best.errors.halfwidth(step, level)}
         begin = max(step - check_integer("over", over, 1), 0)
-        return {"": float(np.ravel(self.best.window_halfwidths([begin], [step], level))[0])}
+        return {"": float(np.ravel(self.best.errors.window_halfwidths([begin], [step], level))[0])}
 
     def halfwidth(self, step: int, level: float = 0.95, name: str = "") -> float:
         """Return the half-width of an interval at a step, with the best design, in data units.
@@ -376,12 +378,12 @@ class StreamPlan(Plan[Design]):
         """
         last = "" if self.horizon is not None else " (there is no last step)"
         forms = [self._off(level)]
-        if self.best.release == "both":
+        if self.best.errors.release == "both":
             forms.append(self._off(level, over=1))
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
 
     def _off(self, level: float, over: int | None = None) -> str:
-        windows = over is not None or self.best.release == "windows"
+        windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
         own = "the number of one step" if windows else counts
         steps = dict.fromkeys((1, self.steps))
@@ -455,14 +457,14 @@ class StreamPlan(Plan[Design]):
         """
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
         reason = calibration_of(*of).reason
-        std, least = choice.by(self.metric), self.best.by(self.metric)
+        std, least = choice.errors.by(self.metric), self.best.errors.by(self.metric)
         if choice is not self.best:
             # 0 if epsilon is so large that float64 shows no noise
             above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
             return f"{above}; {reason}"
         ahead = ""
         for other in self.choices:
-            if other.kind != choice.kind and (rival := other.by(self.metric)) > std:
+            if other.kind != choice.kind and (rival := other.errors.by(self.metric)) > std:
                 ahead = f", {1 - std / rival:.1%} below {other.kind}"
                 break
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
@@ -664,13 +666,13 @@ def ranked_designs(
                     errors_of=ErrorsOf(release, around),
                     kind=kind,
                 )
-                error, _ = choice.by(metric), choice.by(other)
+                error, _ = choice.errors.by(metric), choice.errors.by(other)
             except InvalidInput as refusal:
                 message = f"{kind}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 240, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
-            if better is None or error < better.by(metric):
+            if better is None or error < better.errors.by(metric):
                 least[choice.family] = choice
         if not least:
             notes += refused
@@ -689,7 +691,7 @@ def ranked_designs(
             f"no strategy can give {guarantee} {steps}: {reason}{several}; allow another "
             "guarantee, or fewer steps"
         )
-    choices.sort(key=lambda pair: (pair[0].by(metric), pair[0].by(other)))
+    choices.sort(key=lambda pair: (pair[0].errors.by(metric), pair[0].errors.by(other)))
     return choices, notes
 
 

@@ -224,7 +224,7 @@ def last_halfwidth(
             release=release,
             around=around,
         )
-        return ranked.best.halfwidth(ranked.steps, level)
+        return ranked.best.errors.halfwidth(ranked.steps, level)
 
     return halfwidth
 

@@ -530,7 +530,7 @@ def planned_halfwidths(
         unit = Bounded(bound, most_a_window=a_window).bounding(row)
         told: StreamOptions = {"compare": False, "simple": steps == 1, **options}
         ranked = plan_stream(steps, guarantee, contribution=unit, shape=statistic.cells, **told)
-        found.append(ranked.best.halfwidth(ranked.steps, level) * statistic.error_of.largest)
+        found.append(ranked.best.errors.halfwidth(ranked.steps, level) * statistic.error_of.largest)
     return found
 
 

@@ -23,7 +23,7 @@ from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
 from counton.base.options import with_keywords
-from counton.numbers import Releases, StepRelease
+from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
 from counton.numbers.intervals import check_level
@@ -358,7 +358,7 @@ class Release:
         later = steps if other_steps is None else other_steps
         first = self.numbers
         second = first if beside is None else beside.numbers
-        if beside is not None and second.design.may_share_noise(first.design):
+        if beside is not None and _may_share_noise(first.design, second.design):
             raise InvalidInput(
                 f"{field('beside')} is stream {second.design.name!r} with the same options, so its "
                 "noise may be the same too, and differences would be wrong: leave "
@@ -681,10 +681,10 @@ class Release:
                 "above 0.5"
             )
         hidden = int(thresholds[0]) - 1
-        half = terms.halfwidths(last, check_level(1 - 2 * missed))
+        half = terms.errors.halfwidths(last, check_level(1 - 2 * missed))
         return Answer(
             math.nan,
-            float(terms.std(last)[0]),
+            float(terms.errors.std(last)[0]),
             0.0,
             float(hidden + half[0]),
             level,
@@ -956,6 +956,16 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
     return f" ({words})" if numbers._cut.timed else f" in {words}"
 
 
+def _may_share_noise(one: Design, other: Design) -> bool:
+    """Return True if both designs may have the same noise: they are of one stream, or of parts of
+    it.
+    """
+    if one.noise_id is not None and other.noise_id is not None:
+        return one.noise_id == other.noise_id
+    mine = one.name, one.guarantee, one.strategy
+    return mine == (other.name, other.guarantee, other.strategy)
+
+
 def _pair_in_words(
     numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
     of: str | None, second: ReleasedNumbers, how: str,
@@ -988,7 +998,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     """
     if not numbers._by_group:
         if numbers._all_on_demand:  # that of any cell
-            half = numbers.design.window_halfwidths(0, numbers.steps[-1], numbers.level)
+            half = numbers.design.errors.window_halfwidths(0, numbers.steps[-1], numbers.level)
             return {"": float(half)}
         return reach_of(numbers._last)
     cut = numbers.definition.cut
@@ -1026,7 +1036,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
             errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
     if not errors:  # readings have no standard deviation of their own
         after = numbers.steps.stop - 1
-        std = float(numbers.design.std(range(after, after + 1))[0])
+        std = float(numbers.design.errors.std(range(after, after + 1))[0])
         errors = [
             f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
         ]

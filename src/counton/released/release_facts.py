@@ -240,7 +240,11 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
     last = int(steps[-1])
     std, of = noise_at(terms, last, since)
     found = noise | {"std": std, **({} if of is None else {"of": of}), "step": last}
-    reads = None if terms.statistic is not None or since is not None else node_reads(terms, last)
+    reads = (
+        None
+        if terms.statistic is not None or since is not None
+        else node_reads(terms.strategy, terms.law, last)
+    )
     return found if reads is None else found | {"reads": reads._asdict()}
 
 

@@ -470,7 +470,7 @@ class ReleasedNumbers:
         return replace(
             own,
             std=np.sqrt(own.std**2 + carried.variance),
-            half=self.design.in_data_units(half),
+            half=self.design.errors.in_data_units(half),
         )
 
     @cached_property
@@ -528,8 +528,8 @@ class ReleasedNumbers:
     def _between(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
     ) -> Series:
-        half = self.design.window_halfwidths(starts, stops, self.level)
-        return Series(estimates, self.design.window_std(starts, stops), half)
+        half = self.design.errors.window_halfwidths(starts, stops, self.level)
+        return Series(estimates, self.design.errors.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
         """Return the totals after some steps, shape ``(len(steps), groups)``; step 0 is the
@@ -903,8 +903,8 @@ class ReleasedNumbers:
         values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
         # Groups that are not shown were always below.
         hidden = self.definition.cells.thresholds(self.design, some)
-        halves = cache(partial(self.design.halfwidths, some))
-        for at, (step, std) in enumerate(zip(some, self.design.std(some), strict=True)):
+        halves = cache(partial(self.design.errors.halfwidths, some))
+        for at, (step, std) in enumerate(zip(some, self.design.errors.std(some), strict=True)):
             there = np.flatnonzero(first <= step)
             names = [self.groups[place] for place in there.tolist()]
             half = partial(lambda at, level: float(halves(level)[at]), at)
@@ -977,12 +977,12 @@ class ReleasedNumbers:
         """
         statistic, terms, machine = self.statistic, self.design, self.readings.machine
         names, asked = zip(*map(cast("NamedCells", statistic).asked_cells, ask), strict=True)
-        stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
+        stops, stds = np.asarray(steps, np.int64), terms.errors.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
         for cells in asked:
             all_steps = range(steps.start, steps[-1] + 1)
             every = machine.history(cells, all_steps)[:: steps.step].sum(axis=1)
-            half = terms.window_halfwidths(0, stops, self.level, cells=len(cells))
+            half = terms.errors.window_halfwidths(0, stops, self.level, cells=len(cells))
             half = np.ceil(half) if every.dtype.kind == "i" else half
             std = math.sqrt(len(cells)) * stds[stops - 1]
             for name, column in zip(found, (every, std, every - half, every + half), strict=True):

@@ -249,8 +249,8 @@ def versions_of_cells(
     for lag in range(min(revisions.lags + 1, last)):
         windows, known = np.arange(1, last - lag + 1), range(last - lag, last - lag + 1)
         values = revisions.values[lag:last, ..., lag].reshape(len(windows), -1)[:, places]
-        std = np.repeat(np.asarray(terms.std(known), np.float64), len(windows))
-        half = np.repeat(terms.halfwidths(known, level), len(windows))
+        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), len(windows))
+        half = np.repeat(terms.errors.halfwidths(known, level), len(windows))
         names = pl.Series(list(cells), dtype=pl.String)
         each = {
             "step": windows,

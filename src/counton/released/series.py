@@ -131,7 +131,8 @@ class StepErrors:
         """Standard deviations of the noise, and half-widths of the intervals, each of shape
         ``(steps,)``.
         """
-        return self.design.std(self.steps), self.design.halfwidths(self.steps, self.level)
+        errors = self.design.errors
+        return errors.std(self.steps), errors.halfwidths(self.steps, self.level)
 
 
 @dataclass(frozen=True)

@@ -392,9 +392,9 @@ def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.fl
     """
     facts = design.strategy.facts
     if facts.workload == "windows" and not facts.least_squares:
-        return np.asarray(design.window_std(steps - 1, steps) ** 2)
+        return np.asarray(design.errors.window_std(steps - 1, steps) ** 2)
     edges = np.concatenate([[steps[0] - 1], steps])
     first, second = np.meshgrid(edges, edges, indexing="ij")
     low, high = np.minimum(first, second).ravel(), np.maximum(first, second).ravel()
-    apart = (design.window_std(low, high) ** 2).reshape(first.shape)
+    apart = (design.errors.window_std(low, high) ** 2).reshape(first.shape)
     return np.asarray((apart[:-1, 1:] + apart[1:, :-1] - apart[:-1, :-1] - apart[1:, 1:]) / 2)

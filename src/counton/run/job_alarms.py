@@ -170,7 +170,7 @@ def planned_alarms(
         if cut.lags and not design.strategy.facts.totals:
             watched = length  # all final windows have one noise
         starts = np.arange(watched - length + 1)
-        apart = of_final_windows(design, watched).window_std(starts, starts + length)
+        apart = of_final_windows(design, watched).errors.window_std(starts, starts + length)
         std = math.sqrt(float(np.mean(apart**2)))
         delay, spread = None, 0.0 if size is None else size / steps / groups
         if terms.change is not None:

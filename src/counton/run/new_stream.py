@@ -379,7 +379,7 @@ def _best(
         starts, stops = np.asarray(periods).T
 
         def error(choice: Design) -> float:
-            found = choice.window_std(starts, stops) ** 2
+            found = choice.errors.window_std(starts, stops) ** 2
             return float(found.max() if metric == "max" else found.mean())
 
         return min(designs, key=error).strategy
@@ -504,7 +504,7 @@ def _of_cells(
     """
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
-        return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())
+        return tuple(terms.errors.window_halfwidths([*starts], [*steps], level).tolist())
 
     each = halfwidths([step - 1 for step in steps])
     if release == "windows":

@@ -241,7 +241,7 @@ def weigh(
         best = plan_stream(steps, guarantee, contribution=unit(2), **options).best.strategy
         told: StreamOptions = {**options, "strategies": [best]}
         stds = [
-            plan_stream(steps, guarantee, contribution=unit(most), **told).best.mean_std
+            plan_stream(steps, guarantee, contribution=unit(most), **told).best.errors.mean_std
             for most in bounds
         ]
     made = []

@@ -124,7 +124,7 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
     def stds(of: Design) -> tuple[float, float | None, float | None, float]:
         def std(windows: int, until: int) -> float:
-            return float(of.window_std(until - windows, until))
+            return float(of.errors.window_std(until - windows, until))
 
         final = max(last - lags, 1)
         week, year = (std(many, final) if 1 < many <= final else None for many in days)
@@ -155,7 +155,7 @@ def halfwidths_of_versions(
     strategy = windows_of(terms)
     at = newest_at(terms, strategy.lags)
     steps = strategy.lags + 2 - np.asarray(versions, np.int64)
-    return tuple(at.window_halfwidths(steps - 1, steps, level).tolist())
+    return tuple(at.errors.window_halfwidths(steps - 1, steps, level).tolist())
 
 
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
@@ -252,7 +252,7 @@ def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> f
 
 def _delay(terms: Design, lags: int, corrections: int, every: str) -> PlannedDelay:
     at = newest_at(terms, lags)
-    std: Floats = np.asarray(at.std(range(1, lags + 2)), np.float64)[::-1]  # by lag
+    std: Floats = np.asarray(at.errors.std(range(1, lags + 2)), np.float64)[::-1]  # by lag
     final = float(std[-1])
     sums = [
         None if days_in(every) > days else final * math.sqrt(round(days / days_in(every)))

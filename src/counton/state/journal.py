@@ -206,10 +206,13 @@ def read(
                 f"the journal has {following - start} readable releases for the {stop - start} "
                 f"steps from {start} to {stop - 1}: the state was altered; restore it from a copy"
             )
-        if shape and shape[-1] < 0:  # cells that came later had no values before
-            width = max((part.shape[-1] for part in parts), default=0)
-            parts = [np.pad(part, ((0, 0), (0, width - part.shape[-1]))) for part in parts]
-            shape = (width,)
+        if shape and shape[0] < 0:  # cells that came later had no values before
+            width, rest = (
+                max((part.shape[1] for part in parts), default=0),
+                [(0, 0)] * len(shape[1:]),
+            )
+            parts = [np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest]) for part in parts]
+            shape = (width, *shape[1:])
         values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
         if len(parts) > 1:
             values = np.concatenate(parts)

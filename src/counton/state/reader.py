@@ -124,10 +124,11 @@ class JournalReader:
                 "are asked for, so the journal has none: open the stream with Stream.open, or run "
                 "its command again"
             )
-        shape = terms.step_shape if terms.counters is None else (-1,)
         with self._looking() as connection:
-            entries = journal.read(connection, self._row.id, steps.start, steps.stop, shape)
-        return Releases(steps, terms.by_version(entries.values), terms)
+            entries = journal.read(
+                connection, self._row.id, steps.start, steps.stop, saved_shape(terms)
+            )
+        return Releases(steps, entries.values, terms)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
@@ -269,6 +270,11 @@ class JournalReader:
             f"stream {self.design.name!r} has counts and no statistic, so it has no {what}: ask "
             "for its releases"
         )
+
+
+def saved_shape(terms: Design) -> tuple[int, ...]:
+    """Return the shape of one step in the journal; a length of -1 means any number of cells."""
+    return terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:

@@ -29,7 +29,7 @@ from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.key_and_witness import Mark
-from counton.state.reader import JournalReader, released_steps
+from counton.state.reader import JournalReader, released_steps, saved_shape
 from counton.state.sql import Connection
 from counton.state.store import Store
 from counton.state.stream_facts import Facts
@@ -715,16 +715,15 @@ class Stream(JournalReader, Closing):
         """
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
-            shape = grid.shape[1:] if counter.design.counters is None else (-1,)
+            shape = saved_shape(counter.design)
             entries = journal.read(connection, self._row.id, first, stop, shape)
-        values = counter.design.by_version(entries.values)
-        if values.shape != grid.shape:
+        if entries.values.shape != grid.shape:
             raise ReplayMismatch(
                 f"steps {first} to {stop - 1} were released from inputs of another shape than "
                 f"{grid.shape[1:]}: give the inputs of the first call again"
             )
         journal.check_inputs(entries.input_digests, first, grid, self._digest)
-        return values
+        return entries.values
 
     def _advance(
         self,

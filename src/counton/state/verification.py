@@ -337,7 +337,7 @@ class _Recomputation:
         """Refuse a journal in which the standard deviation of a step's noise differs from the one
         computed from the design.
         """
-        row, every = self._row, self._terms.std(range(1, self._row.step + 1))
+        row, every = self._row, self._terms.errors.std(range(1, self._row.step + 1))
         said = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
             " ORDER BY step"

@@ -87,7 +87,7 @@ class GridReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._design.std(range(1, 2))[0]))
+        return self.statistic.bits_read(float(self.release._design.errors.std(range(1, 2))[0]))
 
     @cached_property
     def sums(self) -> Integers:
@@ -162,15 +162,15 @@ class GridReading(Reading):
         if (weight := grid.cell_weight) is not None:
             draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
             half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
-            half = terms.in_data_units(half[where.reshape(-1)])
+            half = terms.errors.in_data_units(half[where.reshape(-1)])
             half = half + (rounding if weight > 1 else 0.0)
         elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
             kinds, where = read
             half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
-            half = terms.in_data_units(half[where]) + rounding
+            half = terms.errors.in_data_units(half[where]) + rounding
         else:
             std = np.sqrt(grid.variance(low, high) * law.variance)
-            half = terms.in_data_units(smooth_halfwidth(std, law, level)) + rounding
+            half = terms.errors.in_data_units(smooth_halfwidth(std, law, level)) + rounding
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:

@@ -76,7 +76,7 @@ class HierarchyReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._design.std(range(1, 2))[0]))
+        return self.statistic.bits_read(float(self.release._design.errors.std(range(1, 2))[0]))
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:

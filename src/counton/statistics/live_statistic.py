@@ -357,7 +357,7 @@ def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float,
         The standard deviation, and the words of `ErrorScale.what`; None instead of words for plain
             counts and sums.
     """
-    std = float(terms.std(step) if since is None else terms.window_std(since, step))
+    std = float(terms.errors.std(step) if since is None else terms.errors.window_std(since, step))
     if terms.statistic is None:
         return std, None
     error = statistic_of(terms.statistic)[0].error_of

@@ -113,7 +113,7 @@ class TableStatistic(TallyStatistic):
             return self._best(2, horizon)
 
         def error(this: Self) -> float:
-            one = plan_statistic(this, horizon, guarantee).best.mean_std / this.error_of.mean
+            one = plan_statistic(this, horizon, guarantee).best.errors.mean_std / this.error_of.mean
             return one * this.criterion
 
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
@@ -209,12 +209,12 @@ class TableStatistic(TallyStatistic):
         from counton.statistics.statistic_plan import plan_statistic
 
         settled = self.settle(guarantee, horizon)
-        best = plan_statistic(settled, horizon, guarantee, batched=True).best
+        errors = plan_statistic(settled, horizon, guarantee, batched=True).best.errors
         of = settled.error_of
-        rows = settled.spread(best.mean_std / of.mean)
+        rows = settled.spread(errors.mean_std / of.mean)
         if horizon == 1:
             return rows
-        worst = best.max_std / of.largest / (best.mean_std / of.mean)
+        worst = errors.max_std / of.largest / (errors.mean_std / of.mean)
         return [{**row, "largest_std": row["std"] * worst} for row in rows]
 
 

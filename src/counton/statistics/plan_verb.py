@@ -98,7 +98,7 @@ def plan(
 
     >>> from counton.privacy import Contribution
     >>> result = plan(8760, epsilon=1)
-    >>> result.best.kind, result.best.family, result.best.mean_std < 13.8
+    >>> result.best.kind, result.best.family, result.best.errors.mean_std < 13.8
     ('solved', 'laplace', True)
     >>> plan(8760, epsilon=1, simple=True).best.strategy
     KAry(horizon=8760, arity=26, subtraction=True)
@@ -121,13 +121,13 @@ def plan(
     An unknown last step costs 6% of the standard deviation with Gaussian noise:
 
     >>> known, unknown = plan(8760, rho=0.5), plan(None, rho=0.5, around=8760)
-    >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
+    >>> round(known.best.errors.mean_std, 2), round(unknown.best.errors.mean_std, 2)
     (3.67, 3.89)
 
     Find the least rho that gives a total to within 20 after a year of days:
 
     >>> enough = plan(365, within=20, least="rho")
-    >>> enough.guarantee, enough.best.halfwidth(365) <= 20
+    >>> enough.guarantee, enough.best.errors.halfwidth(365) <= 20
     (ZCDP(rho=0.0...), True)
 
     Plan a statistic:

@@ -51,11 +51,12 @@ def planned_halfwidths(
         over: number of last steps whose rows count; None: all steps so far.
         ask: names of the numbers, such as shares of quantiles; None: all numbers.
 
-    >>> from counton.privacy import PureDP
+    >>> from counton import PureDP, plan
     >>> from counton.statistics import Average
     >>> waits = Average(0, 60, resolution=1)
-    >>> from counton import plan
-    >>> terms = plan(52, PureDP(1), of=waits, batched=True).best.of_a_cell
+    >>> from counton.numbers.design import design_for
+    >>> best = plan(52, PureDP(1), of=waits, batched=True).best
+    >>> terms = design_for(best.strategy, best.guarantee, best.contribution, best.shape)
     >>> found = planned_halfwidths(waits, terms, 52, rows=5000)
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
@@ -73,13 +74,13 @@ def planned_halfwidths(
         }
     start = 0 if over is None else max(step - over, 0)
     if statistic.card.on_demand:
-        return {"": float(terms.window_halfwidths(start, step, level))}
+        return {"": float(terms.errors.window_halfwidths(start, step, level))}
 
     found = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
     known = statistic.card.known_beforehand
     if rows is not None or known is None:
         return found
-    cell = float(terms.window_halfwidths(start, step, level))
+    cell = float(terms.errors.window_halfwidths(start, step, level))
     return {name: half for name, half in found.items() if name in known} or {
         "": cell * statistic.error_of.mean
     }
@@ -133,9 +134,9 @@ def planned_reading(
     exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
     value: Any = terms.of_exact(exact)
     value = value if terms.shape else np.asarray(value).item()
-    release = StepRelease(step, value, float(terms.std(step)), terms)
+    release = StepRelease(step, value, float(terms.errors.std(step)), terms)
     if start and terms.strategy.facts.workload == "totals":
-        nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
+        nothing = StepRelease(start, value - value, float(terms.errors.std(start)), terms)
         release = release.since(nothing)
     return read_release(statistic, release)
 

@@ -455,8 +455,8 @@ class Quantiles(TableStatistic):
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
-        >>> best = plan(1, PureDP(1), of=alone).best  # sums of 1, 2, 3, 4 cells
-        >>> round(best.max_std / best.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
+        >>> errors = plan(1, PureDP(1), of=alone).best.errors  # sums of 1, 2, 3, 4 cells
+        >>> round(errors.max_std / errors.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
         True
         """
         below = self._variances[0][1:]

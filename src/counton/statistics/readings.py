@@ -173,7 +173,7 @@ class Cells:
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
         """
-        return self.design.cell_halfwidth(*self.ends, level)
+        return self.design.errors.cell_halfwidth(*self.ends, level)
 
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
@@ -564,7 +564,7 @@ class Readings(Sequence[Reading]):
             reading: Reading = self._statistic.card.reading(self.machine, step)
             return reading
         value, terms = self.releases.values[step - self.steps.start], self.releases._design
-        std = float(terms.std(range(step, step + 1))[0])
+        std = float(terms.errors.std(range(step, step + 1))[0])
         return self._read(StepRelease(step, value if terms.shape else value.item(), std, terms))
 
 
@@ -592,7 +592,7 @@ class OnDemandReading(Reading):
         """Return the standard deviation of the noise, which is the same for all cells."""
         if name is not None:
             self.statistic.cell(name)
-        return float(self._machine.design.std(range(self.step, self.step + 1))[0])
+        return float(self._machine.design.errors.std(range(self.step, self.step + 1))[0])
 
     def since(self, earlier: Reading) -> Self:
         """Raise `InvalidInput`: cells that are computed on request have no difference.
@@ -644,7 +644,7 @@ class OnDemandReading(Reading):
     def _half(self, level: float) -> float:
         terms = self._machine.design
         steps = range(self.step, self.step + 1)
-        half = float(terms.halfwidths(steps, level)[0])
+        half = float(terms.errors.halfwidths(steps, level)[0])
         return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:

@@ -880,7 +880,7 @@ class Report(TallyStatistic):
         """
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
-        return np.asarray(terms.in_data_units(own.reshape(shape)))
+        return np.asarray(terms.errors.in_data_units(own.reshape(shape)))
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:

@@ -17,6 +17,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import exact, figures
 from counton.numbers.design import Design
+from counton.numbers.intervals import ErrorsOf
 from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Reading
@@ -68,11 +69,12 @@ class PartDesign(Design):
             shape: shape of the statistic's cells.
             place, apart: see the attributes.
         """
-        kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
-        own = statistic.contribution(batched=True).resolution
-        unit = (Fraction(1) if own is None else own) / weight
+        kept = {item.name: getattr(terms, item.name) for item in fields(Design)}
+        own = {"errors_of": ErrorsOf(), "shape": shape, "statistic": statistic_to_dict(statistic)}
+        resolution = statistic.contribution(batched=True).resolution
+        unit = (Fraction(1) if resolution is None else resolution) / weight
         return cls(
-            **{**kept, "shape": shape, "statistic": statistic_to_dict(statistic)},
+            **{**kept, **own},
             one=unit,
             weight=weight,
             place=place,

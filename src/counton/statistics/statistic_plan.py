@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from counton.base.distributions import Sensitivity
 from counton.base.exact import float_above, root_above
+from counton.numbers.intervals import ErrorsOf
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.statistics.planned_halfwidths import planned_halfwidths
@@ -172,5 +173,6 @@ def halfwidths_of_plan(
     >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
     {'': 49.45...}
     """
-    this, design = statistic.settle(plan.guarantee, plan.horizon), plan.best.of_a_cell
-    return planned_halfwidths(this, design, step or plan.steps, level, rows=rows, over=over)
+    this = statistic.settle(plan.guarantee, plan.horizon)
+    of_cells = replace(plan.best, errors_of=ErrorsOf())
+    return planned_halfwidths(this, of_cells, step or plan.steps, level, rows=rows, over=over)

@@ -108,7 +108,7 @@ class TieredReading(GroupedReading):
         terms, chosen = self.statistic.design_of(places, self.cells.design), list(places)
 
         def own(values: NDArray[Any]) -> NDArray[Any]:
-            return np.asarray(terms.in_data_units(values[chosen].astype(np.float64)))
+            return np.asarray(terms.errors.in_data_units(values[chosen].astype(np.float64)))
 
         return Cells(self.release.part(own, terms), groups=len(places))
 

@@ -164,13 +164,13 @@ def test_intervals_hold_as_often_as_they_say(guarantee: PureDP | ZCDP) -> None:
     )
     for start, stop in ((0, night), (0, 9), (10, 17), (4, 5), (night - 1, night)):
         apart = np.abs(noise[stop] - noise[start])
-        half = float(of.window_halfwidths(start, stop))
+        half = float(of.errors.window_halfwidths(start, stop))
         inside = float((apart <= half).mean())
         most = 0.98 if isinstance(guarantee, PureDP) else 0.97  # half a count wider
         assert 0.943 <= inside <= most, (start, stop, inside)
         assert float((apart <= 0.85 * half).mean()) < 0.943 or isinstance(guarantee, PureDP)
         spread = float((noise[stop] - noise[start]).std())
-        assert spread == pytest.approx(float(of.window_std(start, stop)), rel=0.05)
+        assert spread == pytest.approx(float(of.errors.window_std(start, stop)), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_intervals_hold_where_totals_jump_by_whole_numbers(
         for each in (both, read)
     )
     noise = read.noise(terms.noise_field(chosen_key()), range(1, night + 1)).sum(axis=0) * 2.0**-10
-    half = float(of.window_halfwidths(0, night, level))
+    half = float(of.errors.window_halfwidths(0, night, level))
     assert float((np.abs(noise) <= half).mean()) >= level - 0.002
     low, high = Formula.of(CellSum(0.0, of, (Term(1.0, 0, night, 0),))).interval(level)
     assert (high - low) / 2 == pytest.approx(half, rel=0.01)

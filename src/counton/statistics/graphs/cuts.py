@@ -74,7 +74,7 @@ class CutsReading(OnDemandReading):
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
 
         def half(level: float) -> float:
-            wide = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
+            wide = float(terms.errors.window_halfwidths(0, self.step, level, cells=len(cells)))
             return math.ceil(wide) if isinstance(value, int) else wide
 
         found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
