@@ -113,7 +113,8 @@ class Declared:
     places: ClassVar[int] = 1
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return None: the counters of declared cells have the guarantee of the stream.
+        """Return None, because the noisy counters of declared cells need no guarantee other than
+        that of the stream.
 
         Args:
             guarantee: the guarantee of the stream.

@@ -956,7 +956,8 @@ class _Noise:
         return float(self._design.errors.in_data_units(half))
 
     def _rounding_of(self, at: NDArray[np.float64]) -> float:
-        """Return the largest rounding error of a sum, in units of the exact sums.
+        """Return the largest rounding error of a weighted sum of running totals, in multiples of
+        the resolution.
 
         Args:
             at: weights of running totals, shape ``(cells, steps)``.

@@ -80,8 +80,9 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return, for each level of a tree, the labels that a single node has, with the names of its
-    count.
+    """Return, for each level of a tree, the names of its counts by label.
+
+    Only labels that exactly one node of the level has are included.
     """
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):

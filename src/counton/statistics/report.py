@@ -696,8 +696,9 @@ class Report(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``; each digit is the row's code
-        for one statistic.
+        """Encode each row as one integer, int64 of shape ``(rows,)``.
+
+        Each digit of the integer encodes the row for one statistic.
         """
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}

@@ -170,9 +170,8 @@ def resume(state: Any, identity: str | None = None) -> Any:
 
     Returns:
         The same state, except that normal numbers which no step has used yet are drawn under the
-            new
-        identity. `counton.training.TrainingNoise.load_state_dict` says what that means for the
-        guarantee.
+            new identity. `counton.training.TrainingNoise.load_state_dict` says what that means for
+            the guarantee.
 
     Example::
 

@@ -84,7 +84,9 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error of any mechanism, for cuts between two single nodes."""
+    """Return lower bounds on the error of any mechanism, for the cut between two sets of one node
+    each.
+    """
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)
     from counton.planning.lower_bounds import largest_of_cells
