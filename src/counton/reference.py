@@ -107,10 +107,11 @@ def exact(text: str) -> Fraction:
 
 
 def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
-    """Return the noise distribution's family, and its scale (Laplace) or variance (Gaussian).
+    """Return the family of a described noise distribution, and its scale (Laplace) or variance
+    (Gaussian).
 
-    Noise is drawn as integers, and the result is in their units. The description states widths in
-    units of the data; ``grid`` is the size there of one noise integer.
+    Noise is drawn as integers, and the result is in units of these integers. The description states
+    the width in data units; its ``grid`` is the size of one noise integer in data units.
     """
     unit = exact(told.get("grid", "1"))
     if told["law"] == "discrete Laplace":
@@ -119,11 +120,13 @@ def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
 
 
 def address(terms: dict[str, Any]) -> str:
-    """Return, as JSON text, the public terms from which the noise's key is derived.
+    """Return, as JSON text, the public terms of a stream from which the key of its noise is
+    derived.
 
     The name of the protected unit is left out. ``format`` is 2 if noise of format 1 was once
     calibrated to a step fixed beforehand, else 1; ``counters`` is the guarantee of the noise alone,
-    if groups were not declared; ``statistic`` is what the cells count, if that is a statistic.
+    if groups were not declared; ``statistic`` describes the statistic whose cells are counted, if
+    there is one.
     """
     told = terms["strategy"]
     if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -143,7 +146,8 @@ def address(terms: dict[str, Any]) -> str:
 
 
 def without_arrays(strategy: Any) -> Any:
-    """Return the description of a strategy without its arrays and without names of choices.
+    """Return the description of a strategy without its arrays and without the names given to its
+    parameters.
 
     Digests in the description stand for amplitudes and matrices. No digest stands for the node
     weights of Octave: if they are changed, the noise's key stays, nothing here notices, and other
@@ -177,7 +181,8 @@ class Bits:
         self.read: set[tuple[bytes, int]] = set()
 
     def part(self, where: Place, fields: Place, block: int, first: int, size: int) -> int:
-        """Return some bytes of a block as an integer; a byte that was used before is refused.
+        """Return ``size`` bytes of a block, from byte ``first`` on, as an integer; refuse a byte
+        that was used before.
 
         ``where`` is level, row and column; ``fields`` is purpose, attempt and lane.
         """
@@ -191,18 +196,20 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return the ``size`` bytes of lane 0 that belong to one draw, as an integer."""
+        """Return, as an integer, the ``size`` bytes of lane 0 that belong to the draw at an address
+        (level, row, column).
+        """
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
 
     def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
-        """Return two words of 64 bits from a block that belongs to one draw alone."""
+        """Return two integers of 64 bits from a block that belongs to one draw alone."""
         both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
         return both % 2**64, both >> 64
 
     def uniform(self, purpose: int, where: Place, attempt: int, sixteen: int) -> int:
-        """Return a random number in [0, 1) as 144 bits; the first 16 are given, the others are
-        read.
+        """Return a random number in [0, 1) as an integer of 144 bits. The first 16 bits are given
+        (``sixteen``), the others are read.
         """
         first, second = self.lane(purpose, where, attempt, 1)
         return sixteen << 128 | first << 64 | second
@@ -220,7 +227,7 @@ def real(value: Fraction | int) -> Decimal:
 
 
 def exp(value: Fraction | int) -> Decimal:
-    """Return e to this power, with 100 digits."""
+    """Return e to the power ``value``, with 100 digits."""
     return DIGITS.exp(real(value))
 
 
@@ -231,8 +238,8 @@ class Inverse:
 
     Args:
         least: the first integer.
-        weights: weights of this integer and the following ones; the probability of each is its
-            weight over their sum.
+        weights: weights of the first integer and those that follow; the probability of each is its
+            weight divided by the sum of all.
     """
 
     def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
@@ -249,15 +256,15 @@ class Inverse:
 
 
 def nearest_zero(block: int, size: int) -> int:
-    """Return the value nearest to 0 in a block: block number b has the ``size`` values from b *
-    size on.
+    """Return the value nearest to 0 in a block. The block with number b has the ``size`` values
+    from b * size on.
     """
     return block * size if block >= 0 else (block + 1) * size - 1
 
 
 def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
-    """Return a distribution on block numbers; the weight of a block is that of its value nearest to
-    0.
+    """Return the distribution of block numbers in which the weight of a block is the weight of its
+    value nearest to 0.
 
     Blocks with negligible weights are left out.
     """
@@ -274,10 +281,10 @@ def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
 
 
 class Laplace:
-    """The distribution P(x) ~ exp(-|x| / scale) on the integers.
+    """The discrete Laplace distribution on the integers: P(x) is proportional to exp(-|x| / scale).
 
-    First a block of values is drawn by its distribution function, then the binary digits within the
-    block.
+    First a block of consecutive values is drawn by inverting its distribution function, then the
+    binary digits of the position in the block.
     """
 
     def __init__(self, scale: Fraction) -> None:
@@ -292,7 +299,7 @@ class Laplace:
             self._digits.append((width, Inverse(0, weights)))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return the noise at an address."""
+        """Return the noise at an address (level, row, column)."""
         value = self._blocks.find(bits.uniform(MAIN, where, 0, bits.word(MAIN, where, 2)))
         for number, (width, law) in enumerate(self._digits, start=DIGIT):
             digit = law.find(bits.uniform(number, where, 0, bits.word(number, where, 2)))
@@ -301,11 +308,13 @@ class Laplace:
 
 
 class Gaussian:
-    """The distribution P(x) ~ exp(-x^2 / (2 variance)) on the integers.
+    """The discrete Gaussian distribution on the integers: P(x) is proportional to exp(-x^2 / (2
+    variance)).
 
-    A narrow one is drawn by its distribution function. A wide one is drawn in three parts: a block,
-    a value in it, and a test that accepts the value with its probability relative to the block's
-    value nearest to 0. After a failed test all three are drawn again.
+    A narrow distribution is drawn by inverting its distribution function. A wide distribution is
+    drawn in three parts: a block of consecutive values, a value in the block, and a test that
+    accepts the value with its probability divided by that of the block's value nearest to 0. After
+    a failed test all three are drawn again.
     """
 
     def __init__(self, variance: Fraction) -> None:
@@ -316,7 +325,7 @@ class Gaussian:
         self._blocks = blocks(2**self._bits, lambda value: DIGITS.power(ratio, value**2))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return the noise at an address."""
+        """Return the noise at an address (level, row, column)."""
         main, size = bits.word(MAIN, where, 2), 1 << self._bits
         if size == 1:
             return self._blocks.find(bits.uniform(MAIN, where, 0, main))
@@ -340,9 +349,10 @@ class Gaussian:
 
 @cache
 def noise_of(family: str, width: Fraction) -> Laplace | Gaussian:
-    """Return the noise distribution of a family and width.
+    """Return the noise distribution with this family ("laplace" or "gaussian") and width (scale or
+    variance).
 
-    Results are cached: its tables take milliseconds, and many nodes share them.
+    Results are cached, because their tables take milliseconds, and many nodes share them.
     """
     return (Laplace if family == "laplace" else Gaussian)(width)
 
@@ -350,7 +360,7 @@ def noise_of(family: str, width: Fraction) -> Laplace | Gaussian:
 class Noise:
     """The noise z of one cell: an independent draw for each node of the strategy.
 
-    A node is a level and an index. Together with the cell it is the address of the draw.
+    A node is a level and an index. Level, index and cell are the address of the draw.
 
     Args:
         bits: random bits of the stream.
@@ -393,10 +403,10 @@ def part_times(value: int, part: Fraction) -> int:
 
 
 def round_to(value: Decimal, places: int) -> int:
-    """Round a real number to a multiple of 2^-places, and return the multiple as an integer.
+    """Round a real number to a multiple k 2^-places, and return the integer k.
 
-    The result is floor(x + 1/2 + (sqrt 2 - 1) / 2^20), where x is the number in these units: there
-    are no ties.
+    The result is floor(x + 1/2 + (sqrt 2 - 1) / 2^20), where x = value * 2^places. The irrational
+    shift excludes ties.
     """
     moved = value * Decimal(2) ** places + Decimal("0.5") + (Decimal(2).sqrt() - 1) / 2**20
     low, high = math.floor(moved - Decimal("1e-40")), math.floor(moved + Decimal("1e-40"))
@@ -406,7 +416,7 @@ def round_to(value: Decimal, places: int) -> int:
 
 
 class Strategy:
-    """The measurements y = C x + z, and the rule by which releases follow from y alone.
+    """A strategy: the measurements y = C x + z, and the rule by which releases follow from y alone.
 
     x are the exact counts of steps, C is an integer matrix with a row for each node, and z is the
     nodes' noise. C x and z are in units of 2^-bits, releases in units of 2^-places. The method
@@ -418,7 +428,7 @@ class Strategy:
     Attributes:
         bits, places: C x and z are in units of 2^-bits, releases in units of 2^-places.
         windows: True if releases are each step's own count, not running sums.
-        delay: a release counts the items only of steps at least this many before it.
+        delay: a release leaves out the inputs of this many latest steps.
         versions: number of values that a step releases for each cell. It is 1 unless windows are
             revised: then a step releases one value for each of the last windows
             (`WindowVersions`).
@@ -429,27 +439,28 @@ class Strategy:
     versions = 1
 
     def factor(self, level: int) -> Fraction:
-        """Return the width of a level's noise, relative to level 0: of its scale, or of its
-        variance if Gaussian.
+        """Return the scale (Laplace) or variance (Gaussian) of a level's noise, divided by that of
+        level 0.
         """
         return Fraction(1)
 
     def law_at(self, level: int) -> tuple[str, Fraction] | None:
-        """Return the noise distribution of a level's nodes as `law_of` does, if the strategy states
-        one; None: that of the stream, with `factor`.
+        """Return the noise distribution of a level's nodes in the form of `law_of`, if the strategy
+        states one. None: that of the stream, with its width multiplied by `factor`.
         """
         return None
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        """Return a column of C: the nodes to which an item of a step adds, each with its weight.
+        """Return the column of C for a step: the nodes to which an input of this step adds, each
+        with its weight.
 
-        If a column has no end (Expiring, GrowingSquareRoot), it has the nodes that releases up to
-        ``last`` read; other strategies ignore ``last``.
+        If a column has no end (Expiring, GrowingSquareRoot), only the nodes that releases up to
+        ``last`` read are returned; other strategies ignore ``last``.
         """
         raise NotImplementedError
 
     def noise(self, z: Draws, last: int) -> list[int]:
-        """Return the noise of the releases 1 .. last, a function of the nodes' noise z."""
+        """Return the noise of the releases 1 .. last, computed from the nodes' noise z."""
         with localcontext(DIGITS):
             return self._noise(z, last)
 
@@ -468,7 +479,7 @@ class KAry(Strategy):
     """The strategy of a k-ary tree: the digits of a step in base k tell which nodes its release
     reads.
 
-    With subtraction a release adds nodes or subtracts them, whichever are fewer.
+    With subtraction a release adds or subtracts nodes, so that it reads as few as possible.
     """
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
@@ -497,8 +508,8 @@ class KAry(Strategy):
 
 
 class Binary(KAry):
-    """The binary tree without subtraction. Only left children are measured; they are numbered among
-    themselves.
+    """The binary tree without subtraction. Only left children are measured, and only they are
+    numbered.
     """
 
     def __init__(self, horizon: int) -> None:
@@ -515,9 +526,9 @@ class SmoothBinary(Strategy):
     """The strategy of a binary tree whose leaves are the numbers of ``height`` bits with ``zeros``
     zeros, ascending.
 
-    A node is a bit and the bits above it. An item of step t has leaf t - 1, and adds to a node for
-    each zero of the leaf. Release t reads a node for each one of leaf t. On each level the nodes
-    that are read are numbered from 0.
+    A node is a bit position and the bits above it. An input of step t has leaf t - 1, and adds to a
+    node for each bit 0 of the leaf. Release t reads a node for each bit 1 of leaf t. On each level
+    the nodes that are read are numbered from 0.
     """
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
@@ -529,9 +540,9 @@ class SmoothBinary(Strategy):
         ]
 
     def _nodes(self, leaf: int, value: int) -> list[Node]:
-        """Return a node for each bit of a leaf that has this value.
+        """Return a node for each bit of a leaf that equals ``value`` (0 or 1).
 
-        Its index is the number of smaller nodes of the level that are read.
+        The node's index is the number of smaller nodes on its level that releases read.
         """
         found = [bit for bit in self._bits if leaf >> bit & 1 == value]
         return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
@@ -562,8 +573,8 @@ class Independent(Strategy):
 
 
 class Expiring(Strategy):
-    """The strategy of dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1. A release reads those with
-    its step.
+    """The strategy of dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1, on levels l. A release
+    reads the intervals that contain its step.
 
     The noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
     """
@@ -595,7 +606,9 @@ class Expiring(Strategy):
 
 
 class HonakerOnline(Strategy):
-    """The binary tree with estimates: each node's measurement is combined with its children's."""
+    """The binary tree with estimates: each node's measurement is combined with the estimates of its
+    children.
+    """
 
     places = 16
 
@@ -626,19 +639,19 @@ class HonakerOnline(Strategy):
 
 
 class LookAhead(Strategy):
-    """A tree over all steps, in which each node's count is estimated from the nodes below and
-    above.
+    """A tree over all steps, in which each node's count is estimated from the nodes below and above
+    it.
 
     A node of level l is measured with weight w_l. Its estimate combines this measurement with its
     children's estimates, down to some levels below, by least squares. At the highest level the
     estimate is final. Below, the difference between a parent's final number and the sum of its
     children's estimates is divided among the children, in proportion to their variances. The last
     node of a level ends with the last step. Estimates are in units of 2^-16, variances in units of
-    the noise's.
+    the noise's variance.
 
     Args:
-        own: share of a node's own measurement in its estimate, which then uses one level below;
-            None: the best share, and as many levels as have 400 nodes.
+        own: weight (0 to 1) of a node's own measurement in its estimate, which then uses one level
+            below; None: the best weight, and as many levels as have 400 nodes.
     """
 
     places = 16
@@ -663,7 +676,7 @@ class LookAhead(Strategy):
         return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
 
     def final(self, z: Draws) -> Draws:
-        """Return a function from level and node to the node's final number."""
+        """Return a function that maps a level and a node's index to the node's final number."""
 
         def children(level: int, node: int) -> range:
             radix = self._radices[level - 1]
@@ -709,8 +722,8 @@ class LookAhead(Strategy):
     def total(self, final: Draws, step: int) -> int:
         """Return the running total at a step, as a sum of final numbers.
 
-        They are those of the widest nodes that end before the step, of narrower ones after them,
-        and of the step itself.
+        They are the final numbers of the widest nodes that end before the step, of narrower nodes
+        after them, and of the step itself.
         """
         found, node = final(0, step - 1), 0
         for level in reversed(range(self.top + 1)):
@@ -728,8 +741,8 @@ class Epochs(Strategy):
     """The strategy of epochs: steps 1 .. k, then k^j + 1 .. k^(j + 1), each with a tree whose root
     is measured too.
 
-    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. Levels of noise are
-    numbered on from epoch to epoch. A release adds the roots of past epochs.
+    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. The numbering of levels
+    continues from epoch to epoch. A release adds the roots of past epochs.
     """
 
     places = 16
@@ -776,8 +789,9 @@ class GrowingCascade(Strategy):
     """The strategy of a binary tree that doubles as data arrives; it releases each step's own
     count.
 
-    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d: twice their total is measured together with the
-    earlier steps. Below, the difference between the two children of each node is measured.
+    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d. The measurement of its root is twice the total
+    of these steps plus that of the earlier steps. Below, the difference between the two children of
+    each node is measured.
     """
 
     windows = True
@@ -808,11 +822,11 @@ class GrowingCascade(Strategy):
 class Octave(Strategy):
     """The strategy whose noise is a sum of independent noise on every octave, interpolated in time.
 
-    Node j of level l stands at time j 2^l. At the highest level the noise is N = z / w; below, N =
-    z / w + U N of the level above, where U interpolates by (3, 8, 10, 8, 3) / 16, and each level is
-    rounded to multiples of 2^-grid_bits. The noise of a release is N of level 0. Nodes of the
-    highest eight levels have weights w of their own. C was found by search and is not in this file:
-    a test takes it from the strategy, and checks it.
+    Node j of level l stands at time j 2^l. At the highest level the noise is N = z / w. Below, it
+    is N = z / w + U N', where N' is the noise of the level above, and U interpolates by (3, 8, 10,
+    8, 3) / 16. Each level is rounded to multiples of 2^-grid_bits. The noise of a release is N of
+    level 0. Nodes of the highest eight levels have weights w of their own. C was found by search
+    and is not in this file: a test takes it from the strategy, and checks it.
     """
 
     def __init__(
@@ -861,9 +875,10 @@ class Octave(Strategy):
 
 
 class Root(Strategy):
-    """A strategy with C = F diag(w), F the rounded square root of the matrix of running sums.
+    """A strategy with C = F diag(w), where F is the rounded square root of the matrix A of running
+    sums.
 
-    F is a Toeplitz matrix; w has a weight for each step.
+    F is a Toeplitz matrix with F F = A but for rounding; w has a weight for each step.
     """
 
     places = 10
@@ -896,7 +911,7 @@ class Root(Strategy):
         return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        """Return the noise of each release: running sums of u, the solution of C u = z.
+        """Return the noise of each release: the running sums of the solution u of C u = z.
 
         z is the noise of the nodes; u is computed step by step.
         """
@@ -917,7 +932,9 @@ class SqrtToeplitz(Root):
 
 
 class NormalisedSqrt(Root):
-    """The square-root strategy in which each weight is 1 over the norm of F's column, rounded."""
+    """The square-root strategy in which the weight of each step is 1 / (norm of F's column),
+    rounded.
+    """
 
     def __init__(self, horizon: int, weight_bits: int = 16) -> None:
         super().__init__(horizon, 12 if horizon <= 2**13 else 14, weight_bits)
@@ -991,10 +1008,10 @@ def sums_of_squares() -> list[float]:
 
 
 def integers(text: str, size: int) -> list[int]:
-    """Decode ``size`` integers from a text in a description.
+    """Decode ``size`` integers from a text in a strategy's description.
 
-    The text has the width of an integer in bytes, and the compressed bytes: first the lowest byte
-    of every integer.
+    The text states the number of bytes of an integer, and then the compressed bytes: first the
+    lowest byte of every integer, then the second lowest, and so on.
     """
     width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
@@ -1006,8 +1023,8 @@ def integers(text: str, size: int) -> list[int]:
 
 
 def check_digest(numbers: Iterable[int], stated: str) -> None:
-    """Refuse a strategy's integers if their digest is not the stated one, to which the noise's key
-    is bound.
+    """Refuse a strategy's integers if their digest is not the stated digest, from which the key of
+    the noise is derived.
     """
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
@@ -1018,11 +1035,12 @@ Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each c
 
 
 def hats(told: dict[str, Any]) -> Line:
-    """Build a line strategy: rows of weights over cells, shaped as triangles, and a weight for each
-    cell alone.
+    """Build the measurements of a line of cells: rows of weights over several cells, shaped as
+    triangles, and a weight with which each cell is measured alone.
 
-    Each triangle ("hat") rises to its knot and falls to the next one, times its height. The weight
-    of the cell alone fills up its column: entries add up to 2^bits, or their squares to 4^bits.
+    Each triangle ("hat") rises from one knot (a position in the line) to the next, and falls to the
+    one after that; it is multiplied by its height. The weight of a cell alone is chosen so that the
+    entries of the cell's column add up to 2^bits, or their squares to 4^bits.
     """
     cells, norm, unit = told["cells"], told["norm"], 1 << told["bits"]
     spaced = [
@@ -1045,8 +1063,8 @@ def hats(told: dict[str, Any]) -> Line:
 
 
 def dense(told: dict[str, Any]) -> Line:
-    """Build a line strategy from its saved matrix: rows over several cells, and a weight for each
-    cell alone.
+    """Build the measurements of a line of cells from a saved matrix: rows of weights over several
+    cells, and a weight with which each cell is measured alone.
 
     Among the rows that measure a single cell, the one with the largest weight is that cell's own
     measurement.
@@ -1068,8 +1086,8 @@ def dense(told: dict[str, Any]) -> Line:
 
 
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
-    """Return the matrix C = p_i f(i - j) / d_j in units of 2^-16, f as in `Root`, p and d scale
-    rows and columns.
+    """Return the matrix with entries C_ij = p_i f(i - j) / d_j, in units of 2^-16. f is as in
+    `Root`; p and d scale rows and columns.
 
     IEEE operations are done in the order written here.
     """
@@ -1102,7 +1120,7 @@ def scaled_root(steps: int, formula: str) -> list[list[int]]:
 def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
     """Solve linear equations by Gaussian elimination, and return the unknowns 0, 1, .. in order.
 
-    An equation is its coefficients by unknown, and its right side.
+    An equation is given as its coefficients, by number of the unknown, and its right side.
     """
     for k, (head, known) in enumerate(equations):
         for i in range(k + 1, len(equations)):
@@ -1122,11 +1140,12 @@ def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
 class LeastSquares(Strategy):
     """The strategy that estimates the count of each cell of a line by least squares.
 
-    A cell is a step, or a block of steps with a tree in it. Cells are measured by rows H over
-    several cells, and by each cell's own weight w. A block is measured through its tree: a node of
-    level l has the weight shares[l] w, and the estimate of the block's total is as good as a
-    measurement of weight w / sqrt v. With u the solution of (H'H + diag(w^2 / v)) u = H'z + (w^2 /
-    v) (known noise of each cell), the noise of releases are the running sums of u.
+    A cell is a step, or a block of steps with a tree over them. Cells are measured by rows H of
+    weights over several cells, and each alone with weight w. A block is measured through its tree:
+    a node of level l has the weight shares[l] w, and the tree's estimate of the block's total is as
+    good as one measurement with weight w / sqrt v. Let z be the noise of the rows, k the noise of
+    each cell's own estimate, and u the solution of (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) k. The
+    noise of the releases are the running sums of u.
     """
 
     places = 10
@@ -1172,8 +1191,8 @@ class LeastSquares(Strategy):
         return {node: weight for node, weight in found.items() if weight}
 
     def _estimate(self, z: Draws, level: int, node: int, depth: int) -> int:
-        """Estimate a node's count, in units of 2^-24, from its own measurement and those of its
-        descendants.
+        """Return the noise of the estimate of a node's count, in units of 2^-24, from its own
+        measurement and those of its descendants.
 
         ``depth`` levels below the node are used.
         """
@@ -1202,10 +1221,10 @@ class LeastSquares(Strategy):
         return [nearest(self._inside(z, *pair, at), 2**14) for at, pair in enumerate(pairs)]
 
     def _cells(self, z: Draws, known: list[Decimal]) -> list[Decimal]:
-        """Return the solution u, as numbers of 100 digits.
+        """Return the solution u of the class's equations, as numbers of 100 digits; ``known`` is k.
 
-        The residuals of the rows, r = z - H u, are further unknowns, with W u - H'r = W known. The
-        order of the unknowns decides only the amount of work.
+        The residuals of the rows, r = z - H u, are further unknowns, with W u - H'r = W k, where W
+        = diag(w^2 / v). The order of the unknowns changes only the amount of work.
         """
         weights = [real(own**2 / self._v) for own in self._own]
         u, r = (0, len(known)) if all(weights) else (len(self._rows), 0)
@@ -1220,8 +1239,8 @@ class LeastSquares(Strategy):
         return solve([equations[at] for at in range(len(equations))])[u : u + len(known)]
 
     def _inside(self, z: Draws, before: int, after: int, at: int) -> int:
-        """Return the noise of the running total at a step, given the totals before and after its
-        block.
+        """Return the noise of the running total at step ``at``, given the noise of the totals
+        before and after its block.
         """
         node, total = at // self._widths[-1], after - before
         for level in reversed(range(self._top)):
@@ -1237,7 +1256,7 @@ class LeastSquares(Strategy):
 
 
 class Factorisation(LeastSquares):
-    """The least-squares strategy for a matrix that the user gives."""
+    """The least-squares strategy for a matrix C that the user gives."""
 
     def __init__(self, horizon: int, bits: int, **matrix: Any) -> None:
         super().__init__({"strategy": "Dense", "cells": horizon, **matrix})
@@ -1248,7 +1267,7 @@ class WindowVersions(Strategy):
     """The strategy of revised windows: a strategy over the versions of each window.
 
     A version of a window is the number of its rows that have arrived by the end of this window, or
-    of a later one. A window's last total is its final version.
+    of a later window. The last version of a window is final.
 
     Args:
         inner: strategy of one window; its steps are the window's versions.
@@ -1275,8 +1294,8 @@ class WindowVersions(Strategy):
         return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
 
     def version(self, z: Draws, window: int, lag: int) -> int:
-        """Return the noise of one version of a window; version ``lag`` is published ``lag`` windows
-        after the first.
+        """Return the noise of one version of a window: the one that is released ``lag`` windows
+        after the first version.
         """
         own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
         return own[lag]
@@ -1294,12 +1313,13 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The newest version of each window, at the moment when a number of windows have ended.
+    """The strategy of the newest version of each window, at the time when a number of windows have
+    ended.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).
-        night: number of windows that have ended; a release, called a night, is made at the end of
-            each.
+        night: number of windows that have ended. At the end of each window there is a release,
+            called a night.
     """
 
     windows = True
@@ -1321,13 +1341,13 @@ class AsOf(Strategy):
 class WindowsAndTotals(Strategy):
     """The strategy of revised windows, and of running totals of all rows that have arrived.
 
-    Each step releases the versions that the windows release, and then the total of what has arrived
-    in all steps so far.
+    Each step releases new versions of the last windows, and then the total of all rows that have
+    arrived so far.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).
         totals: strategy of the totals. Its levels follow those of the windows.
-        share: the part of the guarantee that the totals have.
+        share: fraction of the guarantee that the totals have.
         law: noise distribution of the totals' nodes.
     """
 
@@ -1368,8 +1388,9 @@ class WrittenOut(Strategy):
     """A strategy of another package, given by its integer matrices.
 
     Args:
-        rows, columns: for each step, the nodes that a release reads, and the nodes to which an item
-            adds, as [level, index, weight]. No node is named twice: both would have the same noise.
+        rows, columns: for each step, the nodes that its release reads, and the nodes to which its
+            input adds, as [level, index, weight]. No node may be named twice in a list, because
+            both would have the same noise.
     """
 
     def __init__(self, rows: list[Any], columns: list[Any], bits: int = 0) -> None:
@@ -1399,7 +1420,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
 
 
 def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
-    """Build the strategy that a description names, or one from given matrices."""
+    """Build the strategy that a description names, or a strategy from given matrices."""
     if matrices is not None:
         return WrittenOut(**matrices)
     if told["strategy"] not in STRATEGIES:
@@ -1416,10 +1437,11 @@ Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, 
 
 
 def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
-    """Yield every change of the counts by one protected unit that may be the largest.
+    """Yield the changes of the counts by one protected unit, at least all that may have the largest
+    norm.
 
-    Norms are convex, so extreme changes suffice. This is brute force, for a few steps and cells. In
-    a contribution, ``most`` is the number of a unit's events, in any steps and cells, and
+    Norms are convex, so extreme changes are enough. This is brute force, for a few steps and cells.
+    In a contribution, ``most`` is the number of a unit's events, in any steps and cells, and
     ``per_cell`` is the largest change of a cell by one event, or by one step of a unit (with
     ``resolution``: from ``lower`` to ``upper``). If neighbours differ by "replace", one unit's
     counts turn into another's in the same steps, so a cell changes by the difference of both ends.
@@ -1456,7 +1478,7 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
 
 
 def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-    """Add up the sizes that have the same key."""
+    """Add up the sizes of all pairs (key, size) with the same key."""
     found: dict[Any, int] = {}
     for key, size in sizes:
         found[key] = found.get(key, 0) + size
@@ -1464,7 +1486,7 @@ def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
 
 
 def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of steps in which one unit may count."""
+    """Yield the sets of steps in which one protected unit may count, among the steps 1 .. last."""
     if "every" in told:
         for first in range(1, last + 1):
             yield tuple(range(first, last + 1, told["every"]))[: told.get("steps")]
@@ -1479,8 +1501,8 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
     """Return the largest 1-norm and the largest squared 2-norm of C d, over all changes d of the
     counts.
 
-    They are in noise integers; each node's change is divided by the relative width of its level's
-    noise.
+    They are in units of the noise integers. The change of each node is divided by the width of its
+    level's noise, relative to level 0.
     """
     columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
     lengths: set[frozenset[tuple[int, int]]] = {frozenset()}
@@ -1498,8 +1520,8 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
 
 
 def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> Fraction:
-    """Return the largest sum over levels of a change divided by the relative width of the level's
-    noise.
+    """Return the largest weighted sum of ``found``. Each entry is a list of pairs (level, size),
+    whose sizes are divided by the width of the level's noise, relative to level 0.
     """
     return max(
         sum((size / strategy.factor(level) for level, size in one), Fraction(0)) for one in found
@@ -1509,15 +1531,15 @@ def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> F
 def keeps(
     guarantee: dict[str, Any], family: str, width: Fraction, moved: tuple[Fraction, Fraction, int]
 ) -> bool:
-    """Return False if noise of this width surely breaks a guarantee, for one step and cell.
+    """Return False if noise of this width certainly breaks a guarantee.
 
-    Laplace noise with delta or rho is not checked if the last of ``moved`` is 0: any width passes.
-    With rho it is checked at the integer orders 2 to 31.
+    Laplace noise with delta or rho is not checked if the last number of ``moved`` is 0: any width
+    passes. Laplace noise with rho is checked by Renyi divergences of the integer orders 2 to 31.
 
     Args:
         width: scale (Laplace) or variance (Gaussian).
-        moved: largest 1-norm and squared 2-norm of the change, and the number of nodes that change
-            by one each; 0 if nodes change otherwise.
+        moved: largest 1-norm and squared 2-norm of the change of the nodes, and the number of nodes
+            that change, if each changes by 1; 0 if nodes change otherwise.
     """
     l1, l2_squared, units = moved
     epsilon, delta, rho = (Fraction(guarantee.get(name, 0)) for name in ("epsilon", "delta", "rho"))
@@ -1553,8 +1575,8 @@ def least_width(
     """Return the least width of the noise with which `keeps` is True, up to a relative error of
     half a millionth.
 
-    For Laplace noise with delta or rho the last of ``moved`` has to be above 0: with 0 `keeps`
-    checks nothing, and the result means nothing.
+    For Laplace noise with delta or rho the last number of ``moved`` must be above 0, because with 0
+    `keeps` checks nothing, and the result is meaningless.
     """
     low, high = Fraction(2) ** -40, Fraction(2) ** 120
     while high / low > 1 + Fraction(1, 2**21):
@@ -1599,14 +1621,16 @@ class Stream:
         return noise_of(*law or (self._law[0], self._law[1] * self.strategy.factor(level)))
 
     def z(self, cell: int) -> Noise:
-        """Return the noise z of one cell, as a function of the strategy's nodes."""
+        """Return the noise z of one cell, a function that maps a node's level and index to its
+        noise.
+        """
         return Noise(self._bits, self._law_at, None if self._single else cell)
 
     def value(self, total: int, noise: int) -> int | float:
         """Return the released value in data units: an integer, or the nearest float.
 
-        ``total`` is the exact sum in units of the grid; ``noise`` is in those of the strategy's
-        releases.
+        ``total`` is the exact sum in units of the grid; ``noise`` is in units of the strategy's
+        releases, 2^-places of a grid unit.
         """
         unit = self.grid / 2**self.strategy.places
         released = (total << self.strategy.places) + noise
@@ -1681,8 +1705,8 @@ class Sums:
 
 
 def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple[int, str | None]:
-    """Return the number of right values before the first wrong one, and a description of that; None
-    if all are right.
+    """Return the number of right values before the first wrong value, and a description of the
+    wrong value; None if all are right.
     """
     if not table.values:
         raise Unreadable("the table has no released values: export one after its first release")
@@ -1716,8 +1740,8 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
 
 
 def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:
-    """Print the measurements y = C x + z of the nodes that were read, and the release computed from
-    y alone.
+    """Print the measurements y = C x + z of the nodes whose noise was read, and the release
+    computed from y alone.
     """
     strategy, last = stream.strategy, len(x)
     counted = sums_by_key(
@@ -1734,7 +1758,7 @@ def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> Non
 
 
 def read_json(path: str) -> Any:
-    """Return the content of a JSON file; an error names the file."""
+    """Return the content of a JSON file; if that fails, the error names the file."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:

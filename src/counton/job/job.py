@@ -1,8 +1,8 @@
-"""A job: its parts, each option written once, and checks that all jobs share.
+"""The definition of a job: its parts, whose fields are the options, and checks that all jobs share.
 
-The command line makes options of the fields, a job file keys, the schema and the documentation
-texts. Each field also says what a stream keeps of it, and who may state it. The module imports
-nothing heavy, since the help of the command line is made from it.
+From each field the command line gets an option, a job file a key, and the schema and the
+documentation a text. A field also says how a stream keeps its value, and who may state it. The
+module imports nothing heavy, because the help of the command line is made from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
 
-#: Kinds by the type annotation of a field; all other types are texts.
+#: Kind of an option by the type annotation of its field; all other types are texts.
 _KINDS: dict[str, Kind] = {
     "bool": "flag",
     "int": "whole",
@@ -97,8 +97,8 @@ def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
 
 
 def options_of(kind: Any) -> dict[str, Option]:
-    """Return the options of a dataclass by the names of its fields, first those given by
-    position.
+    """Return the options of a dataclass by the names of its fields; options that a command takes by
+    position come first.
     """
     return _read_options(kind)
 
@@ -136,7 +136,8 @@ MOST_EVENTS = 1_000_000
 
 
 def check_most(most: int | None) -> None:
-    """Refuse a bound on a user's events that is too large to bound anything, or is below 1.
+    """Refuse a bound on a user's events that is below 1, or so large that the noise would hide
+    everything.
 
     >>> check_most(3)
     >>> check_most(10**9)
@@ -182,13 +183,13 @@ def check_people_columns(user: str | None, row: str | None) -> None:
         )
 
 
-#: Series that may be published of each window: the total so far, the window's own count, or both;
+#: Series that may be released after each window: the total so far, the window's own count, or both;
 #: for users who are counted anew in each period, the number of the period so far.
 RELEASES = ("totals", "windows", "both", "periods")
 
 
 class OptionRecord:
-    """Base class of records of stated options, of a job or of a command."""
+    """Base class of dataclasses whose fields are the options of a job or of a command."""
 
     def option(self, name: str) -> Any:
         """Return the value of a field; None if it is not stated."""
@@ -207,7 +208,9 @@ class OptionRecord:
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
-        """Return whether a field has a value at all, be it the default."""
+        """Return whether a field has a value other than None and False, even if it is the
+        default.
+        """
         return self.option(name) is not None and self.option(name) is not False
 
 
@@ -217,7 +220,7 @@ class JobPart(OptionRecord):
     Attributes:
         heading: section of the help for the part's fields.
         kept: how the stream's state stores the part's fields (`counton.base.options.Kept`); a field
-            may state another way.
+            may override it.
     """
 
     heading: ClassVar[str] = ""
@@ -242,7 +245,7 @@ class JobPart(OptionRecord):
                 refuse_key_as_place(value)
 
     def __repr__(self) -> str:
-        """Write the part as a call, without passwords of addresses."""
+        """Return the part as the text of a call, without the passwords in addresses."""
         shown = (f"{name}={getattr(self, name)!r}" for name in options_of(type(self)))
         return hide_secrets(f"{type(self).__name__}({', '.join(shown)})")
 
@@ -261,8 +264,7 @@ class Keeping(JobPart):
 
     A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
     rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
-    them again. If no ``ledger`` is named, the state goes on in the shared ledger that it has
-    already.
+    them again. If no ``ledger`` is named, the state stays in the shared ledger that it has already.
     """
 
     heading = "State"
@@ -316,14 +318,15 @@ class Keeping(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Times(JobPart):
-    """The windows into which time is cut, and the choice of windows to release.
+    """The windows of time, and the choice of windows to release.
 
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` the stream
     has no last window, and its protection never fades. ``until`` is "now" unless stated; "newest"
     is the time of the newest event, which belongs to a person and is not protected. A window is
     released when the ``watermark`` after its end has passed, and rows that come before that count
     in their own window. With ``revise`` a later row counts in its own window too, and the window is
-    released anew; with ``corrections`` a row may meanwhile replace another.
+    released again; with ``corrections`` a row may replace an earlier row of a window that is still
+    revised.
     """
 
     heading = "Time"
@@ -411,8 +414,8 @@ class Groups(JobPart):
 
     Groups of several columns (``["region", "product"]`` or ``"region,product"``) have names like
     ``north / shoes``. Then ``domain`` is a table with these columns, a sequence of tuples, or a
-    mapping of lists, all of whose combinations are declared. If there is ``other``, a group named
-    by ``also`` counts by itself from the first window whose rows no run has read.
+    mapping of lists, all of whose combinations are declared. If there is a group ``other``, a group
+    named later by ``also`` counts by itself from the first window whose rows no run has read.
     """
 
     heading = "Groups"
@@ -465,9 +468,9 @@ class Promise(JobPart):
     """The guarantee, and the unit that it protects.
 
     ``within`` is a wanted half-width of the last release's interval: 20, "2%" of ``size``, or by
-    name, "count=20,mean=0.5". Then epsilon or rho is the smallest that reaches it. The default
-    ``unit`` is the name that the state uses already. In a new state it is "event", or "user" if
-    there is a column of users; with ``per`` the name of the period is added.
+    name, "count=20,mean=0.5". Then the smallest epsilon or rho is used that reaches this
+    half-width. The default ``unit`` is the name that the state uses already. In a new state it is
+    "event", or "user" if there is a column of users; with ``per`` the name of the period is added.
     """
 
     heading = "Guarantee"
@@ -578,12 +581,12 @@ class Arrangement(JobPart):
 class Users(JobPart):
     """The column of users, and the bounds on how many events of each user count.
 
-    With ``per`` the protected unit is one period of a user. ``most_a_window`` leaves some of
-    ``most`` to the later windows of a period; a late event counts in the bound of the window that
-    releases it.
-    After ``retain``, 35 days unless stated, the next release deletes the digests of a period's
-    users, and no further row of that period counts; a later run may change this length. With
-    ``first`` a user counts once, in each of up to ``most`` groups (default: 1).
+    With ``per`` the protected unit is one period of a user. ``most_a_window`` bounds the events in
+    one window, so that some of ``most`` are left for the later windows of a period; a late event
+    counts towards the bound of the window that releases it. After ``retain``, 35 days unless
+    stated, the next release deletes the digests of a period's users, and no further row of that
+    period counts; a later run may change this length. With ``first`` a user counts only once in
+    each of up to ``most`` groups (default: 1).
     """
 
     heading = "People"
@@ -691,7 +694,7 @@ class RowFormat(JobPart):
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
-        """Policies for rows that cannot be counted, such as unreadable ones."""
+        """Return the policies for rows that cannot be counted, such as unreadable rows."""
         from counton.rows.policies import Policies
 
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
@@ -699,11 +702,12 @@ class RowFormat(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class RowPolicies(RowFormat):
-    """The rows that count, and the policies for late and repeated rows.
+    """The choice of the rows that count, and the policies for late and repeated rows.
 
     If rows count in their order, ``late`` rows are refused or dropped. In files of new events all
-    other late rows count at the next release. In a file of all events a released window is closed,
-    except for rows with an ``id`` and for rows of bounded users.
+    other late rows count at the next release. In a file of all events no row counts in a window
+    that is released already. Exceptions are rows with an ``id``, and rows of users whose events are
+    bounded.
     """
 
     heading = "Rows"
@@ -801,9 +805,10 @@ class OutputFiles(JobPart):
 
 @dataclass(frozen=True, repr=False)
 class Showing(JobPart):
-    """The choice of released values to show. Later runs of the stream repeat it.
+    """The choice of the released numbers to show. Later runs of the stream repeat it.
 
-    ``known`` totals may be a mapping from paths of nodes to totals.
+    ``known`` (publicly known totals of a tree's nodes) may be a mapping from paths of nodes to
+    totals.
     """
 
     heading = "Output"
@@ -841,7 +846,7 @@ class Showing(JobPart):
 
 _Given = TypeVar("_Given")
 
-#: The time at which a run begins, or the end of the stream if that is over.
+#: The time at which a run begins; the end of the stream if the stream is over.
 NOW = "now"
 #: The time of the newest event.
 NEWEST = "newest"
@@ -955,8 +960,8 @@ class Job(OptionRecord):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """Write the job as a call with its stated fields, without events and passwords of
-        addresses.
+        """Return the job as the text of a call with its stated fields, without its events and
+        without the passwords in addresses.
 
         >>> Job("count", "visits.csv", "visits.db", every="1d")
         Job(what='count', state='visits.db', name='events', every='1d')
@@ -990,11 +995,11 @@ class Job(OptionRecord):
 
     @property
     def statement(self) -> Statement:
-        """All stated values of the job, as a statistic reads them."""
+        """All stated values of the job, in the form in which a statistic reads them."""
         return _JobStatement(self)
 
 
-#: Access to a stated value by its name.
+#: Functions that return a stated value of a job, by the value's name.
 _PLACES = {
     name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
     for item in fields(Job)
@@ -1053,7 +1058,7 @@ class _JobStatement(Statement):
 
 
 def _in_words(item: Option, given: Any) -> Any:
-    """Convert a value that Python stated to the text that a file or a command would state.
+    """Convert the Python value of an option to the text that a job file or a command would have.
 
     Dates, lengths of time and lists of columns become text; other values are unchanged.
     """
@@ -1071,13 +1076,15 @@ def _in_words(item: Option, given: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Convert an integer of another library, such as numpy, to one of Python."""
+    """Convert an integer of another library, such as numpy, to a Python int; return other values
+    unchanged.
+    """
     other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
     return int(value) if other else value
 
 
 def length_in_words(name: str, length: timedelta) -> str:
-    """Convert a `timedelta` to the text form of options.
+    """Convert a `timedelta` to a length of time as text, such as "36h".
 
     >>> length_in_words("every", timedelta(hours=36)), length_in_words("every", timedelta(days=7))
     ('36h', '7d')
@@ -1095,7 +1102,7 @@ def length_in_words(name: str, length: timedelta) -> str:
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:
-    """Return the guarantee; refuse None."""
+    """Return the guarantee; raise an error if it is None."""
     if guarantee is None:
         raise MissingOptions(
             f"the privacy loss is missing; give {field('epsilon')}, {field('epsilon')} and "

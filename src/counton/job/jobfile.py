@@ -62,7 +62,7 @@ STATISTIC = "statistic"
 SERVICE = "serve"
 #: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
-#: Options of a report's statistics that have windows of their own, instead of the report's.
+#: Options that a statistic of a report may state for itself, if it has windows of its own.
 _OF_WINDOWS = ("every", "start", "steps", "out", "plot")
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
@@ -70,7 +70,7 @@ LIMIT, PUBLISH = "limit", "publish"
 LOSSES = ("epsilon", "delta", "rho")
 
 
-#: Table below a job with the terms of its alarms.
+#: Table below a job with the settings of its alarms.
 ALARM = "alarm"
 
 
@@ -79,11 +79,12 @@ class AlarmTerms(NamedTuple):
 
     Attributes:
         false_alarms: expected number of alarms in a year without changes.
-        over: length of the changes to detect; None: lasting changes.
+        over: length of the changes to detect, such as "7d"; None: lasting changes.
         groups: watched groups; None: all.
-        trend: whether constant growth is no change.
-        webhook: address that receives each alarm as JSON; None: nobody is told.
-        change: size of a lasting change in one window; the plan states the delay of its alarm.
+        trend: whether steady growth or decline counts as no change.
+        webhook: URL to which each alarm is posted as JSON; None: none.
+        change: size of a lasting change, per window, for which a plan states the delay of the
+            alarm.
     """
 
     false_alarms: float = 1.0
@@ -95,10 +96,10 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """Values that a job file may hold for a kind of option.
+    """The values that a job file may have for a kind of option.
 
-    The fields are the Python types that TOML gives, words for them in messages, and their types in
-    JSON.
+    The fields are the Python types that a TOML parser returns, words for these types in messages,
+    and their names in a JSON schema.
     """
 
     types: tuple[type, ...]
@@ -124,7 +125,9 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """Return options by their keys in job files: those of every job, and the given ones."""
+    """Return options by their keys in job files: the options of every job, and the given
+    options.
+    """
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
@@ -132,7 +135,7 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
     """Read the jobs of a file, by name, in their order.
 
     Args:
-        without_rows: whether no row will be read. Then a job may name no events, as in a service.
+        without_rows: True if no row will be read, so that a job need not name events.
 
     Raises:
         InvalidInput: the file is missing or no TOML, or it has an unknown key or a wrong value; the
@@ -158,7 +161,7 @@ def load_each(
     read.
 
     Args:
-        events: source of all jobs' events if it comes from elsewhere; the file must name none then.
+        events: source of all jobs' events, if it is given here; then the file must not name events.
         without_rows: see `load`.
     """
     file, read = Path(path), read_file(path)
@@ -200,14 +203,15 @@ def load_each(
 
 
 def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[str, Any]]:
-    """Return the tables of a report's jobs by name: one for each length of windows.
+    """Return the tables of the jobs that make up a report, by name: one job for each length of
+    windows.
 
-    Statistics with an ``every`` of their own are the report NAME-EVERY, which has the other options
-    of the report. A statistic that is alone with its windows is a job of that statistic.
+    Statistics with an ``every`` of their own form the job NAME-EVERY, which has the other options
+    of the report. If a job has only one statistic, it is a job of that statistic and no report.
 
     A row changes the inputs of all these streams. Their noise is independent, so their guarantees
-    add up: epsilons, deltas and rhos. Each stream has the part of each that its statistics have of
-    all shares, and the parts add up to the whole.
+    add up: epsilons, deltas and rhos. Each stream gets the fraction of the report's epsilon, delta
+    or rho that its statistics have of all shares; the fractions add up to 1.
     """
     where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
@@ -287,13 +291,15 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
 
 
 def _keys_of_statistics() -> set[str]:
-    """Return the options of a report's statistics, without those of windows of their own."""
+    """Return the keys that the table of a report's statistic may have, without those for windows of
+    its own.
+    """
     own = {option.key for option in all_options().values()}
     return own | {STATISTIC, "by", "domain", "shares", "within", "share"}
 
 
 def _share_of(statistic: Mapping[str, Any]) -> Fraction:
-    """Return a statistic's share of the budget, as its table states it."""
+    """Return a statistic's share of the report's budget, as its table states it (default: 1)."""
     return check_positive("share", statistic.get("share", 1), "give a number above 0, as 2")
 
 
@@ -347,12 +353,12 @@ def alarms_in(path: str | os.PathLike[str]) -> dict[str, AlarmTerms]:
 
 
 class ForAll(NamedTuple):
-    """Statements of a job file for all its jobs together.
+    """The settings of a job file for all its jobs together.
 
     Attributes:
-        limit: privacy limit of each state; None: not stated.
+        limit: privacy limit of each state; None if the file states none.
         about: kind of unit that the limit is for, as "reader"; None: the unit of each job.
-        publish: database in which the streams are published; None: they are not.
+        publish: database in which the streams are published; None if they are not published.
     """
 
     limit: PureDP | ApproxDP | ZCDP | None
@@ -361,7 +367,7 @@ class ForAll(NamedTuple):
 
 
 def for_all(path: str | os.PathLike[str]) -> ForAll:
-    """Read the statements of a job file for all its jobs together.
+    """Read the settings of a job file for all its jobs together.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
@@ -399,9 +405,9 @@ def _stated_guarantee(table: Mapping[str, Any]) -> PureDP | ApproxDP | ZCDP | No
 
 
 def _place_to_publish(to: str, file: Path) -> str:
-    """Check the address of the database for publication, and return it.
+    """Check and return the address of the database in which streams will be published.
 
-    This happens before anything is released for it.
+    The check comes before anything is released.
     """
     from counton.state.database import state_file
 
@@ -421,7 +427,7 @@ def read_table(
 
     Args:
         file: path of the job file.
-        read: all its tables.
+        read: all tables of the job file.
         name: name of the table.
         keys: allowed keys, with the types of their values.
     """
@@ -450,7 +456,7 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the tables of a job file, and replace variables in its texts.
 
     ``${NAME}`` is a variable of the environment; nothing else is replaced, and replaced text is not
-    searched again. Names of tables and keys stay, and so does SQL.
+    searched again. Names of tables and keys, and SQL, are unchanged.
 
     Raises:
         InvalidInput: the file is missing or no TOML, or a variable is not set.
@@ -489,11 +495,12 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
-    """Replace variables of the environment in a text, or in all texts of a list or table.
+    """Return a value with variables of the environment replaced in its text, or in all texts of a
+    list or table.
 
     Args:
         where: place of the value in the file, for messages.
-        absent: collects the names of missing variables, with the place of each.
+        absent: dictionary to which missing variables are added, with the place of each.
     """
     if isinstance(value, dict):
         below = f"{where}." if where else ""
@@ -519,10 +526,10 @@ def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
 
 
 def _refuse_no_text(value: Any, where: str) -> None:
-    """Refuse texts that no file and no database can hold, such as with NUL.
+    """Refuse texts that no file and no database can hold, such as a text with NUL.
 
     Args:
-        value: a text, or a list or table in which texts are looked for.
+        value: a text, or a list or table whose texts are checked.
     """
     if isinstance(value, str) and not is_text(value):
         raise InvalidInput(
@@ -651,7 +658,7 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
     """Split a value such as "quarantine:FILE" into the text before its path, and the path.
 
-    None if it names no file.
+    None if the value names no file.
     """
     item = options_of(Job).get(name)
     before, quarantine, path = value.rpartition("quarantine:")
@@ -669,9 +676,9 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """Resolve the path in a value relative to the folder of the job file.
+    """Return a value of a job file with its path resolved relative to the folder of the job file.
 
-    Text that names no file is unchanged.
+    A value that names no file is unchanged.
     """
     found = _path_in(name, value, folder)
     return value if found is None else found[0] + str(folder / found[1])
@@ -684,15 +691,15 @@ def save(
     *,
     anew: bool = False,
 ) -> None:
-    """Write a job into a file: add it to the file's jobs, or replace the job of its name.
+    """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
 
-    Comments and the order of other text stay. The date of ``until`` is only for one run, and is not
-    written. Addresses of databases are written without passwords, which the environment may give
-    (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
+    Comments and the order of other entries stay. The date of ``until`` is only for one run, and is
+    not written. Addresses of databases are written without passwords, which the environment may
+    give (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
 
     Args:
-        comments: comments above keys; under "" the comment above the job.
-        anew: replace everything in the file.
+        comments: comments by the key that they stand above; "" is the comment above the job.
+        anew: replace the whole content of the file.
 
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as an object), or
@@ -741,7 +748,8 @@ def save(
 
 
 def last_date(job: Job) -> str | None:
-    """Return the date after which a job releases nothing; None if the rows or the clock decide.
+    """Return the time, as stated in ``until``, after which a job releases nothing; None if the rows
+    or the clock decide.
 
     >>> last_date(Job("count", "visits.csv", "visits.db", until="2024-03-04"))
     '2024-03-04'
@@ -750,7 +758,7 @@ def last_date(job: Job) -> str | None:
 
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
-    """Return the keys and values of a job in a job file; defaults are left out.
+    """Return the keys and values that a job has in a job file; defaults are left out.
 
     >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
     >>> job_entries(job)["start"], list(job_entries(job))
@@ -804,8 +812,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    """Return a path as a job file states it: relative to the file's folder, and without
-    passwords.
+    """Return a value in the form in which a job file states it: a path relative to the file's
+    folder, an address without passwords.
     """
     item = options_of(Job).get(name)
     value = without_secrets(value) if item is not None and item.file else value

@@ -13,11 +13,11 @@ from counton.base.outside_input import parse_json, read_plain
 if TYPE_CHECKING:
     from counton.strategies.strategy import StreamStrategy
 
-#: Name of the choice of a job with its own strategy.
+#: Name that stands for a strategy of the user's own.
 OWN = "own"
 #: Ending of the name of a file that holds a strategy's `to_dict`, in JSON.
 ENDING = ".json"
-#: Largest number of characters of a strategy's dictionary: every release of a stream carries it.
+#: Most characters of a strategy's dictionary, which every release of its stream carries.
 _MOST_TEXT = 2**24
 
 
@@ -31,7 +31,8 @@ def is_file_of(given: object) -> bool:
 
 
 def own_strategy(given: object) -> StreamStrategy | None:
-    """Return the strategy that a job's user has made; None if the job states none or only a name.
+    """Return the strategy object that a job's user has made; None if the job states no strategy, or
+    only a name.
 
     Args:
         given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output

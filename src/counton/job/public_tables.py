@@ -22,7 +22,7 @@ _Path = str | os.PathLike[str]
 def read_table(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
     """Read the named columns of a file of public cells, with rows in the file's order.
 
-    All columns but that of values, if there is one, hold names.
+    All columns hold names, except the column ``value``, if there is one.
     """
     for place, name in enumerate(columns):
         if name in columns[:place]:
@@ -108,7 +108,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     Args:
         domain: a file, a mapping from level names to labels, or the tree itself.
         levels: columns of the levels, the coarsest first.
-        value: column of the private counts, which a public table does not have.
+        value: column of private counts, which a public table must not have.
     """
     named = names_of(levels, "levels")
     if isinstance(domain, Tree):
@@ -178,11 +178,11 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:
-    """Refuse a file of public cells that has the column of private counts: it may be the private
-    rows.
+    """Refuse a file of public cells that has the column of private counts, because it may hold the
+    private rows.
 
     Args:
-        value: name of that column; None: there is none.
+        value: name of the column of private counts; None if there is none.
     """
     if value is None or not isinstance(domain, str | os.PathLike):
         return

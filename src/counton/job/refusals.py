@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from counton.base.errors import InvalidInput, field
 from counton.job.job import NEWEST, Job, OptionRecord, options_of
 
-#: Meaning of the options that others need.
+#: Words for options that other options need.
 _NEEDED = {
     "domain": ", the list of groups",
     "user": ", the column that says whose an event is",
@@ -20,7 +20,7 @@ _NEEDED = {
     "corrections": ", how often a row may be corrected",
 }
 
-#: Options excluded by an option or a kind of stream, with the reason.
+#: Options that an option or a kind of stream (the key) excludes, each with the reason.
 EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "within": {
         "epsilon": ", which finds the privacy loss for you",
@@ -122,14 +122,14 @@ def refuse(
     *,
     but: Collection[str] = (),
 ) -> None:
-    """Refuse stated options that another option excludes.
+    """Refuse options that are stated although another option excludes them.
 
     Args:
         stated: the job, or the options of a command.
         reasons: excluded options, each with the reason.
         beside: the option that excludes them, for the message.
         remedy: end of the message.
-        but: options that are allowed all the same.
+        but: names of options that are allowed nevertheless.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, EXCLUDED["first"], field("first", True))
@@ -145,7 +145,7 @@ def refuse(
 
 
 def refuse_of_service(job: Job) -> None:
-    """Refuse options that a job which a service runs may not state.
+    """Refuse a job whose options a service does not support.
 
     >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
     Traceback (most recent call last):
@@ -171,7 +171,8 @@ def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why
     """Refuse all stated options except ``taken``.
 
     Args:
-        beside: the option that excludes them, for the message.
+        taken: names of the allowed options.
+        beside: the option that excludes all others, for the message.
         why: reason, for the message.
     """
     reasons = dict.fromkeys(options_of(type(stated)), why)
@@ -179,11 +180,11 @@ def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why
 
 
 def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()) -> None:
-    """Refuse options that need another option, if the other one is not stated.
+    """Refuse stated options that need another option which is not stated.
 
     Args:
-        needed: the options that may be needed.
-        but: options that are allowed all the same.
+        needed: names of the other options to check.
+        but: names of options that are allowed nevertheless.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):

@@ -6,7 +6,7 @@ from counton.base.options import with_keywords
 from counton.job.job import Job, options_of
 from counton.job.keywords import JobFields
 
-#: Gives a function whose ``**more`` are fields of a job a signature that names each field.
+#: Decorator for a function whose ``**more`` are fields of a job: its signature names each field.
 with_job_fields = with_keywords(
     JobFields, {name: option.default for name, option in options_of(Job).items()}
 )

@@ -1,7 +1,7 @@
-"""A job's statements about its statistic: the options, and the public files that they name.
+"""The options of a job's statistic, and the public files that they name.
 
 A job that names a statistic states its options by name; a job in Python may pass a `Statistic`
-instead, and name its columns. The list of statistics and their options stand in their own files
+instead, and name its columns. Each statistic lists its options in its own file
 (`counton.statistics`).
 """
 
@@ -39,7 +39,7 @@ def statistic_class(name: str) -> type[Statistic]:
 
 
 def nearest(name: object) -> str | None:
-    """Return the name of a statistic that is closest to an unknown word; None if none is close.
+    """Return the name of the statistic that is closest to an unknown word; None if none is close.
 
     >>> nearest("mean"), nearest("averge"), nearest("x")
     ('average', 'average', None)
@@ -66,7 +66,7 @@ def hint(name: object) -> str:
 
 
 def stated_options(job: Job) -> dict[str, Any]:
-    """Return the options of its statistic that a job states, as JSON values.
+    """Return the values, as JSON values, of the options of its statistic that a job states.
 
     The stream's state stores them, so that later runs may omit them.
 
@@ -81,7 +81,7 @@ def stated_options(job: Job) -> dict[str, Any]:
 
 
 def kept_value(option: Option, value: Any) -> Any:
-    """Convert the value of an option to JSON, as the stream's state stores it; paths become
+    """Convert the value of an option to the JSON value that a stream's state stores; paths become
     absolute.
 
     >>> kept_value(options_of(Job)["shares"], [0.5, 0.9])
@@ -125,7 +125,7 @@ def name_of(what: str | Statistic) -> str:
 
 
 def is_once(job: Job) -> bool:
-    """Return whether a job, if its stream is new, releases a table once: its rows have no times.
+    """Return whether a job with a new stream releases a table once, because its rows have no times.
 
     If the job states a number of steps, each row is a step instead.
 
@@ -136,7 +136,7 @@ def is_once(job: Job) -> bool:
 
 
 def declares_nodes(job: Job) -> bool:
-    """Return whether the option ``domain`` of a job declares nodes or cells of the statistic,
+    """Return whether the option ``domain`` of a job declares nodes or cells of the statistic, and
     not groups.
 
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
@@ -147,8 +147,8 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Return whether a job states a line of cells that have no names, so that each row is the next
-    cell.
+    """Return whether each row of a job is a cell of its table, because no column names the
+    cells.
     """
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()
@@ -207,7 +207,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
 def own_options(what: str | Statistic) -> tuple[Option, ...]:
     """Return the options of a statistic that a job may state.
 
-    They are those that define it; if it is given as an object, only those of its columns.
+    If the statistic is given as an object, they are only the options that name its columns.
     """
     if isinstance(what, str):
         return statistic_class(what).card.options
@@ -217,7 +217,8 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
 
 
 def options_of_job(job: Job) -> dict[str, Option]:
-    """Return all options that a job may state, by name: those of every job, and of its statistic.
+    """Return all options that a job may state, by name: the options of every job, and those of its
+    statistic.
 
     >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
     'smaller values count as this'
@@ -238,7 +239,7 @@ def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
 def all_options() -> dict[str, Option]:
     """Return the options of all statistics by name.
 
-    If several statistics have an option of a name, it is that of the first.
+    If several statistics have an option with one name, the first statistic's option is returned.
     """
     from counton.statistics.catalogue import keywords, statistic_named
 
@@ -262,7 +263,7 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
     """Return a copy of a job with other names for the columns of its rows.
 
     Args:
-        called: maps a column to its new name.
+        called: function that returns the new name of a column.
 
     >>> job = Job("hierarchy", "visits.csv", "visits.db", levels="region,city")
     >>> rename_columns(job, lambda name: name.upper()).options

@@ -35,14 +35,14 @@ def run(
 ) -> Any:
     """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 
-    Executors mark rows and add them up; the driver gets sums by window and group, adds noise and
-    keeps the stream. The key stays with the driver, and executors get no secret. The release does
-    not depend on the distribution of the rows: it equals the release of `counton.run.run` on the
-    same rows, bit for bit.
+    Executors compute the windows and groups of rows and add the rows up; the driver gets the sums,
+    adds noise and keeps the stream. The key stays with the driver, and executors get no secret. The
+    release does not depend on the distribution of the rows: it equals the release of
+    `counton.run.run` on the same rows, bit for bit.
 
-    A streaming frame is counted batch by batch, as new events. The newest event and the job's
-    watermark decide which windows have ended; later rows count at the next release. A killed query
-    continues: a batch that Spark runs again is recognised.
+    A streaming frame is counted batch by batch, as new events. The newest event and the job's wait
+    for late rows (``watermark``) decide which windows have ended; later rows count at the next
+    release. A query that was killed can be continued: a batch that Spark runs again is recognised.
 
     Args:
         job: the job; its ``events`` are ignored.
@@ -50,13 +50,14 @@ def run(
         progress: see `counton.run.run`.
         approve: called with the definition of the stream before rows are read, and for a streaming
             frame with each batch; its exception ends the run.
-        checkpoint: for a streaming frame: Spark's folder for its progress; for this job alone.
+        checkpoint: for a streaming frame: folder in which Spark stores its progress, for this job
+            alone.
         trigger: for a streaming frame: when batches are made, as ``{"processingTime": "1
             minute"}``; arguments of Spark's ``DataStreamWriter.trigger``.
 
     Returns:
         A `counton.run.Outcome`, after the job's files are written; for a streaming frame Spark's
-        ``StreamingQuery``, which goes on running.
+        ``StreamingQuery``, which keeps running.
 
     Raises:
         MissingExtra: PySpark is not installed.
@@ -124,7 +125,7 @@ def batches(
 
     Returns:
         A function of a batch's rows and number, which returns the `counton.Release` of all steps
-        released so far; None if there are none, or the batch has no rows.
+        released so far; None if no step is released, or the batch has no rows.
 
     Raises:
         MissingExtra, InvalidInput, StateError: see `run`.
@@ -152,7 +153,7 @@ def batches(
 def merge_text(released: Release, table: str, rows: str = "released") -> str:
     """Return SQL that adds missing released rows to a table: Delta, Iceberg, Databricks.
 
-    Step, group and other naming columns identify a row. Released rows never change, so no row is
+    Step, group and other columns of names identify a row. Released rows never change, so no row is
     ever updated, and a repeated statement does nothing.
 
     Args:
@@ -181,8 +182,8 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 def _check_of(
     frame: DataFrame, approve: Callable[[Definition], None] | None
 ) -> Callable[[Definition], None]:
-    """Return a function that refuses definitions that do not suit a frame, then calls
-    ``approve``.
+    """Return a function that refuses a stream's definition if a Spark frame cannot serve it, and
+    then calls ``approve`` with it.
     """
     require("pyspark")
     require("pyarrow")

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-#: Words of a row's hash. Their sums over all rows, each modulo 2^64, distinguish frames.
+#: Number of 64-bit hashes of a row. Their sums over all rows, modulo 2^64, distinguish frames.
 _WORDS: Final = 2
-#: Cells below this hold halves of these sums.
+#: Cells with numbers below this are halves of the sums of hashes.
 _HALVES: Final = -(2**62)
-#: Rows and bytes that a worker takes at a time.
+#: Number of rows, and of bytes, that an executor processes at a time.
 _ROWS, _BYTES = 2**18, 2**26
-#: Largest number of pieces of a window; each piece lies in one window.
+#: Most pieces into which a window is divided, so that each piece lies in one window.
 _PIECES = 31
-#: Number of cells at which sums of several chunks are added up.
+#: Number of cells from which the sums of several chunks are added up.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
@@ -66,7 +66,9 @@ class SparkRows(Rows):
 
     @property
     def empty(self) -> EventFrame:
-        """A table with the frame's columns and no rows, by which types are checked."""
+        """A table with the frame's columns and no rows, from which the types of columns are
+        checked.
+        """
         found = copy(self._empty)
         found.together = self.together
         return found
@@ -80,11 +82,11 @@ class SparkRows(Rows):
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of names and types of columns, the number of rows, and sums of row
-        hashes.
+        """Return the SHA-256 digest of the names and types of columns, the number of rows, and sums
+        of row hashes.
 
-        It does not depend on the order and the distribution of the rows, and is known once they are
-        counted.
+        It does not depend on the order or the distribution of the rows, and can be read only after
+        they are counted.
         """
         if self._digest is None or tuple(columns) != self._columns:
             self.scan(columns)  # raises for a missing column
@@ -92,11 +94,12 @@ class SparkRows(Rows):
         return self._digest
 
     def grain(self, reading: RowReading) -> tuple[int, int] | None:
-        """Return an offset and a length, in microseconds, that cut time into pieces within windows.
+        """Return offset and length, in microseconds, of pieces of time that each lie within one
+        window.
 
         Rows that differ only in times within one piece count alike, so Spark may count them
-        together before they are assigned to windows. None if that does not help or is not possible:
-        rows also differ in numbers, or times are local.
+        together before they are assigned to windows. None if that does not help, because rows also
+        differ in numbers, or is not possible, because times are local.
         """
         if not reading.columns.time:
             return None
@@ -117,11 +120,12 @@ class SparkRows(Rows):
 
         Args:
             columns: columns that were hashed.
-            halves: table of ``cell`` and ``rows``, as made by executors; a cell stands for half a
-                hash.
+            halves: table with columns ``cell`` and ``rows``, computed by executors: sums of the
+                upper and lower 32 bits of row hashes.
 
         Raises:
-            InvalidInput: an earlier pass has found other sums.
+            InvalidInput: an earlier pass has found other sums, so the frame gives other rows each
+                time.
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
@@ -139,8 +143,8 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """A part of a source without rows, by which later runs recognise a micro-batch: it has the
-    batch's number.
+    """A part of a source that has no rows, only the number of a micro-batch, by which later runs
+    recognise the batch.
     """
 
     kind = "a data frame"
@@ -221,8 +225,8 @@ class SparkSource(Spread):
         return Private(_collect(frame, made, schema, most=most))
 
     def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
-        """Return sums of rows by window and label. They are computed once: a second pass could
-        differ.
+        """Return sums of rows by window and label. They are computed only once, because a second
+        pass over the frame could differ.
         """
         if self._rows.by_label is None:
             self._rows.by_label = self._sum_rows(reading, None)
@@ -257,7 +261,7 @@ class SparkSource(Spread):
 
 
 class _Work:
-    """The task of an executor: it contains the groups and bounds of the job, and no secret."""
+    """The task of an executor. It contains the groups and bounds of the job, and no secret."""
 
     def __init__(
         self,
@@ -287,7 +291,8 @@ class _Work:
 
 
 def _empty(frame: DataFrame) -> pl.DataFrame:
-    """Return a table without rows that has the columns of a frame, with the types on executors.
+    """Return a table without rows that has the columns of a frame, with the types that executors
+    will see.
 
     If two columns have one name, the second is renamed.
     """
@@ -306,12 +311,12 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
 
 def is_remote(frame: DataFrame) -> bool:
-    """Return whether a frame is one of Spark Connect, whose driver is another program."""
+    """Return whether a frame belongs to Spark Connect, where the driver is another program."""
     return ".connect." in type(frame).__module__
 
 
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select some columns of a frame and name them by numbers, since their own names may contain
+    """Select some columns of a frame and name them by numbers, because their own names may contain
     any character.
 
     Texts are compared by their bytes, whatever collation Spark uses.
@@ -332,7 +337,8 @@ def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Select some columns of a frame, followed by hashes of each row.
 
-    The hashes are Spark's ``xxhash64`` of the values and of their nulls, by several seeds.
+    The hashes are Spark's ``xxhash64`` of the values and of whether each is null, with several
+    seeds.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -344,17 +350,17 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """Group rows that are equal except for times within one piece of a window: a row for each
-    group.
+    """Count rows that are equal except for times within one piece of a window; the result has one
+    row for them together.
 
     Args:
-        hashed: see `with_hashes`.
-        time: number of the column of times.
-        begin, length: see `SparkRows.grain`.
+        hashed: frame of rows with their hashes, from `with_hashes`.
+        time: position of the column of times.
+        begin, length: offset and length of the pieces, from `SparkRows.grain`.
 
     Returns:
-        A frame with the columns of ``hashed`` and, for each group, its number of rows, the time of
-        its newest row in microseconds, and the sums of both halves of each hash.
+        A frame with the columns of ``hashed``, the number of equal rows, their newest time in
+        microseconds since 1970, and the sums of the upper and lower 32 bits of each hash.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -386,7 +392,8 @@ def _collect(
     Args:
         made: function that processes batches of rows on an executor.
         schema: columns of the results.
-        then: transforms the frame of results before they are collected.
+        then: function that transforms the frame of results before they are collected; None:
+            unchanged.
         most: largest number of rows collected; None: all.
     """
     from pyspark.errors import PySparkException
@@ -408,9 +415,10 @@ def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Process batches on an executor, and remove words that could quote a row from errors.
+    """Process batches on an executor; errors are replaced by errors that cannot quote a row.
 
-    Spark writes the error of a task to its event log, shows it on its page, and logs it.
+    This is needed because Spark writes the error of a task to its event log, shows it on its web
+    page, and logs it.
     """
     try:
         yield from made(batches)
@@ -425,7 +433,9 @@ def _guard(
 
 
 def _executor_error(error: Exception) -> Exception:
-    """Return counton's own error from within an executor's error; another error unchanged."""
+    """Return the error of counton that an executor's error contains; return any other error
+    unchanged.
+    """
     mark = "counton.base.errors.InvalidInput: "
     for line in reversed(str(error).splitlines()):
         if mark in line:
@@ -449,7 +459,9 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Yield rows of several batches at a time, with moments in UTC, whatever the session's zone."""
+    """Yield the rows of several batches at a time, with times in UTC, whatever the session's time
+    zone.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
@@ -481,7 +493,9 @@ def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]
 
 
 class _Hashes:
-    """Running sums of row hashes, and the number of rows, kept as halves of 32 bits."""
+    """Running sums of row hashes, and the number of rows, kept as sums of upper and lower 32
+    bits.
+    """
 
     def __init__(self) -> None:
         self._halves = np.zeros(2 * (_WORDS + 1), np.int64)
@@ -506,8 +520,8 @@ class _Hashes:
         return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
-        """Return the sums as a table of ``cell`` and ``rows``; several can be added without
-        overflow.
+        """Return the sums as a table with columns ``cell`` and ``rows``. Tables of many executors
+        can be added up without overflow.
         """
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"cell": cells, "rows": self._halves})
@@ -516,7 +530,9 @@ class _Hashes:
 def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Count rows by window and group, and add up their hashes; runs on an executor."""
+    """Count rows by window and group, and add up their hashes. This function runs on an
+    executor.
+    """
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
@@ -531,9 +547,9 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rows that could count, with their windows and groups, and sums of all rows.
+    """Yield the rows that could count, with their windows and groups, and then sums of all rows.
 
-    Runs on an executor.
+    This function runs on an executor.
     """
     hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
@@ -548,7 +564,7 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pack a table into one value of one row: Spark's costs grow with rows and with columns.
+    """Pack a table into one value of one row, because Spark's costs grow with rows and columns.
 
     Args:
         kind: name of the kind of table.
@@ -566,6 +582,6 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
 def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows that an expression selects, unchanged; runs on an executor."""
+    """Yield the rows that an expression selects, unchanged. This function runs on an executor."""
     for chunk in work.chunks(batches):
         yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)

@@ -1,8 +1,8 @@
 """A streaming Spark frame as the source of a run: each micro-batch is a run over new events.
 
-Spark runs a batch again if it was killed before it had noted the batch as done. Query, number and
-rows identify a batch: an equal batch adds nothing, and other rows under the number of a counted
-batch are refused.
+Spark runs a batch again if it was killed before it had recorded the batch as done. Query and number
+identify a batch: a batch that was counted adds nothing when it comes again, and is refused if it
+has other rows then.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from counton.run.definition import Definition
 
-#: Largest number of consecutive empty batches: a stream keeps nothing of an empty batch.
+#: Most consecutive empty batches before a query must be confirmed: the state records none of them.
 _EMPTY: Final = 1000
 _QUARANTINE = "quarantine:"
-#: Errors about states, keys and budgets, which tell nothing of rows or their number.
+#: Errors about states, keys and budgets, which reveal nothing about rows or their number.
 _WITHOUT_ROWS = (StateError, WrongKey, StreamConflict, BudgetExceeded, MissingExtra)
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -85,8 +85,8 @@ class Batches:
 
     Attributes:
         job: the job.
-        check: refuses definitions that a Spark frame cannot serve.
-        empty: number of the query's first batches without rows.
+        check: function that refuses a stream's definition if a Spark frame cannot serve it.
+        empty: number of batches at the query's beginning that had no rows.
     """
 
     job: Job
@@ -122,16 +122,16 @@ class Batches:
     def __call__(self, rows: DataFrame, number: int) -> Release | None:
         """Count a batch, release the windows that have ended, and write the outputs.
 
-        Spark writes the error of a query to its event log, shows it on its page, and logs it. So
-        words that may quote a row are kept in a file of the owner, and the error names the file.
+        Spark writes the error of a query to its event log, shows it on its web page, and logs it.
+        So an error that may quote a row is written to a file that only its owner can read, and the
+        raised error names the file.
 
         Returns:
-            All releases so far, for `Release.to_spark`; None: there are none yet, or the batch has
-            no rows.
+            All releases so far; None if there are none yet, or the batch has no rows.
 
         Raises:
             StateError: see `counton.run.run`, and other errors about a state.
-            InvalidInput, ReplayMismatch: the batch cannot be counted; the file tells why.
+            InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:
             return self._count(rows, number)
@@ -142,7 +142,7 @@ class Batches:
             raise kind(self._kept_apart(number, error)) from None
 
     def _kept_apart(self, number: int, error: Exception) -> str:
-        """Write the words of an error to a file that only its owner can read.
+        """Write the full text of an error to a file that only its owner can read.
 
         Return a message that names the file, for Spark to log.
         """
@@ -186,8 +186,8 @@ class Batches:
                 return Release(outcome.read().numbers.at_hand()) if outcome.after else None
 
     def _aside(self, policy: str, number: int) -> str:
-        """Return the policy for unreadable rows with a separate file for each batch, if it names
-        a file.
+        """Return the policy for unreadable rows; if it names a file, the result names a separate
+        file for this batch.
         """
         if not policy.startswith(_QUARANTINE):
             return policy
@@ -196,7 +196,7 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse to go on if the query and the state do not know the same batches.
+        """Refuse to continue if the query and the state have not counted the same batches.
 
         One of them may be an old copy.
         """
