@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 
 import polars as pl
 import pytest
@@ -40,8 +41,13 @@ def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert not isinstance(same._held, tuple)
 
 
-def test_names_are_as_a_tuple_of_them() -> None:
+@pytest.mark.parametrize("kept", ["texts", "a column", "a block"])
+def test_names_are_as_a_tuple_of_them(kept: str) -> None:
     names, texts = GroupNames(NAMES), tuple(NAMES)
+    if kept == "a column":
+        names = GroupNames(pl.Series(NAMES))
+    if kept == "a block":
+        names = GroupNames.from_blocks(names.blocks())
     assert names == texts
     assert texts == names
     assert names != texts[:-1]
@@ -53,9 +59,25 @@ def test_names_are_as_a_tuple_of_them() -> None:
     assert names.index("shop", 1) == 1
     with pytest.raises(ValueError, match="not among"):
         names.index("shop", 2)
+    assert names.at([4, 0]) == [texts[4], texts[0]]
+    assert names.places(["shop", "none", "home"]).tolist() == [1, -1, 0]
+    assert (names.first_repeated(), names.plus(["x", ""]).first_repeated()) == (None, "")
+    assert (names.first_with("b"), names.first_with("q")) == ("a\nb", None)
     assert "shop " in names
     assert "sho" not in names
     assert names.plus(["new"]) == (*texts, "new")
     assert copy.deepcopy(names) == names  # as it travels to another process
     assert (len(GroupNames(())), GroupNames(()) == ()) == (0, True)
     assert GroupNames(pl.Series("page", NAMES)) == names
+
+
+def test_few_names_are_stored_uncompressed_and_many_are_not() -> None:
+    """So few names are read without polars; states of earlier versions hold compressed ones."""
+    few, many = GroupNames(NAMES), GroupNames([f"group {number}" for number in range(5_000)])
+    assert len(many.blocks()[0]) < 20_000
+    again = GroupNames.from_blocks(few.blocks())
+    assert again._held == NAMES
+    old = io.BytesIO()
+    table = few.column.to_frame()
+    table.write_ipc(old, compression="zstd", compat_level=pl.CompatLevel.oldest())
+    assert GroupNames.from_blocks([old.getvalue()]) == again == few

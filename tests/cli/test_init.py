@@ -242,6 +242,75 @@ def test_what_is_stated_is_not_asked(terminal: Terminal) -> None:
     ).replace("stands in brackets", "").replace("\x1b[", "")
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("--first --by branch", "--first needs --user"),
+        ("--first --by branch --user reader", "--by branch with --first needs --most"),
+        ("--by brunch", "there is no column 'brunch'"),
+        ("--around 365 --release windows", "--release windows does not go with --around 365"),
+    ],
+)
+def test_options_that_no_answer_completes_are_refused_before_the_first_question(
+    terminal: Terminal, loans: Path, options: str, reason: str
+) -> None:
+    done = terminal("loans.csv", *options.split())
+    assert done.code == 2
+    assert done.out.startswith(f"counton: {reason}"), done.out
+    assert "1. When?" not in done.out
+    assert not (loans / "nightly.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--around 365", "2. What? A stream without an end publishes the total so far."),
+        (
+            "--unknown discover --by branch --user reader --most 1 --delta 1e-6",
+            "2. What? A stream whose groups are found publishes the total so far.",
+        ),
+        ("--rho 1", "With the stated privacy loss:"),
+        ("--within 15", "With the stated privacy loss:"),
+    ],
+)
+def test_the_question_of_what_is_published_holds_for_what_is_stated(
+    terminal: Terminal, loans: Path, options: str, said: str
+) -> None:
+    done = terminal("loans.csv", *options.split(), zone_of_days=["start=2026-10-24"])
+    assert (done.code, done.left) == (0, {}), done.out
+    assert said in done.out
+    assert job_of(loans).get("release", "totals") == ("windows" if "loss" in said else "totals")
+
+
+def test_a_column_of_ids_is_not_suggested_as_the_column_of_people(
+    terminal: Terminal, loans: Path
+) -> None:
+    done = terminal("loans.csv", "--id", "reader", zone_of_days=["start=2026-10-24"])
+    assert done.code == 0, done.out
+    assert "[none unit=loan]" in done.out
+
+
+def test_a_first_look_reads_the_times_of_a_column_once(
+    loans: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = first_look.look_at(counton.Job("count", str(loans / "loans.csv"), "s.db"))
+    read, times = list[object](), first_look._moments
+
+    def counted(sample: pl.DataFrame, *how: Any) -> pl.Series:
+        read.append(how)
+        return times(sample, *how)
+
+    monkeypatch.setattr(first_look, "_moments", counted)
+    job = counton.Job(
+        "count", str(loans / "loans.csv"), "s.db", time="borrowed_at", every="1d", per="1d"
+    )
+    for options in ({}, {"by": "branch"}, {"user": "reader"}, {}):
+        found = look.for_operator(job.having(**options))
+        assert found.newest is not None
+        assert look.for_operator(job.having(**options)) == found
+    assert read == [("borrowed_at", "UTC", None)]
+
+
 def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) -> None:
     (loans / "till.csv").write_text("when\n2026|10|24\n")
     done = terminal(

@@ -167,7 +167,7 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/first_look.py: FirstLook.for_operator", "sample.height"): "told to the operator",
+    ("run/first_look.py: FirstLook.for_operator", "sample.rows.height"): "told to the operator",
     ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
     ("run/ordered_rows.py: rows_in_order", "len(events.stops)"): "each row is a step, released",
     ("run/ordered_rows.py: rows_in_order", "len(events.events)"): "in a tally, which is closed",

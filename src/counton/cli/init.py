@@ -231,12 +231,25 @@ class _Questions:
         self.names = option_names(InitOptions)
 
     @property
+    def time(self) -> str | None:
+        """The likeliest column of times; None if none holds times in a known format."""
+        return next((one.name for one in self.look.times), None)
+
+    @property
     def job(self) -> Job:
         """The job that options and answers state so far."""
         return job_of(self.said)
 
     def ask_all(self) -> Said:
-        """Ask all questions, and return the fields that options and answers state."""
+        """Ask all questions, and return the fields that options and answers state.
+
+        Raises:
+            InvalidInput: the stated options do not go together, whatever is answered.
+        """
+        found: dict[str, Any] = {"time": self.time or self.look.columns[0], "start": usual_start()}
+        if self.by is not None:
+            found |= {"by": self.by, "domain": ["A", "B"]}
+        check_job(found | self.said, self.look)
         sample = "" if self.look.whole else "; only the first rows are read"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
@@ -322,7 +335,7 @@ class _Questions:
 
     def when(self) -> None:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
-        found, facts = next((one.name for one in self.look.times), None), self.facts()
+        found, facts = self.time, self.facts()
         if "time" not in self.said and not facts.rows:
             self.say(f"  {self.job.events} has no rows yet: name the column of times.")
         elif "time" not in self.said and found is None:
@@ -385,12 +398,15 @@ class _Questions:
     def what(self) -> None:
         if "release" in self.said or self.job.people.first or self.job.times.revise is not None:
             return
-        self.say(
-            "2. What? The noise depends on what is published. With epsilon = 1 for one row:",
-            bold=True,
-        )
+        if complete_job(self.said, self.look).noise.release is None:
+            kind = "whose groups are found" if self.job.times.around is None else "without an end"
+            self.say(f"2. What? A stream {kind} publishes the total so far.", bold=True)
+            return
+        loss = {"epsilon": "1"} if is_unpromised(self.said) else {}
+        given = "epsilon = 1 for one row" if loss else "the stated privacy loss"
+        self.say(f"2. What? The noise depends on what is published. With {given}:", bold=True)
         for place, release in enumerate(_RELEASES, 1):
-            plan = check_job(self.said | {"release": release, "epsilon": "1"}, self.look)[1]
+            plan = check_job(self.said | loss | {"release": release}, self.look)[1]
             both = "both: " if release == "both" else ""
             self.say(f"   {place}  {both}{'; '.join(errors_in_words(plan))}")
         self.ask("   which", "1", self.take_release)
@@ -483,7 +499,9 @@ class _Questions:
         if people.user is None and self.job.promise.unit is not None:
             return
         usual, shown = f"{_NONE} {_as_answer({'unit': self.unit_of_rows()})}", dict[str, Any]()
-        if (column := people.user or person_column(self.look)) is not None:
+        found = person_column(self.look)
+        column = people.user or (None if found == self.job.rows.id else found)
+        if column is not None:
             shown = {"user": column, "per": people.per or "1d"}
             self.tell_bounds(shown)
             left = {one: value for one, value in shown.items() if one not in self.said}

@@ -84,17 +84,15 @@ def read_domain(
     else:
         names = _group_names(source, column)
     _refuse_too_many(len(names))
-    groups = names.column
-    if (hidden := groups.filter(groups.str.contains(chr(0), literal=True))).len():
-        raise _no_text(hidden[0])
-    if not names or (groups == "").any():
+    if (hidden := names.first_with(chr(0))) is not None:
+        raise _no_text(hidden)
+    if not names or "" in names:
         raise InvalidInput(
             f"domain {quote(source)} has no group, or an empty name; give each group a name"
         )
-    if groups.n_unique() < len(names):
-        twice = groups.filter(groups.is_duplicated())
+    if (twice := names.first_repeated()) is not None:
         raise InvalidInput(
-            f"domain {quote(source)} names the group {twice[0]!r} twice; name each group once"
+            f"domain {quote(source)} names the group {twice!r} twice; name each group once"
         )
     return names
 
@@ -258,10 +256,10 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
     refuse_sqlite(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
-            parts = [pl.Series(lines, dtype=pl.String) for lines in _some_lines(file)]
+            parts = [GroupNames(lines) for lines in _some_lines(file)]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"domain {str(path)!r} is not valid UTF-8; convert the file") from error
-    return GroupNames(pl.concat(parts) if parts else ())
+    return parts[0].plus(*parts[1:]) if parts else GroupNames(())
 
 
 def _some_lines(file: IO[str]) -> Iterator[list[str]]:

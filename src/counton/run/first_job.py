@@ -307,7 +307,8 @@ def complete_job(said: Said, look: FirstLook) -> Job:
         endless = True
     if not endless:
         found["steps"] = _steps(every)
-        found["release"] = None if job.people.first else "windows"
+        only_totals = job.people.first or job.groups.unknown == "discover"
+        found["release"] = None if only_totals else "windows"
     if is_unpromised(said):
         found["epsilon"] = "1"
     if job.people.user is not None and not job.people.first:

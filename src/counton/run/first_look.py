@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 from typing_extensions import override
@@ -48,6 +48,8 @@ BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
 _WRITTEN = "counton written"
 #: Files whose times are this far apart were not all copied at once.
 _APART_SECONDS = 3600
+
+X = TypeVar("X")
 
 
 class TimeColumn(NamedTuple):
@@ -95,14 +97,22 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """The first rows, the number of unreadable rows with the reason for the first, and the number
-    of distinct values of each column in which values repeat.
+    """The first rows, the number of unreadable rows with the reason for the first, the number of
+    distinct values of each column in which values repeat, and the facts asked for so far.
     """
 
     rows: pl.DataFrame
     unreadable: int
     reason: str
     repeated: Mapping[str, int]
+    known: dict[object, Any]
+
+    def once(self, find: Callable[..., X], *given: Hashable) -> X:
+        """Return what a function finds in these rows; the same call is made only once."""
+        if (find, given) not in self.known:
+            self.known[find, given] = find(self, *given)
+        found: X = self.known[find, given]
+        return found
 
 
 @name_alone
@@ -166,28 +176,22 @@ class FirstLook:
             entered: column with the time at which each row arrived; None: the time at which its
                 file was written, if known.
         """
-        sample, unreadable, reason, repeated = open_private(self._sample)
-        zone = job.times.timezone or "UTC"
-        named = (job.times.time, *_parts(job.groups.by), job.people.user)
-        asked = [name for name in dict.fromkeys(named) if name in sample.columns]
-        empty = {name: _is_empty(sample, name) for name in asked}
-        if empty:
-            empty[""] = pl.any_horizontal(*empty.values())
-        without = {
-            name: int(sample.select(said.sum()).item()) - unreadable for name, said in empty.items()
-        }
-        times = pl.Series([], dtype=pl.Int64)
-        if job.times.time in sample.columns and job.times.time is not None:
-            given = _moments(sample, job.times.time, zone, job.rows.time_format)
-            times = given.filter(given > NO_MOMENT)
-        span: list[Any] = [] if times.is_empty() else [times.min(), times.max()]
-        first, newest = [moment(int(us)).astimezone(load_zone(zone)) for us in span] or (None, None)
+        sample = open_private(self._sample)
+        times = (job.times.time, job.times.timezone or "UTC", job.rows.time_format)
+        named = tuple(dict.fromkeys((job.times.time, *_parts(job.groups.by), job.people.user)))
+        entered = entered or (_WRITTEN if self.written else None)
+        people = job.people.user, job.people.per
+        first, newest = sample.once(_span, *times)
         return FirstFacts(
-            *(sample.height - unreadable, first, newest, without, (unreadable, reason)),
-            names=_names(sample, job.groups.by),
-            repeated=dict(repeated),
-            beyond=_beyond(sample, job, zone),
-            late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
+            sample.rows.height - sample.unreadable,
+            first,
+            newest,
+            dict(sample.once(_without, named)),
+            (sample.unreadable, sample.reason),
+            names=sample.once(_names, job.groups.by),
+            repeated=dict(sample.repeated),
+            beyond=sample.once(_beyond, *people, *times),
+            late=sample.once(_late, entered, job.times.every, *times),
         )
 
     def read_as_run(self, job: Job, until: str | None) -> ReadSample:
@@ -269,7 +273,9 @@ def look_at(job: Job) -> FirstLook:
         whole=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
-        _sample=Private(_Sample(sample, unreadable, reason, _columns_with_repeats(sample, times))),
+        _sample=Private(
+            _Sample(sample, unreadable, reason, _columns_with_repeats(sample, times), {})
+        ),
         _source=(Source if whole and sample.height else _SampledSource)(
             tuple(beginnings), source.name
         ),
@@ -322,7 +328,7 @@ def _beginning(
     if isinstance(part, EventFile) and os.path.exists(part.path):
         stamp = Path(part.path).stat().st_mtime_ns // 1000
         found = found.with_columns(pl.lit(stamp).alias(_WRITTEN))
-    return _Sample(found, unreadable, reason, {}), begins, whole, taken
+    return _Sample(found, unreadable, reason, {}, {}), begins, whole, taken
 
 
 def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
@@ -400,10 +406,40 @@ def _moments(sample: pl.DataFrame, name: str, zone: str, form: str | None) -> pl
     return sample.select(moments(name, dtype, zone, "earliest", form)).to_series()
 
 
-def _names(sample: pl.DataFrame, by: str | None) -> dict[str, int]:
-    if by is None or by not in sample.columns:
+def _moments_of(sample: _Sample, name: str, zone: str, form: str | None) -> pl.Series:
+    return _moments(sample.rows, name, zone, form)
+
+
+def _span(
+    sample: _Sample, time: str | None, zone: str, form: str | None
+) -> tuple[datetime, datetime] | tuple[None, None]:
+    """Return the times of the earliest and the newest row, on clocks of a zone; None if unknown."""
+    if time is None or time not in sample.rows.columns:
+        return None, None
+    given = sample.once(_moments_of, time, zone, form)
+    known = given.filter(given > NO_MOMENT)
+    if known.is_empty():
+        return None, None
+    first, newest = (moment(int(str(us))) for us in (known.min(), known.max()))
+    return first.astimezone(load_zone(zone)), newest.astimezone(load_zone(zone))
+
+
+def _without(sample: _Sample, named: Sequence[str | None]) -> dict[str, int]:
+    """Return for each column the number of rows without a value; under "" for all together."""
+    asked = [name for name in named if name is not None and name in sample.rows.columns]
+    empty = {name: _is_empty(sample.rows, name) for name in asked}
+    if empty:
+        empty[""] = pl.any_horizontal(*empty.values())
+    return {
+        name: int(sample.rows.select(said.sum()).item()) - sample.unreadable
+        for name, said in empty.items()
+    }
+
+
+def _names(sample: _Sample, by: str | None) -> dict[str, int]:
+    if by is None or by not in sample.rows.columns:
         return {}
-    found = sample[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
+    found = sample.rows[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
     return dict(found.filter(pl.col(by) != "").iter_rows())
 
 
@@ -416,44 +452,58 @@ def _columns_with_repeats(sample: pl.DataFrame, times: Sequence[TimeColumn]) -> 
     return {name: many for name, (many, rows) in found.items() if 1 < many < rows}
 
 
-def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
+def _beyond(
+    sample: _Sample,
+    user: str | None,
+    per: str | None,
+    time: str | None,
+    zone: str,
+    form: str | None,
+) -> dict[int, float]:
     """Return, for each bound on a user's rows in a period, the fraction of all rows that it leaves
     out.
     """
-    if job.people.user is None or job.people.user not in sample.columns:
+    known = sample.rows
+    if user is None or user not in known.columns:
         return {}
-    keys = [pl.col(job.people.user).cast(pl.String, strict=False).alias("user")]
-    if job.people.per is not None and job.times.time is not None:
-        us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")
-        known = sample.with_columns(us).filter(pl.col("us") > NO_MOMENT)
-        keys.append(period_of(pl.col("us"), job.people.per, zone).alias("period"))
-    else:
-        known = sample
-    sizes = known.filter(~_is_empty(known, job.people.user)).group_by(keys).len()["len"]
+    keys = [pl.col(user).cast(pl.String, strict=False).alias("user")]
+    if per is not None and time is not None:
+        us = sample.once(_moments_of, time, zone, form).alias("us")
+        known = known.with_columns(us).filter(pl.col("us") > NO_MOMENT)
+        keys.append(period_of(pl.col("us"), per, zone).alias("period"))
+    sizes = known.filter(~_is_empty(known, user)).group_by(keys).len()["len"]
     rows = int(sizes.sum())
     if not rows:
         return {}
     return {most: int((sizes.cast(pl.Int64) - most).clip(0).sum()) / rows for most in BOUNDS}
 
 
-def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
+def _late(
+    sample: _Sample,
+    entered: str | None,
+    every: str | None,
+    time: str | None,
+    zone: str,
+    form: str | None,
+) -> dict[str, float]:
     """Return, for each waiting time, the fraction of rows that arrived later than this after their
     window's end.
     """
-    if entered is None or job.times.time is None or job.times.every is None:
+    if entered is None or time is None or every is None:
         return {}
-    us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")
+    us = sample.once(_moments_of, time, zone, form).alias("us")
     if entered == _WRITTEN:
-        there = sample[_WRITTEN].alias("there")
+        there = sample.rows[_WRITTEN].alias("there")
     else:
-        form = next((one.time_format for one in [_time_column(sample, entered)] if one), None)
-        there = _moments(sample, entered, zone, form).alias("there")
+        known = _time_column(sample.rows, entered)
+        there_form = None if known is None else known.time_format
+        there = sample.once(_moments_of, entered, zone, there_form).alias("there")
     both = pl.DataFrame([us, there]).filter(pl.col("us") > NO_MOMENT, pl.col("there") > NO_MOMENT)
     if both.is_empty():
         return {}
     local = pl.from_epoch("us", time_unit="us").dt.convert_time_zone("UTC")
     clock = local.dt.convert_time_zone(zone).dt.replace_time_zone(None)  # a day is told by its date
-    end = clock.dt.truncate(job.times.every).dt.offset_by(job.times.every)
+    end = clock.dt.truncate(every).dt.offset_by(every)
     ended = end.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.epoch("us")
     delay = both.select((pl.col("there") - ended).alias("delay"))["delay"].drop_nulls()
     return {wait: float(str((delay > length_of(wait)).mean())) for wait in WAITS}

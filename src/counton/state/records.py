@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -126,7 +126,7 @@ def enter(
             "step": 0,
             "writer_epoch": 1,
             "checkpoint": counter.checkpoint(),
-            "seal": Seal(key, name).of(0, details.text, _digest_of([], 0)),
+            "seal": Seal(key, name).of(0, details.text, _NO_MEMORY),
             "forgotten": 0,
             "arrived": 0,
             "late": 0,
@@ -235,11 +235,12 @@ def memory_digest(connection: Connection, stream_id: int) -> str:
         stream=stream_id,
     )
     files = "SELECT count(*) FROM counton_sources WHERE stream_id = :stream"
-    return _digest_of(sizes, connection.value(files, stream=stream_id))
+    counted = connection.value(files, stream=stream_id)
+    return json.dumps([sorted([*size] for size in sizes), counted])
 
 
-def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
-    return json.dumps([sorted([*size] for size in sizes), files])
+#: The `memory_digest` of a new stream.
+_NO_MEMORY = json.dumps([[], 0])
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
