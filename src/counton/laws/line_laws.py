@@ -196,17 +196,17 @@ def check_line_estimates(strategy: LineStrategy) -> None:
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
     require(same, strategy, "reads() returns other weights than estimate() uses")
-    for asked in _explicit(strategy.cells):
-        back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
+    for workload in _explicit(strategy.cells):
+        back = np.allclose(strategy.reads(workload.matrix) @ strategy.matrix(), workload.matrix)
         require(
             back,
             strategy,
-            f"without noise, the answers to {asked} must be the true answers, but they differ, so "
-            "answers are biased",
+            f"without noise, the answers to {workload} must be the true answers, but they differ, "
+            "so answers are biased",
         )
-        added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
+        added = np.allclose(strategy.reads(workload.matrix), workload.matrix @ reads, atol=1e-9)
         message = (
-            f"works_on_grids is True, but answers to {asked} are not sums of estimates of its "
+            f"works_on_grids is True, but answers to {workload} are not sums of estimates of its "
             "cells; set it to False"
         )
         require(added or not strategy.works_on_grids, strategy, message)
@@ -264,24 +264,26 @@ def check_line_workloads(strategy: LineStrategy) -> None:
         (own, own.matrix),
     ]
     expectations = [
-        (asked, float((strategy.reads(matrix) ** 2).sum())) for asked, matrix in queries
+        (workload, float((strategy.reads(matrix) ** 2).sum())) for workload, matrix in queries
     ]
     if strategy.consistent:
         covariance = _covariance(strategy)
         every = (*(kind(cells) for kind in NAMED.values()), own)
-        expectations = [(asked, float((asked.gram() * covariance).sum())) for asked in every]
+        expectations = [
+            (workload, float((workload.gram() * covariance).sum())) for workload in every
+        ]
     elif cells <= _FEW_CELLS:
         subsets = RandomSubsets(cells)
         expectations.append((subsets, _mean_of_subsets(strategy, subsets)))
-    for asked, expected in expectations:
-        found = asked.total(strategy)
+    for workload, expected in expectations:
+        found = workload.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
         require(
             right,
             strategy,
             (
-                f"the stated total variance over {asked} is {found:.9g}, but its parts add up to "
-                f"{expected:.9g}"
+                f"the stated total variance over {workload} is {found:.9g}, but its parts add up "
+                f"to {expected:.9g}"
             ),
         )
 
@@ -346,21 +348,21 @@ def check_largest_errors(strategy: LineStrategy) -> None:
     nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
     drawn = table.run(0, nodes).astype(np.float64)
     ranges, prefixes, tree, own = _explicit(cells)
-    for asked, queries in (
+    for workload, queries in (
         (AllRanges(cells), ranges),
         (Prefixes(cells), prefixes),
         (TreeNodes(cells), tree),
         (own, own),
     ):
         expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
-        found = strategy.largest_error(asked, table, _BITS)
+        found = strategy.largest_error(workload, table, _BITS)
         right = abs(found - expected) <= _TOLERANCE * expected
         require(
             right,
             strategy,
             (
-                f"largest_error over {asked} returns {found:.9g}, but the largest of all errors is "
-                f"{expected:.9g}"
+                f"largest_error over {workload} returns {found:.9g}, but the largest of all errors "
+                f"is {expected:.9g}"
             ),
         )
 
@@ -393,11 +395,11 @@ def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
     return ranges, prefixes, nodes, Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
 
 
-def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
+def _mean_of_subsets(strategy: LineStrategy, workload: RandomSubsets) -> float:
     """Return the expected variance of the answer to one random set of cells, averaged over all
     sets.
     """
-    cells = asked.cells
+    cells = workload.cells
     sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
     variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
     sizes = range(-(-cells // 4), cells + 1)
@@ -406,16 +408,16 @@ def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     """Return the indices of the nodes whose noise the running sums contain."""
-    asked: list[tuple[int, range]] = []
+    requests: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):
         def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-            asked.append((level, nodes))
+            requests.append((level, nodes))
             return super().run(level, nodes)
 
     listening: NodeNoise = Listening()
     strategy.running_sums(counts, listening, _BITS)
-    read = sorted({(level, node) for level, nodes in asked for node in nodes})
+    read = sorted({(level, node) for level, nodes in requests for node in nodes})
     first = read[0][1] if read else 0
     wanted = range(first, first + strategy.measurements)
     require(

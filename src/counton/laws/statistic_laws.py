@@ -309,9 +309,9 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     right = by.kind == "label" and tuple(others) == tuple(inner.parts)
     require(right, statistic, "parts must be a label followed by the parts of the inner statistic")
     columns = _columns_of(inner, [event for batch in batches for _, event in batch])
-    said = inner.encode(*columns)
+    codes = inner.encode(*columns)
     require(
-        np.array_equal(statistic.encode(*columns), said),
+        np.array_equal(statistic.encode(*columns), codes),
         statistic,
         "encode() must return the codes of the inner statistic for each row",
     )
@@ -323,7 +323,7 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
             statistic,
             (f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal"),
         )
-    added = str(statistic.entries(said)) == str(inner.entries(said))
+    added = str(statistic.entries(codes)) == str(inner.entries(codes))
     require(added, statistic, "entries() adds a row to sums that do not belong to its group")
     require(
         statistic.places == len(groups) * inner.places,
@@ -345,22 +345,24 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     events = [event for batch in batches for event in batch]
     columns = _columns_of(statistic, events)
-    said = np.asarray(statistic.encode(*columns))
+    codes = np.asarray(statistic.encode(*columns))
     require(
-        said.shape == (len(events),),
+        codes.shape == (len(events),),
         statistic,
-        f"encode() must return one code for each row, but returns the shape {said.shape}",
+        f"encode() must return one code for each row, but returns the shape {codes.shape}",
     )
     require(
-        said.dtype == np.int64, statistic, (f"encode() must return int64, but returns {said.dtype}")
+        codes.dtype == np.int64,
+        statistic,
+        (f"encode() must return int64, but returns {codes.dtype}"),
     )
     least, most = statistic.row_bounds()
-    if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
-        said = said[said >= 0]  # codes below 0 have no place
-    rows, pairs = np.arange(len(said)), statistic.entries(said)
-    adds = np.zeros((len(said), statistic.places), np.int64)
+    if not all(isinstance(place, int) for place, _ in statistic.entries(codes)):
+        codes = codes[codes >= 0]  # codes below 0 have no place
+    rows, pairs = np.arange(len(codes)), statistic.entries(codes)
+    adds = np.zeros((len(codes), statistic.places), np.int64)
     for place, amount in pairs:
-        places = np.broadcast_to(place, said.shape)
+        places = np.broadcast_to(place, codes.shape)
         known = (places >= 0) & (places < statistic.places)
         require(
             known.all(),
@@ -369,7 +371,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             "places - 1",
         )
         np.add.at(adds, (rows, places), amount)
-        amounts = np.broadcast_to(amount, said.shape)
+        amounts = np.broadcast_to(amount, codes.shape)
         within = (amounts >= least) & (amounts <= most)
         complaint = (
             f"entries() adds {amounts[~within][:1]} for a row, but row_bounds() states {least} to "
@@ -382,7 +384,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             statistic,
             ("counts_rows is True, but entries() does not add exactly 1 to one sum for each row"),
         )
-    _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
+    _choices(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.card.additive or np.array_equal(measured, units)
@@ -452,13 +454,13 @@ def _check_neighbours(
 ) -> None:
     steps = len(batches)
     whole = _changes(statistic, batches).reshape(steps, -1)
-    said = {
+    contributions = {
         f"contribution(batched={batched})": statistic.contribution(batched=batched),
         f"contribution(batched={batched}, horizon={steps})": statistic.contribution(
             batched=batched, horizon=steps
         ),
     }
-    first = next(iter(said.values()))
+    first = next(iter(contributions.values()))
     replaced = first.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
@@ -467,7 +469,8 @@ def _check_neighbours(
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
         one_by_name = {
-            name: sensitivity_of(strategy, one, statistic.cells) for name, one in said.items()
+            name: sensitivity_of(strategy, one, statistic.cells)
+            for name, one in contributions.items()
         }
         found: dict[str, tuple[float, float]] = {
             name: (one.l1, one.l2_squared) for name, one in one_by_name.items()
@@ -486,7 +489,7 @@ def _check_neighbours(
                         f"{who} changes {strategy} by {is_} ({norm}), but {claimed:g} is stated"
                     )
                     require(is_ <= claimed, statistic, f"{complaint} by {name}")
-        for name, contribution in said.items():
+        for name, contribution in contributions.items():
             beyond = _beyond(contribution, change)
             require(beyond is None, statistic, f"{who} {beyond}, but {name} states {contribution}")
 
@@ -516,11 +519,11 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
-def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
+def _choices(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
     """Check that the codes of rows, and the indices of the sums that each row changes, lie in their
     stated ranges.
 
-    ``said`` has the code of each row, from ``encode``: shape (rows,). ``places`` has such an array
+    ``codes`` has the code of each row, from ``encode``: shape (rows,). ``places`` has such an array
     of indices for each sum that a row changes, from ``entries``.
     """
     spans = statistic.spans
@@ -531,11 +534,11 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
         "range for each",
     )
     low, high = statistic.said_bounds()
-    within = (said >= low) & (said <= high)
+    within = (codes >= low) & (codes <= high)
     require(
         within.all(),
         statistic,
-        f"encode() returns the code {said[~within][:1]}, which is outside of said_bounds()",
+        f"encode() returns the code {codes[~within][:1]}, which is outside of said_bounds()",
     )
     if not places:
         return
@@ -675,11 +678,13 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         )
 
 
-def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] | None) -> Counter:
+def _counter_of(
+    this: Statistic, steps: int, key: Key, description: Mapping[str, Any] | None
+) -> Counter:
     """Return a counter that releases the statistic's cells with noise calibrated to its
     contribution.
 
-    ``said`` is the statistic's description, which the counter's design includes.
+    ``description`` is the statistic's description, which the counter's design includes.
     """
     return Counter(
         known.Binary(steps),
@@ -688,7 +693,7 @@ def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] |
         name="a law",
         contribution=this.contribution(batched=True, horizon=steps),
         shape=this.cells,
-        statistic=said,
+        statistic=description,
     )
 
 

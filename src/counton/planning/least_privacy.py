@@ -49,13 +49,13 @@ class ReachedHalfwidths(NamedTuple):
         return max(self.planned[name] / bound for name, bound in self.wanted.items())
 
     def __str__(self) -> str:
-        said = (
+        comparisons = (
             f"{name} {figures(self.planned[name])} (at most {figures(bound)})".strip()
             for name, bound in self.wanted.items()
         )
         return (
             f"half-width of a {percent(self.level)}% interval at step {self.step:,}: "
-            + ", ".join(said)
+            + ", ".join(comparisons)
         )
 
 

@@ -892,12 +892,12 @@ class _StrategyKind(NamedTuple):
     published: bool = False
 
     def norms_wanted(
-        self, asked: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
+        self, requested: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
         """Return the norms, among those of the request, for which this kind is a candidate.
 
         Args:
-            asked: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
+            requested: norms of the request: 1 for Laplace noise, 2 for Gaussian noise.
             compare: True if the plan also includes kinds that are hardly ever the best.
             several: True if one unit changes several steps.
             everything: True if the plan includes every kind whose error it can compute.
@@ -905,7 +905,7 @@ class _StrategyKind(NamedTuple):
         if self.published and not compare and not several:
             return ()
         of = self.norms if compare or everything else self.contends
-        return tuple(norm for norm in asked if norm in of)
+        return tuple(norm for norm in requested if norm in of)
 
 
 #: Kinds of strategies for totals. Among equally good strategies the first is chosen.

@@ -118,34 +118,34 @@ def plan_cells(
     shape = _shape(cells)
     guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
     unit = Contribution.add_remove() if contribution is None else contribution
-    asked = _workloads_of(workload, shape)
+    workloads = _workloads_of(workload, shape)
     names = _strategies_by_name(line, shape)
 
     def attempt(family: Family, combination: Strategies) -> CellsDesign:
-        grid, total = _grid(combination, asked, NORMS[family])
+        grid, total = _grid(combination, workloads, NORMS[family])
         law = calibrate(guarantee, sensitivity_of_cells(grid, unit), family).law
         return CellsDesign(
             strategy=grid,
             law=law,
             guarantee=guarantee,
             contribution=unit,
-            workloads=asked,
+            workloads=workloads,
             expected_error=law.variance * total,
         )
 
     attempts = (
         partial(attempt, family, combination)
         for family in noise_kinds(guarantee)
-        for combination in _combinations(names, asked, NORMS[family])
+        for combination in _combinations(names, workloads, NORMS[family])
     )
     distinct: dict[tuple[Family, str], CellsDesign] = {}
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
-    best, asks = next(iter(distinct.values())), math.prod(work.queries for work in asked)
+    best, asks = next(iter(distinct.values())), math.prod(work.queries for work in workloads)
     typical = figures(math.sqrt(best.expected_error / asks))
     along = " x ".join(f"{count:,}" for count in shape)
-    wanted = " x ".join(dict.fromkeys(work.name for work in asked))
+    wanted = " x ".join(dict.fromkeys(work.name for work in workloads))
     return Plan(
         choices=tuple(distinct.values()),
         words=(
@@ -200,56 +200,58 @@ def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tu
 
 
 def _combinations(
-    names: Strategies, asked: tuple[Workload, ...], norm: Norm
+    names: Strategies, workloads: tuple[Workload, ...], norm: Norm
 ) -> Iterator[Strategies]:
     """Yield the combinations of strategies to compare, one strategy for each axis.
 
     If every axis has "auto", each known name is tried on all axes; then each axis gets its own best
     strategy.
     """
-    axes = len(asked)
+    axes = len(workloads)
     every = all(name == "auto" for name in names)
     if every:
         for name in NAMES:
-            if all(serves(name, work, norm, axes) for work in asked):
+            if all(serves(name, work, norm, axes) for work in workloads):
                 yield (name,) * axes
     if axes > 1 or not every:
         yield names  # "auto" on every axis is the best of each
 
 
-def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
+def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
     """Return the grid with these strategies, and the summed variance of the answers to all queries.
 
     The variance is in units of the variance of one measurement's noise. ``norm`` is 1 for Laplace
     noise, 2 for Gaussian noise.
     """
-    axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
+    axes = [
+        _axis(name, work, norm, len(workloads)) for name, work in zip(names, workloads, strict=True)
+    ]
     return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
 
 
 def _axis(
-    name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
+    name: str | LineStrategy, queries: Workload, norm: Norm, axes: int
 ) -> tuple[LineStrategy, float]:
     """Return the strategy of one axis, and the summed variance of the answers to the axis's
     queries.
     """
     if not isinstance(name, str):
-        return name, asked.total(_fitting(name, asked))
+        return name, queries.total(_fitting(name, queries))
     bits = axis_bits(axes)
-    chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
-    return build(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
+    chosen = _best_name(queries, norm, bits, axes) if name == "auto" else name
+    return build(chosen, queries, norm, bits), total_variance(chosen, queries, norm, bits)
 
 
-def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
-    if strategy.cells != asked.cells:
+def _fitting(strategy: LineStrategy, queries: Workload) -> LineStrategy:
+    if strategy.cells != queries.cells:
         raise InvalidInput(
             f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "
-            f"{asked.cells}: build it for that number"
+            f"{queries.cells}: build it for that number"
         )
     return strategy
 
 
-def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
+def _best_name(queries: Workload, norm: Norm, bits: int, axes: int) -> str:
     """Return the name of the best strategy for one axis and its queries.
 
     It has the least product of squared sensitivity and summed variance of all answers.
@@ -257,8 +259,8 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
     # On a grid both factors are products over the axes, so each axis is chosen alone.
 
     def cost(name: str) -> float:
-        axis = build(name, asked, norm, bits)
+        axis = build(name, queries, norm, bits)
         size = axis.l1_sensitivity() ** 2 if norm == 1 else axis.squared_sensitivity()
-        return total_variance(name, asked, norm, bits) * size
+        return total_variance(name, queries, norm, bits) * size
 
-    return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)
+    return min((name for name in NAMES if serves(name, queries, norm, axes)), key=cost)

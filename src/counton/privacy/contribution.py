@@ -74,8 +74,8 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
     True
     """
-    said, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
-    given = unicodedata.normalize("NFKC", said).strip()
+    noun, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
+    given = unicodedata.normalize("NFKC", noun).strip()
     word = " ".join(part for part in given.split(" ") if part)
     if not word or not (word + clock).isprintable():
         raise InvalidInput(

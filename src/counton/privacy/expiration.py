@@ -83,15 +83,15 @@ class ExpiringGuarantee(Guarantee):
         return self.expiry
 
     def __str__(self) -> str:
-        told, _, _ = Guarantee.__str__(self).partition(" and expiry")
+        without_expiry, _, _ = Guarantee.__str__(self).partition(" and expiry")
         if self.expiry is None:
-            return told
+            return without_expiry
         way = f"growth {text(self.expiry.growth)}"
         if self.expiry.delay:
             way += f", delay {self.expiry.delay:,}"
         if self.expiry.levels is not None:
             way += f", levels {self.expiry.levels}"
-        return f"{told} ({way})"
+        return f"{without_expiry} ({way})"
 
 
 def _expiry(value: object) -> Expiry | None:

@@ -55,13 +55,13 @@ class Guarantee(ABC):
 
     def __str__(self) -> str:
         values = self._parameters(readable)
-        told = " and ".join(f"{name} = {{{name}}}" for name in values)
-        text = f"{self.kind} differential privacy with {told}"
+        parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
+        text = f"{self.kind} differential privacy with {parameters}"
         return local_text(text, **{name: local_number(str(one)) for name, one in values.items()})
 
     def __repr__(self) -> str:
-        told = (f"{name}={one}" for name, one in self._parameters(text).items())
-        return f"{type(self).__name__}({', '.join(told)})"
+        parameters = (f"{name}={one}" for name, one in self._parameters(text).items())
+        return f"{type(self).__name__}({', '.join(parameters)})"
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:

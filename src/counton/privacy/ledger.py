@@ -860,7 +860,7 @@ class Ledger:
         Args:
             what: the bound that would be exceeded, in words: the limit, or a party's quota.
         """
-        asked = str(entry.guarantee)
+        request = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
             ways.append(f"at age {self.age:,}")
@@ -870,11 +870,11 @@ class Ledger:
         elif entry.relation != account.relation:
             ways.append(f"for one {unit} replaced")
         if ways:
-            asked += f", which {' and '.join(ways)} counts as {counted}"
+            request += f", which {' and '.join(ways)} counts as {counted}"
         left = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
-            f"release {entry.name!r} asks for {asked}; {what} is {account.filter.limit} for one "
+            f"release {entry.name!r} asks for {request}; {what} is {account.filter.limit} for one "
             f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
             f"{'nothing' if left is None else left} is left: "
@@ -915,16 +915,16 @@ class Ledger:
         ``left`` is the rest of the limit. The parameters have few digits, so that a user can type
         them.
         """
-        asked, by = entry.guarantee, account.relation
+        requested, by = entry.guarantee, account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
         rest = left if same else promised_when_replaced(left)
         wanted: Guarantee = rest
-        if isinstance(asked, AgesWithData):
-            wanted = self._as_young(asked, rest)
-        elif isinstance(asked, PureDP) and isinstance(rest, ZCDP):
+        if isinstance(requested, AgesWithData):
+            wanted = self._as_young(requested, rest)
+        elif isinstance(requested, PureDP) and isinstance(rest, ZCDP):
             wanted = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
-        elif isinstance(asked, ApproxDP) and isinstance(rest, ApproxDP):
-            wanted = ApproxDP(rest.epsilon, min(Fraction(asked.delta), Fraction(rest.delta)))
+        elif isinstance(requested, ApproxDP) and isinstance(rest, ApproxDP):
+            wanted = ApproxDP(rest.epsilon, min(Fraction(requested.delta), Fraction(rest.delta)))
         rounded = {
             name: short_below(Fraction(getattr(wanted, name)))
             for name in _LOSSES
@@ -937,18 +937,18 @@ class Ledger:
         fits = counted is None or account.filter.after(counted).within
         return found if fits else None
 
-    def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
-        """Return a guarantee that weakens with age like ``asked``, and equals ``rest`` at the
+    def _as_young(self, requested: AgesWithData, rest: Limit) -> Guarantee:
+        """Return a guarantee that weakens with age like ``requested``, and equals ``rest`` at the
         ledger's age.
         """
         assert self.age is not None
-        name = next((name for name in _LOSSES if hasattr(asked, name)), None)
+        name = next((name for name in _LOSSES if hasattr(requested, name)), None)
         if name is None:
-            return cast("Guarantee", asked)
-        now = asked.at_age(self.age)
+            return cast("Guarantee", requested)
+        now = requested.at_age(self.age)
         had, has = (Fraction(getattr(one, name, 0) or 0) for one in (now, rest))
-        smaller = Fraction(getattr(asked, name)) * has / had if had else Fraction(0)
-        return cast("Guarantee", replace(cast(Any, asked), **{name: smaller or _HALF}))
+        smaller = Fraction(getattr(requested, name)) * has / had if had else Fraction(0)
+        return cast("Guarantee", replace(cast(Any, requested), **{name: smaller or _HALF}))
 
 
 #: Names of the parameters of guarantees that state a privacy loss.

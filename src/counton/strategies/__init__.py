@@ -124,12 +124,12 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
         InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
     """
     given: Any = description
-    said = given.get("strategy") if isinstance(given, Mapping) else given
-    kind = stream_strategy_named(said)
+    kind_name = given.get("strategy") if isinstance(given, Mapping) else given
+    kind = stream_strategy_named(kind_name)
     if kind is None:
         names = [*_KINDS, *(one.name for one in _others())]
         raise InvalidInput(
-            f"strategy is {quote(said)}, which is not known; known are {', '.join(names)}"
+            f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
     return built_from(kind, {name: _inner(value) for name, value in description.items()})
 

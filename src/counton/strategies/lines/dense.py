@@ -138,10 +138,10 @@ class Dense(OwnCells):
     @override
     def to_dict(self) -> dict[str, Any]:
         """Return the description: the parameters, the name, and the exact matrix or its formula."""
-        said = {**super().to_dict(), "name": self.name}
+        description = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
-            return {**said, "formula": self._formula}
-        return {**said, "matrix": integers_to_text(self._matrix)}
+            return {**description, "formula": self._formula}
+        return {**description, "matrix": integers_to_text(self._matrix)}
 
     @classmethod
     def _from_description(

@@ -128,7 +128,7 @@ class Haar(WeightedTree):
             cls.cascade(cells),
             cls.cascade(cells, bits=8),
             cls.wavelet(cells),
-            *(cls.best(asked, norm) for asked in (ranges, slope) for norm in (1, 2)),
+            *(cls.best(workload, norm) for workload in (ranges, slope) for norm in (1, 2)),
         )
 
     def _pairs(self) -> list[tuple[int, int]]:

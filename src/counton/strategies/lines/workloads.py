@@ -522,10 +522,10 @@ def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
                 "for each query"
             )
         return NAMED[kind](cells)
-    asked = kind if isinstance(kind, Workload) else Queries(kind)
-    if asked.cells != cells:
+    result = kind if isinstance(kind, Workload) else Queries(kind)
+    if result.cells != cells:
         raise InvalidInput(
-            f"the workload has {asked.cells} columns, but there are {cells} cells: give one column "
-            "for each cell"
+            f"the workload has {result.cells} columns, but there are {cells} cells: give one "
+            "column for each cell"
         )
-    return asked
+    return result

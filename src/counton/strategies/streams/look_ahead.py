@@ -256,13 +256,13 @@ class LookAhead(StreamStrategy):
         check_metric(metric)
         check_release_form(release)
         schedule = schedule_for(horizon, steps, separation, every)
-        asked = [
+        questions = [
             ShapeQuestion(horizon, norm, metric, release, *often)
             for norm in (1, 2)
             for often in {(1, 1), (schedule.steps, schedule.apart)}
             if norm == 2 or often == (1, 1)
         ]
-        found = dict.fromkeys(best_shape(each) for each in asked)
+        found = dict.fromkeys(best_shape(each) for each in questions)
         return tuple(cls(horizon, *shape) for shape in found)
 
     @classmethod

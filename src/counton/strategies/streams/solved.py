@@ -544,8 +544,8 @@ class LeastSquaresFactorization(StreamStrategy):
                 known = weights.get((0, row), Fraction(0))
                 weights[0, row] = known + variance.numerator * unit * weight * value / determinant
             own = int(self.line.own[cell])
-            told = variance.denominator * own * value / determinant
-            self._tree.read_root(weights, cell, told)
+            taken = variance.denominator * own * value / determinant
+            self._tree.read_root(weights, cell, taken)
         if self.radices:
             self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
         scale = 1 << self.facts.lattice_bits
@@ -660,7 +660,7 @@ class LeastSquaresFactorization(StreamStrategy):
             reserve = 1 + _BETWEEN_ENDS
         read, of_block = self._tree.largest_read, self._tree.largest_of_block
         at = np.arange(len(block))
-        rows = told = 0.0
+        rows = in_trees = 0.0
         before, after = (
             (np.arange(cells) < ends[:, None]).astype(np.float64) for ends in (block, block + 1)
         )
@@ -669,7 +669,7 @@ class LeastSquaresFactorization(StreamStrategy):
             solved = self._system.equations.solve(prefixes) / unit**2
             rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
             of_totals = solved * own / float(self._tree.variance)
-            told = max(told, float(np.abs(of_totals).max()) * max(read, of_block))
+            in_trees = max(in_trees, float(np.abs(of_totals).max()) * max(read, of_block))
             taken.append(of_totals[at, block] * own[block])
         inside = 0.0
         if self.radices:
@@ -679,7 +679,7 @@ class LeastSquaresFactorization(StreamStrategy):
             # how far these leave 0 .. 1 and -1 .. 0, towards which lower levels continue
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
             inside = (most + beyond) * read / float(own.min())
-        return max(rows, told, inside) * reserve * 2.0**self.facts.lattice_bits
+        return max(rows, in_trees, inside) * reserve * 2.0**self.facts.lattice_bits
 
     @override
     def _read_until(self, step: int) -> float:
@@ -768,8 +768,11 @@ class LeastSquaresFactorization(StreamStrategy):
         # The squares of the weights of blocks' estimates in a release are part of its variance.
         sums, _, inverse = self._blocks_known
         squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
-        told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
-        return 0.5 + (3 * told + per_start) * 2.0 ** (self.facts.fraction_bits - INNER_BITS) * 1.001
+        in_totals = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
+        return (
+            0.5
+            + (3 * in_totals + per_start) * 2.0 ** (self.facts.fraction_bits - INNER_BITS) * 1.001
+        )
 
     # -------------------------------------------------------------------------------- noise
 

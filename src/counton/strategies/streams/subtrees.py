@@ -225,7 +225,7 @@ class Subtrees:
             return _divide(own, self.weights[level])
 
         def find(level: int, nodes: range) -> Integers:
-            sums = self._said_below(drawn, level, nodes, depth)
+            sums = self._sums_below(drawn, level, nodes, depth)
             factor, factor_of_last = self._factors[depth][level]
             lack = (own << FRACTION_BITS) - self.weights[level] * sums
             found = sums + part_times(lack, factor)
@@ -236,7 +236,7 @@ class Subtrees:
 
         return drawn.hold((level, depth), nodes, find)
 
-    def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
+    def _sums_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """Return the sum of the estimates of the children of each node, of shape ``(len(nodes),
         *shape)``.
 

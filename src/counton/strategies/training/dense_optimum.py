@@ -574,6 +574,6 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     lag = np.subtract.outer(at, at)
     x = np.concatenate([np.log(norms), start[lag[inside]]])
     for powers in _POWERS:
-        asked = partial(finite_value, powers)
-        _, x = descend(asked, x, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS, maxcor=20)
+        objective = partial(finite_value, powers)
+        _, x = descend(objective, x, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS, maxcor=20)
     return _inverse_of(increments_of(x)[1])
