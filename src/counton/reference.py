@@ -123,10 +123,10 @@ def address(terms: dict[str, Any]) -> str:
     """Return, as JSON text, the public terms of a stream from which the key of its noise is
     derived.
 
-    The name of the protected unit is left out. ``format`` is 2 if noise of format 1 was once
-    calibrated to a step fixed beforehand, else 1; ``counters`` is the guarantee of the noise alone,
-    if groups were not declared; ``statistic`` describes the statistic whose cells are counted, if
-    there is one.
+    The name of the protected unit is left out. ``format`` is the version of this text: 2 for a
+    strategy whose width of noise depended on a step fixed beforehand in version 1, else 1;
+    ``counters`` is the guarantee of the noise alone, if groups were not declared; ``statistic``
+    describes the statistic whose cells are counted, if there is one.
     """
     told = terms["strategy"]
     if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -149,9 +149,9 @@ def without_arrays(strategy: Any) -> Any:
     """Return the description of a strategy without its arrays and without the names given to its
     parameters.
 
-    Digests in the description stand for amplitudes and matrices. No digest stands for the node
-    weights of Octave: if they are changed, the noise's key stays, nothing here notices, and other
-    values result.
+    Digests in the description stand for the arrays (amplitudes and matrices). No digest stands for
+    the node weights of Octave: if they are changed, the noise's key stays, nothing here notices,
+    and other values result.
     """
     if not isinstance(strategy, dict):
         return strategy
@@ -196,14 +196,16 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return, as an integer, the ``size`` bytes of lane 0 that belong to the draw at an address
-        (level, row, column).
+        """Return, as an integer, the ``size`` bytes that belong to the draw at ``where`` (level,
+        row, column), from the blocks of lane 0 that neighbouring columns share.
         """
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
 
     def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
-        """Return two integers of 64 bits from a block that belongs to one draw alone."""
+        """Return two integers of 64 bits from a block that belongs to one draw alone (its address
+        has this purpose, attempt and lane: see the class).
+        """
         both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
         return both % 2**64, both >> 64
 
@@ -720,7 +722,8 @@ class LookAhead(Strategy):
         return final
 
     def total(self, final: Draws, step: int) -> int:
-        """Return the running total at a step, as a sum of final numbers.
+        """Return the running total at a step, as a sum of final numbers (final estimates of nodes'
+        counts).
 
         They are the final numbers of the widest nodes that end before the step, of narrower nodes
         after them, and of the step itself.
@@ -1303,7 +1306,8 @@ class WindowVersions(Strategy):
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
         """Return the noise of releases 1 .. last: a list for each window that a step releases.
 
-        The first list is of the newest windows, the last one of those that become final.
+        The first list has the noise of the newest windows' numbers, the last list that of the
+        windows that become final.
         """
         nights = range(1, last + 1)
         return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]
@@ -1498,11 +1502,11 @@ def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
 
 
 def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fraction, Fraction]:
-    """Return the largest 1-norm and the largest squared 2-norm of C d, over all changes d of the
-    counts.
+    """Return the largest 1-norm and the largest squared 2-norm of C d, where C is the strategy's
+    matrix, over all changes d of the counts.
 
-    They are in units of the noise integers. The change of each node is divided by the width of its
-    level's noise, relative to level 0.
+    The norms are in units of the noise integers. The change of each node is divided by the width of
+    its level's noise, relative to level 0.
     """
     columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
     lengths: set[frozenset[tuple[int, int]]] = {frozenset()}

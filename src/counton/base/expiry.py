@@ -39,9 +39,9 @@ class Expiry:
     """The amount of noise per tree level, and the delay, of a stream whose privacy loss grows with
     the age of the data.
 
-    Noise belongs to dyadic intervals of steps; those of level l have length 2^l. Their noise
-    distribution is that of level 0 with its parameter (scale of a Laplace distribution, variance
-    of a Gaussian one) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
+    Noise belongs to dyadic intervals of steps; an interval of level l has length 2^l. Its noise
+    distribution is the one of level 0 with the parameter (scale of a Laplace distribution, variance
+    of a Gaussian distribution) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
 
     Attributes:
         growth: lambda in the paper. The privacy loss of an input of age d (in steps) grows like
@@ -96,7 +96,7 @@ class Expiry:
         return _power_above(1 + level, 1 - self.growth)
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """Return the noise distribution of a level, given that of level 0."""
+        """Return the noise distribution of a level, given the distribution ``base`` of level 0."""
         if isinstance(base, DiscreteLaplace):
             return DiscreteLaplace(base.scale * self.factor(level))
         return DiscreteGaussian(base.sigma_squared * self.factor(level))

@@ -115,7 +115,7 @@ class OwnColumns(NamedTuple):
 
 
 class MissingOptions(InvalidInput):
-    """A job lacks an option that it needs."""
+    """The error that a job lacks an option that it needs."""
 
     def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)

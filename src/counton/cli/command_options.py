@@ -59,7 +59,9 @@ class JobWords(OptionRecord):
 
 @dataclass(frozen=True)
 class Printing:
-    """Options for the printed report of a run, for its job file, and for a plan alone."""
+    """Options for the printed report of a run, for saving the job in a file, and for printing a
+    plan instead of a run.
+    """
 
     plan: bool = option(
         False,

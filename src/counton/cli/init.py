@@ -795,7 +795,9 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
 
 
 def _program() -> str:
-    """Return the path of the program ``counton``, since crontab and systemd search few folders."""
+    """Return the path of the program ``counton``, because crontab and systemd search few folders
+    for programs.
+    """
     here = os.path.abspath(sys.argv[0])
     return shlex.quote(here if os.path.basename(here) == "counton" else "counton")
 

@@ -55,7 +55,7 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
-    """Parse the option ``--plan``, which describes the releases that the bound is for; empty
+    """Parse the option ``--plan``, which describes the stream for which a bound is chosen; empty
     without it.
     """
     if options.plan is None:

@@ -363,7 +363,9 @@ def _asked_delay(job: PlannedJob) -> PlannedDelay:
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return the name of a planned number; if the job has only one, words for its quantity."""
+    """Return the name of a planned number; if the job releases only one, words for it such as "so
+    far".
+    """
     definition = job.definition
     part = members_of(definition.inner).get(number.what)
     if number.what and (part is None or inner_of(part).card.known_beforehand is None):

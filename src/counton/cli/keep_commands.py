@@ -68,7 +68,7 @@ def print_backup(options: BackupOptions) -> None:
 
 
 def print_key(options: KeyOptions) -> None:
-    """Write a new key to a file, and print its place and its fingerprint."""
+    """Write a new key to a file, and print the file's path and the key's fingerprint."""
     from counton.noise import Key
 
     drawn = Key.generate()

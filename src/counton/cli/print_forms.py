@@ -213,8 +213,8 @@ def warn_of_no_witness(
     A witness is a small file away from the state that records the last released step.
 
     Args:
-        states: for each state its address, the places of its keys, and the place of its second
-            witness if stated.
+        states: for each state its address, the places of its keys (such as files), and the path or
+            URL of its second witness if stated.
         option: the option for a second witness in this command.
         opened: function that returns the open `Store` of a state, or None.
         in_file: whether the advice may say that a job file can name the second witness.

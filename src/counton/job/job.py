@@ -260,7 +260,7 @@ def _check_key(value: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Keeping(JobPart):
-    """The place and the name of a stream.
+    """The state (database) of a stream, and the stream's name.
 
     A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
     rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
@@ -323,10 +323,9 @@ class Times(JobPart):
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` the stream
     has no last window, and its protection never fades. ``until`` is "now" unless stated; "newest"
     is the time of the newest event, which belongs to a person and is not protected. A window is
-    released when the ``watermark`` after its end has passed, and rows that come before that count
-    in their own window. With ``revise`` a later row counts in its own window too, and the window is
-    released again; with ``corrections`` a row may replace an earlier row of a window that is still
-    revised.
+    released a time after its end, the ``watermark``; rows that come before its release count in it.
+    With ``revise`` a later row counts in its own window too, and the window is released again; with
+    ``corrections`` a row may replace an earlier row of a window that is still revised.
     """
 
     heading = "Time"

@@ -130,7 +130,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the public values that each column may have, in the order stated.
 
     Args:
-        domain: a table with these columns (shorter ones end in empty cells), a text
+        domain: a table with these columns (shorter columns end in empty cells), a text
             ``sex=f,m;smokes=no,yes``, or a mapping.
 
     >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])

@@ -240,7 +240,7 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
-    """Build the error for rows whose group, or another label, is not declared."""
+    """Build the error for rows whose group, or whose label in another column, is not declared."""
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()

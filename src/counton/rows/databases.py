@@ -132,7 +132,7 @@ class SqlDatabase(EventDatabase):
 
 
 class _Arrow:
-    """Wraps rows for export as Arrow, so that polars does not keep types of DuckDB.
+    """A wrapper that exports rows as Arrow, so that polars does not keep types of DuckDB.
 
     Polars keeps all types that it has seen until the program ends. Types of DuckDB would then
     outlive their module, and the program would end with an error message.
@@ -192,7 +192,9 @@ class DuckRelation(SqlDatabase):
 
     @override
     def plain(self, place: int) -> str:
-        """Return SQL for a column as in `SqlDatabase`; texts are compared without a collation."""
+        """Return SQL for a column, given its index, cast to a type that counton reads; texts are
+        compared without a collation.
+        """
         dtype = self.empty.dtypes[place]
         if dtype == pl.String:
             return f"CAST(c{place} AS VARCHAR) COLLATE C"
@@ -623,8 +625,8 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 class AlikeRows(Spread):
     """The rows of a query, added up by the database.
 
-    Rows that differ only in their time within a piece of a window become one row, with the number
-    of rows that it stands for.
+    A window is divided into pieces of time. Rows that differ only in their time within a piece
+    become one row, with the number of rows that it stands for.
     """
 
     def __init__(self, rows: QuestionRows) -> None:

@@ -58,7 +58,8 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return sums of some of a run's rows by window and group; `sum_cells` adds up such results.
+    """Return sums of some of a run's rows by window, group and place (sum that the statistic keeps
+    for a group). `sum_cells` adds up several results.
 
     Args:
         alike: for each row the number of equal rows that it stands for (``number``), and if their
@@ -185,7 +186,7 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
     """Add a column ``place``: the position of each row's group in the list of declared groups; null
     if it is not declared.
 
-    A join is used, since categories of a million names take seven times as long.
+    A join is used, because polars' categories of a million names take seven times as long.
     """
     if domain is None:
         return rows
@@ -493,7 +494,9 @@ def _by_cell(
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
 ) -> pl.DataFrame:
-    """Return sums of all rows by window, group and place, of a local or remote source."""
+    """Return the sums of all rows of a local or remote source by window, group and place (sum that
+    the statistic keeps for a group).
+    """
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):

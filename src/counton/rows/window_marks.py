@@ -71,7 +71,7 @@ class Adds(Protocol):
 
     @property
     def counts_rows(self) -> bool:
-        """True if every row adds 1 to exactly one place."""
+        """True if every row adds 1 to exactly one place (sum of a group)."""
 
     @property
     def spans(self) -> Sequence[range]:
@@ -98,7 +98,7 @@ def label(given: pl.Expr) -> pl.Expr:
     """Return the group named by a text; null if the text cannot be a group's name.
 
     Texts that differ only in spaces around them or in Unicode's form (NFC) name the same group.
-    Texts with control or formatting characters, empty and very long ones name none.
+    Empty texts, very long texts, and texts with control or formatting characters name no group.
     """
     text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
@@ -193,8 +193,8 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells that each group has in sums of rows: combinations of places, and
-    one for rows with an unknown value.
+    """Return the number of cells that each group has in sums of rows: one for each combination of
+    values that decide where a row adds, and one for rows with an unknown value.
     """
     if adds is None or not by_row(adds):
         return 1

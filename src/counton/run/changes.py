@@ -238,8 +238,9 @@ def refuse_inexact_rows(
 ) -> None:
     """Refuse rows if a sum of their values, now or at a later step, could be too large to be exact.
 
-    The check comes before rows are kept, since kept rows cannot be taken back. A *place* is one of
-    the sums that a statistic keeps for each group, such as one for each interval of values.
+    The check comes before rows are stored, because stored rows cannot be removed again. A *place*
+    is one of the sums that a statistic keeps for each group, such as one for each interval of
+    values.
 
     Args:
         definition: definition of the stream.
@@ -442,7 +443,7 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two bounds on what this run and later ones add: to any total, and to each place
+        """Return two bounds on what this run and later runs add: to any total, and to each place
         (sum that the statistic keeps for each group).
 
         Args:
@@ -620,7 +621,7 @@ def _come_and_gone(
     have been added.
 
     Only totals by cell are known, so a row that came and one that vanished may cancel. ``closed``
-    marks the cells of released windows.
+    is a mask of the cells of released windows.
     """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
@@ -630,10 +631,10 @@ def _come_and_gone(
 def place_sums(
     cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
 ) -> NDArray[np.float64]:
-    """Return the sum of the absolute values of a column for each place, over all windows and
-    groups.
+    """Return the sum of the absolute values of a column for each place (sum that a statistic keeps
+    for each group), over all windows and groups.
 
-    A place is one of the sums that a statistic keeps for each group.
+    The result has shape ``(places,)``.
 
     Args:
         cells: table of sums; its column ``group`` holds the number of the group times ``places``,
@@ -655,7 +656,8 @@ def _sums_of_places(
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """Return the sum of absolute values at each place, the number ``group % places``.
+    """Return the sum of absolute values for each place (sum that a statistic keeps for each group),
+    whose number is ``group % places``; shape ``(places,)``.
 
     ``group`` and ``added`` have one entry for each cell. If ``step`` is given, the values of each
     step are summed apart, and the largest sum of a step is returned for each place.

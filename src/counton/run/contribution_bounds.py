@@ -394,9 +394,9 @@ class ContributionBounder:
     def _first_open(self, released: int) -> _FirstOpen:
         """Return the first period and the first day that are open after this many released steps.
 
-        Rows before them count nowhere. This function alone decides which rows are looked at
-        (`_open`), which marks are read (`_marks`) and which are deleted (`change`): a row that is
-        looked at although its mark is deleted would count twice.
+        Rows before them count nowhere. This function alone decides which rows are considered
+        (`_open`), and which marks (digests of counted rows) are read (`_marks`) and deleted
+        (`change`): a row that is considered although its mark is deleted would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
         if released:
@@ -553,7 +553,8 @@ class ContributionBounder:
     ) -> NDArray[np.bool_]:
         """Return a mask of the rows that count: the first of each user, and all rows in ``old``.
 
-        ``old`` marks rows that earlier runs have counted; ``most`` replaces the bound on rows.
+        ``old`` is a mask of the rows that earlier runs have counted; ``most`` replaces the bound on
+        rows.
         """
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
@@ -565,7 +566,7 @@ class ContributionBounder:
         """Return the rows with the rank of each row among its user's rows encoded in its value, if
         the statistic counts users; otherwise unchanged.
 
-        The rank depends only on the user's own rows: new ones and remembered ones.
+        The rank depends only on the user's own rows, new and remembered.
         """
         adds = self._definition.adds
         if adds is None or not adds.counts_users:
@@ -596,7 +597,7 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """Return, for each group, the group that counted its rows before it was named.
+        """Return, for each group, the group that counted its rows before a job named it.
 
         The entries are numbers of groups; None if no group was named after the stream began.
         """
@@ -608,7 +609,9 @@ class ContributionBounder:
         return before
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
-        """Return the marks (digests) of counted rows of users, by period, for all open periods."""
+        """Return the marks (digests of users with their counted rows) of all periods whose rows may
+        still count, by number of the period.
+        """
         first = self._first_open(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user") if self._counting.users else ():

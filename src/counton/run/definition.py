@@ -47,8 +47,8 @@ class Continuation(NamedTuple):
     Attributes:
         name: name of the earlier stream, in the same state.
         step: last released step of the earlier stream; this stream begins after it.
-        totals: whether this stream's totals are added to those of that step; otherwise they begin
-            at 0.
+        totals: whether this stream's totals are added to the earlier stream's totals; otherwise
+            they begin at 0.
         apart: whether no protected unit counts in both streams, so that the ledger counts only the
             larger of both guarantees.
     """
@@ -71,7 +71,7 @@ class Definition(Description):
         named: groups that were named after the stream began, each with the first step in which it
             counts.
         renamed: renamed columns: old name, new name, and first step with the new name.
-        ended: step at which the operator ended the stream; None: it goes on.
+        ended: step at which the operator ended the stream; None if it was not ended.
         record: options that jobs stated, by name: see `from_details`.
         other: group that counts the rows of all groups that are not declared; None if there is
             none. It stands after the declared groups, and before the groups that were named later.
@@ -369,8 +369,8 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the names of the columns whose missing values make a job that skips missing values
-    leave a row out.
+    """Return the names of the columns that must have a value, or else the row is left out (if the
+    job skips missing values).
 
     Columns of labels are not among them, because a row without a label is in no cell. The column of
     groups is not among them either, if rows of undeclared groups are counted or dropped.

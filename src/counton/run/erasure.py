@@ -91,9 +91,9 @@ def forget(
             are refused; needed for any name, known or not.
 
     Raises:
-        InvalidInput: ``yes`` is False (for every person, known or not); a stream keeps rows or an
-            exact table; rows wait in an inbox; or rows of the person are dated later than now.
-            Nothing is deleted.
+        InvalidInput: ``yes`` is False (for every person, known or not); a stream keeps the rows
+            themselves or an exact table, from which a person cannot be removed; rows wait in an
+            inbox; or rows of the person are dated later than now. Nothing is deleted.
         StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
         StateError, WrongKey: see `Stream.open`.
     """

@@ -255,7 +255,7 @@ class PlannedFile:
 
 
 class _Book:
-    """Entries in the ledger of a state: existing ones and those of planned jobs.
+    """The entries in the ledger of a state: existing entries, and entries of planned jobs.
 
     Args:
         label: name of the state, for messages.

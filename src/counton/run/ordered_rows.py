@@ -180,7 +180,7 @@ def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int6
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
-    """Read the rows, or letters, of a job in their order.
+    """Read the rows of a completed job, or the letters of its text, in their order.
 
     Raises:
         HorizonExceeded: each row is a step, and there are more rows than steps. A stream that has

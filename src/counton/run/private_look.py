@@ -293,10 +293,11 @@ def inspect(
 
     *Events.* Each user counts once, in the cell for that user's number of events: each number up to
     16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
-    ones.
+    numbers.
 
     *Values.* At most ``most`` values of each user count, spread evenly among all values of that
-    user. By default the cells are powers of two from 2^-10 to 2^40, 0, and the negative ones.
+    user. By default the cells are powers of two from 2^-10 to 2^40, 0, and the negative powers of
+    two (-2^40 to -2^-10).
 
     Args:
         events: see `release`.
@@ -307,7 +308,7 @@ def inspect(
         share: fraction of the users (or values) that the bound in the answer should cover. If
             several are given, the answer suggests the bound of the largest for which the cells show
             one.
-        at_most: the largest number of events that has a cell below "all larger ones".
+        at_most: the largest number of events that has a cell below "all larger numbers".
         bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.
         lower, upper, cells, edges: cells of the values: see `Quantiles`.

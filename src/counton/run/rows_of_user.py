@@ -165,7 +165,9 @@ class EachUser(EventFrame):
 
 
 class _MarkedRowHolder:
-    """Holds all rows in memory while `tally` reads them."""
+    """An object that holds all rows in memory while `tally` (the function that adds rows up) reads
+    them.
+    """
 
     def __init__(self) -> None:
         self.rows: list[pl.DataFrame] = []

@@ -141,7 +141,7 @@ def resolve(
     """Complete a job with the options that its stream keeps, or define its new stream, and check
     everything.
 
-    No row is read and nothing is written. A plan ends here; a run goes on with rows. Close the
+    No row is read and nothing is written. A plan ends here; a run then reads rows. Close the
     result.
 
     Args:

@@ -242,7 +242,9 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 
 def state_of(job: Job) -> str:
-    """Return the place of a job's state, in a form that is equal for all paths to it."""
+    """Return the path or URL of a job's state, in a form that is equal for all paths to the
+    state.
+    """
     return _place_of(job.keeping.state)
 
 

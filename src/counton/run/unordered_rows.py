@@ -71,7 +71,7 @@ class FoundLabels(NamedTuple):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All labels, known ones first."""
+        """All labels: the known labels first, then the new labels."""
         return (*self.known, *self.new)
 
 
@@ -182,11 +182,11 @@ class AddedRows(ReadRows):
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
             """Yield what each transaction adds: sums of ended windows, and numbers of rows seen in
-            all changed ones.
+            all changed windows.
 
             With ``empty`` a transaction comes even if nothing has changed. New events come in one
             transaction, because their file can be given only once. Rows of bounded users do too,
-            because the marks of users are written once.
+            because the digests of users are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)
@@ -245,7 +245,7 @@ class AddedRows(ReadRows):
         """Leave out labels (names of groups found in the data) of which no row counts, and renumber
         the cells of the others.
 
-        Return the sums, the chosen rows, the number of known labels, and the new ones.
+        Return the sums, the chosen rows, the number of known labels, and the new labels.
 
         Raises:
             StreamConflict: the state has other labels than at the beginning of this run.

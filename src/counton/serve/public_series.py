@@ -191,7 +191,7 @@ class Journal:
     def promise(self) -> dict[str, str]:
         """Return the protected unit, the guarantee and the address of the description.
 
-        Answers with a few numbers repeat these facts, since their reader may see nothing else.
+        Answers with a few numbers repeat these facts, because their reader may see nothing else.
         """
         definition = self.definition
         return {

@@ -139,8 +139,8 @@ class WholeRelease(BaseModel):
 
 
 class Difference(Protection):
-    """Number of events between two ends of windows, less the number of ``against``, if that is
-    stated.
+    """Number of events between two ends of windows, less that of another group or time, if
+    ``against`` states one.
     """
 
     name: str

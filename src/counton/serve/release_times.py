@@ -189,8 +189,8 @@ class Releaser:
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
-        """Release the windows that are due at ``us`` (microseconds); return whether there were
-        any.
+        """Release the windows that are due at ``us`` (microseconds since 1970); return whether a
+        window was due.
         """
         return self._due(us) and self._run(None, us)
 
@@ -210,8 +210,8 @@ class Releaser:
         return False  # the other batches are the next fold
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
-        """Remove batches that no run can count from their fold, keep them for the operator, and log
-        their number.
+        """Remove batches that no run can count from their fold (the group counted together), keep
+        them for the operator, and log their number.
 
         Args:
             batches: reasons, by the number of the batch.
@@ -227,7 +227,8 @@ class Releaser:
         )
 
     def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
-        """Return the batches of a fold that no run can count, with the reason for each.
+        """Return the reasons, by number of the batch, why no run can count some batches of a fold
+        (a group counted together).
 
         The other batches are found without counting them, and are then given to one run together,
         because the bad batches must not influence how they are counted.
@@ -289,7 +290,7 @@ class Releaser:
     def _look_for_alarms(self, terms: AlarmTerms) -> None:
         """Report an alarm of the newest window to the log, the metrics and the webhook.
 
-        A failure is logged, and releases go on.
+        A failure is logged, and does not stop releases.
         """
         from counton.run.exports import released_in
         from counton.run.job_alarms import alarm_of, send
@@ -317,14 +318,16 @@ class Releaser:
         return length_of(self._served.job.times.watermark)
 
     def due_by(self, us: int) -> int:
-        """Return how many windows are due at ``us`` (microseconds).
+        """Return how many windows are due at ``us`` (microseconds since 1970).
 
         A window is due when the wait for late rows after its end (``watermark``) is over.
         """
         return self._served.definition.windows.ended_by(us - self._late())
 
     def _due(self, us: int) -> bool:
-        """Return whether a window that is not released yet is due at ``us`` (microseconds)."""
+        """Return whether a window that is not released yet is due at ``us`` (microseconds since
+        1970).
+        """
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step

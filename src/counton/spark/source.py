@@ -350,8 +350,8 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
-    """Count rows that are equal except for times within one piece of a window; the result has one
-    row for them together.
+    """Count rows that are equal except for their times within one piece of a window; the result has
+    one row for each group of equal rows.
 
     Args:
         hashed: frame of rows with their hashes, from `with_hashes`.
@@ -520,8 +520,8 @@ class _Hashes:
         return chunk.drop(halves).drop(many), chunk.select(many)
 
     def halves(self) -> pl.DataFrame:
-        """Return the sums as a table with columns ``cell`` and ``rows``. Tables of many executors
-        can be added up without overflow.
+        """Return the sums as a table: column ``cell`` has the number of a sum, ``rows`` its value.
+        Tables of many executors can be added up without overflow.
         """
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
         return pl.DataFrame({"cell": cells, "rows": self._halves})

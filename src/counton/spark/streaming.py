@@ -198,7 +198,7 @@ class Batches:
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
         """Refuse to continue if the query and the state have not counted the same batches.
 
-        One of them may be an old copy.
+        Otherwise the query's checkpoint or the state may be an old copy.
         """
         if self.job.times.yes:
             return

@@ -38,7 +38,7 @@ class Addition(NamedTuple):
         inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
         observed: by window (counted from 1), the totals of all its rows seen so far: integers, one
             per cell. They replace the stored totals. A later run compares them with its rows to
-            find late and vanished ones.
+            find late and vanished rows.
         sources: digests of the input files whose rows this commit counts; a file counted before is
             refused.
         remembered: change of the stored keyed digests of users and row ids that have been counted.

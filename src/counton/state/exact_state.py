@@ -61,8 +61,8 @@ class Parts(NamedTuple):
 
     @property
     def many(self) -> bool:
-        """True if the added parts are so many or so large that all sums should be written as a new
-        whole.
+        """True if the additions of later releases are so many or so large that all sums should be
+        written again as a whole.
         """
         count = self.following - self.first - self.pieces
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
@@ -209,7 +209,9 @@ class StatisticRecord:
 
 
 def _split(said: bytes) -> tuple[bytes, bytes]:
-    """Split a part into the digests of its events and the bytes that encode what they add."""
+    """Split the stored bytes of one release's additions into the digests of its events and the
+    encoded additions.
+    """
     try:
         plain = zlib.decompress(said)
         (length,) = _LENGTH.unpack_from(plain)

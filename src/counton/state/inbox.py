@@ -62,7 +62,9 @@ class Sender(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share (0 to 1) of the largest sums of a stream that this sender may fill."""
+        """Fraction (0 to 1) of the largest sums of a stream that this sender's rows may add up
+        to.
+        """
         return share_of(self.number)
 
 
@@ -443,7 +445,7 @@ class Inbox(Closing):
                 `unwritten`.
 
         Raises:
-            StreamConflict: the fold is gone or was changed; nothing may be counted.
+            StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.
         """
         mine = self._refuse_taken(connection, fold)
         if keep_aside and fold.has_aside:
@@ -496,7 +498,7 @@ class Inbox(Closing):
         ``why`` maps a batch's number to the reason. Return the number of rows in these batches.
 
         Raises:
-            StreamConflict: the fold is gone or was changed.
+            StreamConflict: the fold was counted or changed meanwhile.
         """
         rows = 0
         with self._database.transaction(write=True) as connection:
@@ -547,8 +549,8 @@ class Inbox(Closing):
         return connection.rows(said, stream=self._stream(connection, stream))
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
-        """Let a left-out batch wait again, with ``arrived`` (microseconds since 1970) as its time
-        of arrival; return its number of rows.
+        """Let a batch that no run could count wait again, with ``arrived`` (microseconds since
+        1970) as its time of arrival; return its number of rows.
 
         Raises:
             InvalidInput: no left-out batch has this id.
@@ -580,7 +582,9 @@ class Inbox(Closing):
         return int(row.rows)
 
     def drop(self, stream: str, id: str) -> int:
-        """Delete a left-out batch, whose rows are then never counted; return its number of rows."""
+        """Delete a batch that no run could count; return its number of rows, which are never
+        counted.
+        """
         with self._database.transaction(write=True) as connection:
             row = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
@@ -596,7 +600,9 @@ class Inbox(Closing):
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
-        """Delete a left-out batch; its unreadable rows stay until a file holds them."""
+        """Delete a batch that no run could count, after it was dropped or put back; its unreadable
+        rows stay until a file holds them.
+        """
         if row.aside != _NONE:
             said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
             connection.run(said, id=row.id, nothing=b"")
@@ -705,8 +711,8 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Return an id for a left-out batch, made from its contents, because row numbers are used
-    again.
+    """Return an id for a batch that no run could count. It is made from the contents, because row
+    ids of the database are used again.
     """
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]

@@ -382,7 +382,7 @@ class Witness:
 
     @property
     def where(self) -> str:
-        """First place of the witness, for messages."""
+        """Path or address of the witness's first place, for messages."""
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:

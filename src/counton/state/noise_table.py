@@ -21,7 +21,7 @@ _FIND = (
 class NoiseTable:
     """Encrypted noise of one stream's next steps, in the table ``counton_noise``.
 
-    Rows may be deleted at any time, since the noise can be drawn again.
+    Rows may be deleted at any time, because the noise can be drawn again.
     """
 
     def __init__(self, database: Database, stream_id: int) -> None:

@@ -109,7 +109,8 @@ _STREAMS = "counton_published_streams"
 
 class PublicFacts(NamedTuple):
     """Facts about a stream that are published with its rows: among them the protected unit and the
-    guarantee in words, the level of its intervals (0 to 1), and the labels of its groups.
+    guarantee in words, the confidence level of its intervals (0 to 1), and the labels of its
+    groups.
     """
 
     stream: str

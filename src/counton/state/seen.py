@@ -67,10 +67,12 @@ class Change(NamedTuple):
     Attributes:
         secret: the secret key with which the digests are made.
         added: new sets of marks.
-        replaced: kinds and periods whose former sets are deleted, since ``added`` holds their
+        replaced: kinds and periods whose former sets are deleted, because ``added`` holds their
             marks.
-        forgotten: for each kind, the first period whose marks are kept; earlier ones are deleted.
-        forgets: whether the change answers a request to forget people, which the witness records.
+        forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
+            are deleted.
+        forgets: whether the change carries out a request to forget people; the witness counts such
+            requests.
     """
 
     secret: Secret

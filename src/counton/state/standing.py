@@ -231,7 +231,7 @@ def refuse_forgotten(
     """Refuse a state that lacks releases which its witness, the record outside the state, has.
 
     Called before a stream is created, and again at its first step: if two copies of a state created
-    different streams, only one copy goes on.
+    different streams, only one copy can release.
 
     Args:
         raw: a key that will be used as it is, without a salt; None if the key is derived.
