@@ -109,8 +109,8 @@ class Declared:
     policy: ClassVar[str | None] = None
     #: Words that follow the number of rows in no group.
     unnamed: ClassVar[str] = ""
-    #: Number of cells of a group that are found with it.
-    places: ClassVar[int] = 1
+    #: The cells of a group that are found with it.
+    compared: ClassVar[ComparedCells] = ONE_CELL
 
     def counters(self, guarantee: Any) -> PureDP | None:
         """Return None, because the noisy counters of declared cells need no guarantee other than
@@ -238,11 +238,6 @@ class Discovery:
             enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
-
-    @property
-    def places(self) -> int:
-        """Number of cells of a group."""
-        return self.compared.places
 
     def counters(self, guarantee: Any) -> PureDP | None:
         """Return the guarantee of the noise alone, without the delta that is spent on showing

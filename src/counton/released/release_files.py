@@ -360,7 +360,7 @@ def _width(described: Mapping[str, Any]) -> int:
     since = described.get("since")
     if since is None:
         return math.prod(described["terms"]["shape"])
-    return len(since) * cells_from_dict(described["discovery"]).places
+    return len(since) * cells_from_dict(described["discovery"]).compared.places
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
@@ -850,7 +850,7 @@ def _readings(
     statistic = definition.statistic
     if since is not None:
         parts = _parts(files, described, terms)
-        cells = len(since) * definition.cells.places
+        cells = len(since) * definition.cells.compared.places
         values, first = np.zeros((sum(map(len, parts)), cells), np.int64), 0
         for part in parts:  # earlier parts lack groups that are shown later
             values[first : first + len(part), : part.shape[1]] = part

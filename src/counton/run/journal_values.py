@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +19,6 @@ from counton.base.exact import quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
-from counton.numbers.discovery import Discovery
 from counton.numbers.discovery import first_shown as reached_at
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import Definition
@@ -229,38 +229,36 @@ def _found_cells(
     """Read the numbers of the groups that were found in the data and may be shown, ordered by the
     first step that showed them, then by name.
     """
-    assert isinstance(definition.cells, Discovery)
-    labels, terms, compared = (
-        open_private(stream.labels()),
-        stream.design,
-        definition.cells.compared,
-    )
-    steps = range(1, stream.step + 1)
+    labels, terms = open_private(stream.labels()), stream.design
+    compared, steps = definition.cells.compared, range(1, stream.step + 1)
     each = compared.places
     size = max(1, _READ // max(1, len(labels) * each * terms.strategy.facts.versions))
     chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
+
+    @lru_cache(maxsize=1)
+    def values_of(chunk: range) -> NDArray[Any]:
+        return np.asarray(stream.releases(chunk.start, chunk.stop).values)
+
     first = np.full(len(labels), -1, np.int64)
     for chunk in chunks:
-        values = compared.of_groups(stream.releases(chunk.start, chunk.stop).values)
+        values = compared.of_groups(values_of(chunk))
         reached = reached_at(values, definition.cells.thresholds(terms, chunk))[: len(labels)]
         new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
         first[new] = chunk.start + reached[new]
     since = sorted((int(first[one]), labels[one], one) for one in np.flatnonzero(first > 0))
     groups = np.array([group for _, _, group in since], np.intp)
-    cells = (groups[:, None] * each + np.arange(each)).ravel()
+    cells = groups[:, None] * each + np.arange(each)
     versions = terms.step_shape[1:] if steps else ()
-    estimates = np.zeros((len(steps), len(cells), *versions), np.int64)
+    estimates = np.zeros((len(steps), *cells.shape, *versions), np.int64)
     for chunk in chunks:
-        values = stream.releases(chunk.start, chunk.stop).values
-        there = cells < values.shape[1]
+        values = values_of(chunk)
+        there = cells[:, 0] < values.shape[1]
         estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
     for place, (step, _, _) in enumerate(since):
-        estimates[: step - 1, place * each : (place + 1) * each] = (
-            0  # the zero tells nothing: there was noise before, too
-        )
+        estimates[: step - 1, place] = 0  # the zero tells nothing: there was noise before, too
     shown_since = {name: step for step, name, _ in since}
-    if not definition.statistic.card.additive:
-        estimates = estimates.reshape(len(steps), len(since), each, *versions)
+    if definition.statistic.card.additive:
+        estimates = estimates[:, :, 0]
     if versions:
         return _read_versions(definition, terms, estimates, level, shown, shown_since)
     return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

@@ -8,7 +8,7 @@ process. The check is slow, so it reports its progress.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,10 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
 
 
 def check_by_reference(
-    terms: Design, key: Key, values: NDArray[Any], totals: NDArray[np.int64], watcher: Watcher
+    terms: Design,
+    key: Key,
+    parts: Sequence[tuple[NDArray[Any], NDArray[np.int64]]],
+    watcher: Watcher,
 ) -> str:
     """Compare all released values of a stream with those that ``counton.reference`` computes;
     return a report in words.
@@ -84,18 +87,20 @@ def check_by_reference(
     Args:
         terms: design of the stream.
         key: key of the stream.
-        values: released values, shape (steps, *shape).
-        totals: exact sums of the data up to each step, in units of the grid, shape (steps, *shape).
+        parts: released values, and exact sums of the data up to each step in units of the grid,
+            both of shape (steps, *shape); in several parts, from step 1 on. Later parts may have
+            more cells.
         watcher: called with the name of the task and its finished share, from 0 to 1.
 
     Raises:
         StateError: a released value differs from the reference's value; names the step.
         BeyondReference: the reference does not compute this stream.
     """
-    last, cells = len(values), max(terms.cells, 1)
-    flat, sums = values.reshape(last, -1), totals.reshape(last, -1)
+    flat = [[one.reshape(len(one), -1) for one in part] for part in parts]
+    last, width = sum(len(values) for values, _ in flat), flat[-1][0].shape[1]
     stream = stream_by_reference(terms, key, last)
     versions = stream.strategy.versions
+    cells = width // versions
     for cell in range(cells if last else 0):
         watcher(f"{terms.name}: by reference", cell / cells)
         try:
@@ -104,14 +109,23 @@ def check_by_reference(
             raise BeyondReference(str(error)) from None
         for version, of in enumerate(noise):
             place = cell * versions + version
-            pairs = zip(sums[:, place].tolist(), of, strict=True)
+            there = [
+                (values[:, place], sums[:, place])
+                for values, sums in flat
+                if place < values.shape[1]
+            ]
+            released, totals = (np.concatenate(one).tolist() for one in zip(*there, strict=True))
+            first = last - len(released)  # a cell has no values before it was added
+            pairs = zip(totals, of[first:], strict=True)
             mine = [stream.value(total, one) for total, one in pairs]
-            released = flat[:, place].tolist()
-            for step, (right, was) in enumerate(zip(mine, released, strict=True), 1):
+            for step, (right, was) in enumerate(zip(mine, released, strict=True), first + 1):
                 if right != was:
                     raise StateError(
                         f"the reference program computes another value for step {step} of stream "
                         f"{terms.name!r} than was released, from its key and sums: this is a "
                         "defect of counton; please report it"
                     )
-    return f"{flat.size:,} values are those that the reference computes, one by one"
+    number = f"{sum(values.size for values, _ in flat):,}"
+    if terms.counters is not None:  # it would tell how many groups are hidden
+        number = "all"
+    return f"{number} values are those that the reference computes, one by one"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
@@ -197,7 +198,11 @@ def read(
                     f"digests of inputs take {len(row.input_digests)} bytes together, which is a "
                     "wrong number"
                 )
-            whole = unpack(row.estimates, (row.steps, *shape))
+            if shape and shape[0] < 0:  # any number of cells
+                flat = unpack(row.estimates, (row.steps, -1))
+                whole = flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
+            else:
+                whole = unpack(row.estimates, (row.steps, *shape))
             parts.append(_values(whole, row.unit)[part])
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
             following, std = first + part.stop, row.std

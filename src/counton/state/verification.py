@@ -47,6 +47,7 @@ from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state.by_reference import BeyondReference, Watcher, check_by_reference
 from counton.state.database import Database, reading
+from counton.state.reader import saved_shape
 from counton.state.shared import names_in_ledger
 from counton.state.sql import Connection
 from counton.statistics.tally_statistic import is_tallied
@@ -254,6 +255,13 @@ def _fitting(
     return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
 
 
+def _wider(sums: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return exact sums of as many cells as ``shape`` has; new ones have counted nothing."""
+    found = np.zeros(shape, np.int64)
+    found[: len(sums)] = sums
+    return found
+
+
 class _Recomputation:
     """Recomputes the releases of one stream.
 
@@ -299,20 +307,14 @@ class _Recomputation:
                 "its public facts, and the numbers of counted users, ids or files, are those that "
                 "were written under its key"
             )
-        values = row.step * max(terms.cells, 1)
-        if terms.counters is not None:
-            values = 0
-            unchecked = (
-                "this command does not check groups that were found in the data: to compare their "
-                "values, run their own command again on all events"
-            )
-        else:
-            try:
-                self._recompute()
-            except BeyondReference as error:
-                unchecked = f"by the reference: {error}"
-            except (InvalidInput, StateError, ReplayMismatch) as error:
-                self._problems.append(str(error))
+        # The number of cells of found groups would tell how many are hidden.
+        values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
+        try:
+            self._recompute()
+        except BeyondReference as error:
+            unchecked = f"by the reference: {error}"
+        except (InvalidInput, StateError, ReplayMismatch) as error:
+            self._problems.append(str(error))
         told = tuple(self._checks), tuple(self._problems)
         return Verification(row.name, "stream", values, *told, unchecked=unchecked)
 
@@ -379,16 +381,19 @@ class _Recomputation:
         start = write_checkpoint(terms.text, self._key.fingerprint, StreamProgress.start(terms))
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
         delay, last = terms.strategy.facts.delay, row.step
-        so_far = np.zeros(terms.step_shape, np.int64)
+        cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
+        so_far = np.zeros(cells, np.int64)
         every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
             kept = saved.progress(terms)
-        size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
-        for begin in range(1, last + 1, size):
-            steps = range(begin, min(begin + size, last + 1))
-            released = self._read(steps, terms.step_shape).values
-            nothing = np.zeros((len(steps), *terms.step_shape), np.int64)
+        for steps in self._parts(last):
+            released = self._read_values(steps).values
+            if terms.counters is not None:  # groups may have been found with the first of them
+                for counter in (noise_alone, again):
+                    counter.widen(released.shape[1], self._key)
+                so_far = _wider(so_far, released.shape[1:])
+            nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
             sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
             if self._watcher is not None:
@@ -405,10 +410,13 @@ class _Recomputation:
             self._compare(again, inputs[first + delay - steps.start :])
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
             self._compare(again, kept.waiting.totals[-min(delay, last) :])
-        cells = max(terms.cells, 1)
+        number = max(terms.cells, 1)
+        of = f"of {number:,} value{'s' * (number != 1)}: each"
+        if terms.counters is not None:
+            of = "of all groups that were found, also of hidden ones: each value"
         self._checks.append(
-            f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the "
-            "sum of its inputs, whose digests were kept, and of the noise that the key gives"
+            f"{last:,} step{'s' * (last != 1)} {of} is the sum of its inputs, whose digests were "
+            "kept, and of the noise that the key gives"
         )
         if not read_checkpoint(again.checkpoint()).is_of(saved):
             raise self._alteration(
@@ -416,8 +424,7 @@ class _Recomputation:
             )
         self._checks.append("the sums kept for the next release fit the releases before it")
         if self._watcher is not None and every:
-            values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
-            self._checks.append(check_by_reference(terms, self._key, values, totals, self._watcher))
+            self._checks.append(check_by_reference(terms, self._key, every, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
         """Check the steps of a statistic whose cells are computed on demand: the journal must have
@@ -447,6 +454,31 @@ class _Recomputation:
             "when it is asked for",
         ]
 
+    def _parts(self, last: int) -> Iterator[range]:
+        """Yield ranges of consecutive steps, with equally many cells in each, that fit into memory.
+
+        Cells of found groups are added from one step to the next.
+        """
+        terms, begin = self._terms, 1
+        if terms.counters is None:
+            size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
+            for begin in range(1, last + 1, size):
+                yield range(begin, min(begin + size, last + 1))
+            return
+        widths = [
+            math.prod(self._read_values(range(step, step + 1)).values.shape)
+            for step in range(1, last + 1)
+        ]
+        for step in range(1, last + 1):
+            size = max(1, _CHUNK // widths[begin - 1])
+            if step == last or widths[step] != widths[begin - 1] or step + 1 - begin == size:
+                yield range(begin, step + 1)
+                begin = step + 1
+
+    def _read_values(self, steps: range) -> journal.Entries:
+        """Return the released values of steps, by cell and version."""
+        return self._read(steps, saved_shape(self._terms))
+
     def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
         with self._database.transaction(write=False) as connection:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
@@ -460,7 +492,7 @@ class _Recomputation:
         if not len(inputs):
             return
         steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
-        entries = self._read(steps, self._terms.step_shape)
+        entries = self._read_values(steps)
         digests = self._digest(steps, inputs)
         step = journal.first_other(entries.input_digests, steps.start, digests)
         if step is not None:
