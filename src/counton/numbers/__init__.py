@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counton.numbers.contrasts import Answer as Answer
     from counton.numbers.counter import Counter as Counter
     from counton.numbers.design import Design as Design
+    from counton.numbers.intervals import Errors as Errors
     from counton.numbers.intervals import halfwidths as halfwidths
     from counton.numbers.intervals import interval_halfwidth as interval_halfwidth
     from counton.numbers.intervals import window_halfwidths as window_halfwidths

@@ -989,6 +989,13 @@ class Errors:
 
     A design has its own as `Design.errors`.
 
+    Attributes:
+        strategy, law: the correlation of the noise, and the noise distribution of one node.
+        guarantee: the guarantee.
+        resolution: the resolution of the exact sums in data units; 1 for counts.
+        cells: number of cells in each step.
+        of: the numbers to which the errors refer.
+
     >>> from counton import PureDP, plan
     >>> errors = plan(365, PureDP(1)).best.errors
     >>> round(errors.mean_std, 1), round(errors.max_std), round(errors.halfwidth(365), 1)
