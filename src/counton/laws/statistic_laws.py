@@ -212,8 +212,9 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     """Check that the counts in cells do not depend on how the steps are processed.
 
     Steps are processed at once or one by one, undone and repeated, or saved and restored. An older
-    saved state with the changes since then, `news`, must give the present state. If cells are
-    computed on demand, none may be larger in magnitude than ``largest``.
+    saved state, together with the changes since then that the method `news` returns, must give the
+    present state. If cells are computed on demand, none may be larger in magnitude than
+    ``largest``.
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):

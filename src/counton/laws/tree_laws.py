@@ -303,7 +303,7 @@ def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
 
     Returns:
         Noise addresses (level, index), and C of shape (measurements, leaves); leaves are in the
-            order of ``Tree.leaves``.
+        order of ``Tree.leaves``.
     """
     tree, below = strategy.tree, _membership(strategy.tree)
     nodes: list[Address] = [(0, 0)]

@@ -487,7 +487,7 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if the theorem does not rule out errors below ``block`` / 2; a margin covers
+        """Return True if Theorem 5.1 does not rule out errors below ``block`` / 2; a margin covers
         rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))

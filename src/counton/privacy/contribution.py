@@ -800,8 +800,9 @@ class Contribution:
         """Convert multiples of the resolution to data units, so that converting back gives the same
         integers.
 
-        Returns: int64 for counts, float64 for values; Fractions (dtype object) if two
-        neighbouring multiples would be the same float. The shape is that of ``grid``.
+        Returns:
+            int64 for counts, float64 for values; Fractions (dtype object) if two neighbouring
+            multiples would be the same float. The shape is that of ``grid``.
 
         >>> unit = Contribution.values("0", "1", "0.1")
         >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]

@@ -1039,9 +1039,9 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     to rho first. The sum holds if no guarantee was chosen after seeing earlier releases. Otherwise
     set a limit beforehand, with `Ledger`.
 
-    Returns: For each kind of unit its neighbouring relation and the total. The total is
-    None if some guarantees weaken with age, or if there are both zero-concentrated and
-    approximate ones.
+    Returns:
+        For each kind of unit its neighbouring relation and the total. The total is None if some
+        guarantees weaken with age, or if there are both zero-concentrated and approximate ones.
 
     >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
     {'unit': ('replace', PureDP(epsilon=2.5))}

@@ -388,7 +388,9 @@ class QuadraticCosts:
 
     An interval's cost is a x^2 - 2 b x + c, where x is its parent's label: the sum of the shifts of
     the parent and of all intervals that contain it. Arrays hold a, b and c, shape (3, positions).
-    ``labels`` and ``whole`` are as in `AbsoluteCosts`, with five labels.
+    ``labels`` has the five labels at which costs are compared to rule out positions of the item.
+    ``whole`` has, for each level, the factor of the least cost of adding 1 to all positions in an
+    interval.
     """
 
     # The least sum of costs over all shifts is 1^T Sigma^-1 1, where Sigma is the covariance of the
@@ -570,9 +572,12 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
 
 
 def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> Costs:
-    """Return the least cost of shifts within interval ``number`` of a level, by its parent's label.
+    """Return the least cost of shifts of noise within interval ``number`` of a level, as a function
+    of its parent's label.
 
-    Positions ``first`` to ``last`` must gain 1, and earlier positions 0.
+    The label is the sum of the shifts of the parent and of all intervals that contain it. Together
+    with this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 at earlier
+    ones.
     """
     low, high = number << level, (number + 1 << level) - 1
     if low > last:

@@ -223,9 +223,10 @@ class Grid(TableStrategy):
             low, high: box j has the cells low[i, j] .. high[i, j] - 1 of axis i: shape (axes,
                 boxes).
 
-        Returns: The different sets of weights, and for every box the index of its set. A set
-        has pairs of a weight's magnitude, above 0 and to 10 digits, and the number of draws
-        with it. None if there are too many weights.
+        Returns:
+            The different sets of weights, and for every box the index of its set. A set has pairs
+            of a weight's magnitude, above 0 and to 10 digits, and the number of draws with it. None
+            if there are too many weights.
 
         >>> kinds, which = Grid((Nodes(2, (2,), (1, 1)),)).read_weights(
         ...     np.array([[0, 1, 0]]), np.array([[1, 2, 0]]))

@@ -82,8 +82,9 @@ class LineStrategy(TableStrategy):
             bits: sums are rounded to multiples of 2^-bits, so that adjacent intervals add up
                 exactly.
 
-        Returns: The sums of the first 0, 1, ..., n cells in units of 2^-b, int64 of shape
-        (cells + 1,); and b, which is ``bits`` unless the strategy rounds to other multiples.
+        Returns:
+            The sums of the first 0, 1, ..., n cells in units of 2^-b, int64 of shape (cells + 1,);
+            and b, which is ``bits`` unless the strategy rounds to other multiples.
 
         Raises:
             SumOverflow: a sum is 2^53 units or more, which float64 does not hold exactly.
@@ -96,7 +97,8 @@ class LineStrategy(TableStrategy):
         """Return the weight of each measurement in the answer to each query, for small lines.
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
 
-        Returns: Shape (queries, measurements); this matrix times C is ``weights``.
+        Returns:
+            Shape (queries, measurements); this matrix times C is ``weights``.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 

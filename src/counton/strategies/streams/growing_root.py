@@ -767,8 +767,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return the norm d of a node's column, relative to the nodes' noise: 1 / the column's
-        weight.
+        """Return the norm d of the column of C that begins at a node, relative to the nodes' noise.
+        It is 1 / the column's weight.
 
         d decreases along the nodes, except where blocks begin.
         """

@@ -268,7 +268,7 @@ class PrefixQuotient:
         return exact
 
     def _bound_inverse(self, inverse: Floats) -> float:
-        """Return an upper bound on the 1-norm of the series 1/c.
+        """Return an upper bound on the 1-norm of 1/c, for the power series c = numerators / 2^bits.
 
         ``inverse`` is an approximation of 1/c in float64.
 

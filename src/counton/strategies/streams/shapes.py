@@ -195,7 +195,7 @@ def strategies_of_shape(
 
     Returns:
         A tuple of one strategy. It is empty for windows, for a horizon of one step, and for
-            horizons above `beyond`.
+        horizons above `beyond`.
 
     Raises:
         InvalidInput: the horizon is below 1, or an unknown norm, metric or release.

@@ -443,9 +443,10 @@ class WindowVersions(StreamStrategy):
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
         """Return the noise of all numbers released at the ends of consecutive windows ("nights").
 
-        Returns: int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the
-        versions by their lags: first that of the window that just ended, last that of the
-        window that becomes final.
+        Returns:
+            int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the versions
+            by their lags: first that of the window that just ended, last that of the window that
+            becomes final.
         """
         check_window(self, nights)
         found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)

@@ -267,8 +267,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return how many fraction bits the numbers of one part, windows or totals, have less than
-        those of both.
+        """Return by how many fraction bits the released numbers exceed the noise of one part,
+        windows or totals.
         """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 

@@ -102,8 +102,9 @@ class Measuring:
         Args:
             cells: shape ``(steps, size)``.
 
-        Returns: For each level, float64 of shape ``(steps, nodes)``; children add up to their
-        parents, apart from rounding.
+        Returns:
+            For each level, float64 of shape ``(steps, nodes)``; children add up to their parents,
+            apart from rounding.
         """
         given = np.asarray(cells, np.float64)
         found = [given[:, :1] / self.strategy.total]
@@ -152,8 +153,9 @@ class Measuring:
             cells: noisy measurements, shape ``(size,)``.
             bits: estimates are rounded to multiples of 2^-bits.
 
-        Returns: For each level, the estimates of nodes in units of 2^-bits, within 2 units of
-        `estimates`: int64, shape ``(nodes,)``. The children of a node add up to it.
+        Returns:
+            For each level, the estimates of nodes in units of 2^-bits, within 2 units of
+            `estimates`: int64, shape ``(nodes,)``. The children of a node add up to it.
 
         Raises:
             SumOverflow: an estimate is 2^53 units or more, which float64 does not hold exactly.
