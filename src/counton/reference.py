@@ -1145,10 +1145,10 @@ class LeastSquares(Strategy):
 
     A cell is a step, or a block of steps with a tree over them. Cells are measured by rows H of
     weights over several cells, and each alone with weight w. A block is measured through its tree:
-    a node of level l has the weight shares[l] w, and the tree's estimate of the block's total is as
-    good as one measurement with weight w / sqrt v. Let z be the noise of the rows, k the noise of
-    each cell's own estimate, and u the solution of (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) k. The
-    noise of the releases are the running sums of u.
+    a node of level l has the weight shares[l] w, and the tree's estimate of the block's total has
+    variance v / w^2, like one measurement with weight w / sqrt v (v = 1 without trees). Let z be
+    the noise of the rows, k the noise of each cell's own estimate, and u the solution of
+    (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) k. The releases' noise is the running sums of u.
     """
 
     places = 10

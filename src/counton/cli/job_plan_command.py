@@ -334,7 +334,9 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
 
 
 def _write_totals(console: Console, found: PlannedTotals) -> None:
-    """Print the errors of revised windows with totals beside them, and of revised windows alone."""
+    """Print the standard deviations of revised windows if totals are released with them, and if
+    not.
+    """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("all read together", overflow="fold")
     for name in ("a final window", "a week", "a year", f"all {found.windows:,}"):

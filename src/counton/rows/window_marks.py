@@ -258,8 +258,8 @@ def mark_rows(
         windows plus 1 after the last; for a row that cannot be counted minus its `Problem`),
         ``group`` (text), ``total`` (1, or the value in grid units; encoded values: see
         `with_total`; for rows kept in order columns ``part N`` instead), and, if the columns are
-        stated, ``user`` and ``id`` (text), and
-        ``sign``.
+        stated, ``user``, ``id`` (both text)
+        and ``sign``.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)

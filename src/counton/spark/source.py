@@ -143,8 +143,8 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """A part of a source that has no rows, only the number of a micro-batch, by which later runs
-    recognise the batch.
+    """Stand-in for the rows of a micro-batch: it has no rows, only the batch's number, by which
+    later runs recognise the batch.
     """
 
     kind = "a data frame"
