@@ -484,7 +484,7 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
         reading = counter.release_batch(values)
         assert isinstance(reading, QuantilesReading)
         readings: Any = [reading]
-        numbers = replace(released.numbers, said=readings)
+        numbers = replace(released.numbers, published=readings)
         yield Inspection(Release(numbers), found.shares, found.of_values)
 
 

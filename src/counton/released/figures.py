@@ -67,7 +67,7 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
         look: words, width and language of the charts.
         panels: True for a small chart of each group.
     """
-    if isinstance(released.said, Releases):
+    if isinstance(released.published, Releases):
         raise InvalidInput(
             f"stream {released.design.name!r} was not made from events, so its steps have no "
             "times, and no chart can be drawn: write a table"
@@ -88,7 +88,7 @@ def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[
         ranking: Any = statistic_named(definition.what)
         statistic = ranking(list(released.groups), released.shown.top)
         return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
-    if isinstance(released.said, CellValues):
+    if isinstance(released.published, CellValues):
         return _charts_of_cells(released, look, panels=panels)
     if not definition.cut.goes_on:
         return {"table": _chart_of_table(released, look)}

@@ -125,7 +125,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     """
     numbers = released.numbers
     found = _versions_of(numbers)
-    if not isinstance(numbers.said, CellValues):
+    if not isinstance(numbers.published, CellValues):
         raise InvalidInput(
             f"nowcasts are only for counts and sums, but {numbers.design.name!r} releases "
             f"{numbers.definition.what}; ask for a count or a sum"

@@ -251,7 +251,7 @@ class Release:
             return report.read_part(name, Cells(release), by_group)
 
         readings = Readings(definition.statistic, releases.steps, releases, read=read)
-        made = replace(held, definition=definition, design=terms, said=readings)
+        made = replace(held, definition=definition, design=terms, published=readings)
         return type(self)(made)
 
     def at(self, level: float) -> Self:
@@ -400,7 +400,7 @@ class Release:
         """Return an estimate of a share with its bounds, which are 0 and 1 for counts."""
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
-        counts = exact and isinstance(numbers.said, CellValues)
+        counts = exact and isinstance(numbers.published, CellValues)
         return (
             replace(estimate, least=0.0, most=1.0)
             if counts and isinstance(estimate, Ratio)
@@ -536,7 +536,7 @@ class Release:
             raise InvalidInput(f"{field('form', form)} is not known; give one of {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
-        if isinstance(numbers.said, CellValues) and not found.design.strategy.facts.totals:
+        if isinstance(numbers.published, CellValues) and not found.design.strategy.facts.totals:
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
@@ -725,7 +725,7 @@ class Release:
             held._cannot("simulations of groups that nobody declared")
         held._refuse_chosen("a simulation")
         shape: tuple[int, ...] = held.design.shape
-        if isinstance(held.said, CellValues):
+        if isinstance(held.published, CellValues):
             shape, values = (len(held.groups),), held.own.estimates
         elif held.statistic.card.on_demand:
             held._cannot("simulations")
@@ -901,7 +901,7 @@ class Release:
         definition, terms, over = numbers.definition, numbers.design, numbers.over
         if not full:
             return methods_of(definition, terms.name, steps, numbers.level, _reach(numbers), over)
-        if isinstance(numbers.said, Releases):  # the subject of its numbers is not stated
+        if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         repeats = [f"{line[:1].upper()}{line[1:]}." for line in numbers._repeats]
         errors = [*_errors_in_words(numbers), *repeats]
@@ -1016,7 +1016,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     """Return sentences on the noise, for `Release.methods`."""
     far = far_in_words(_reach(numbers))
-    if isinstance(numbers.said, CellValues):
+    if isinstance(numbers.published, CellValues):
         errors = [
             error_in_words(series, what, numbers.level)
             for what, series in (
@@ -1042,7 +1042,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         errors = [
             f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
         ]
-    if isinstance(numbers.said, Releases):
+    if isinstance(numbers.published, Releases):
         last_step = f"At step {numbers.steps[-1]:,}, the last one"
         level = f"{percent(numbers.level)}% intervals"
         return [*errors, f"{last_step}, {level} reach at most {far} to either side."]

@@ -271,7 +271,7 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     They are the guarantee and the description of the stream.
     """
     facts = promise_of(released) | released.facts()
-    if isinstance(released.said, Releases) or not released.design.whole:
+    if isinstance(released.published, Releases) or not released.design.whole:
         return facts  # rows are not enough for `counton.read` to restore it
     own = own_facts_of(released)
     described = description_of(released.design, released.definition, released.level, own)
@@ -307,8 +307,8 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     None: the rows of the table suffice, or there are too many cells.
     """
     values = None
-    if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
-        values = None if released.said.releases is None else released.said.releases.values
+    if isinstance(released.published, Readings) and not released.statistic.card.on_demand:
+        values = None if released.published.releases is None else released.published.releases.values
         if values is not None and released.since is not None:
             values = values[:, : len(released.since)]
     elif released.definition.ranks:  # the numbers of all shown groups

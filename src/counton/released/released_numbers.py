@@ -85,7 +85,7 @@ class ReleasedNumbers:
         definition: the public description of the stream.
         design: the design of the stream: strategy, guarantee and noise.
         steps: steps 1 to the last released step.
-        said: the published values. For counts and sums `CellValues`: the totals of this stream
+        published: the released values. For counts and sums `CellValues`: the totals of this stream
             alone, or counts of windows if no totals are published. For another statistic its
             readings. For a stream to which a program passes numbers, its releases.
         level: probability with which each interval holds.
@@ -116,7 +116,7 @@ class ReleasedNumbers:
     definition: Description
     design: Design
     steps: range
-    said: CellValues | Readings | Releases
+    published: CellValues | Readings | Releases
     level: float
     first: int = 1
     chosen: tuple[str, ...] | None = None
@@ -171,12 +171,12 @@ class ReleasedNumbers:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
             errors = StepErrors(terms, steps, check_level(level))
-            said: CellValues | Readings = CellValues(flat, errors)
+            published: CellValues | Readings = CellValues(flat, errors)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
-            said = Readings.of(definition.statistic, readable, values)
+            published = Readings.of(definition.statistic, readable, values)
         return cls(
-            *(definition, terms, steps, said, level),
+            *(definition, terms, steps, published, level),
             shown=shown,
             carried=carried,
             since=since,
@@ -191,9 +191,9 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: the release is of another statistic.
         """
-        if not isinstance(self.said, CellValues):
+        if not isinstance(self.published, CellValues):
             self._cannot("totals and windows")
-        return self.said
+        return self.published
 
     @cached_property
     def series(self) -> Series:
@@ -214,9 +214,9 @@ class ReleasedNumbers:
             InvalidInput: the release is of counts or sums, whose published values are the cells
                 themselves.
         """
-        if isinstance(self.said, CellValues | Releases):
+        if isinstance(self.published, CellValues | Releases):
             self._cannot("differences, shares and sums")
-        return self.said
+        return self.published
 
     @property
     def statistic(self) -> Statistic:
@@ -226,7 +226,7 @@ class ReleasedNumbers:
     @property
     def _by_group(self) -> bool:
         """True if tables have exactly one number for each group, as for counts and sums."""
-        return isinstance(self.said, CellValues) and not self.definition.ranks
+        return isinstance(self.published, CellValues) and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
@@ -235,7 +235,7 @@ class ReleasedNumbers:
             return self.chosen
         if self.since is not None:
             return tuple(self.since)
-        if isinstance(self.said, CellValues):
+        if isinstance(self.published, CellValues):
             return self.definition.groups
         return self.definition.domain or ()
 
@@ -273,7 +273,7 @@ class ReleasedNumbers:
 
         None: all steps so far.
         """
-        if self.shown.over is not None or isinstance(self.said, CellValues):
+        if self.shown.over is not None or isinstance(self.published, CellValues):
             return self.shown.over
         release = self.definition.release
         if release == "periods":
@@ -323,12 +323,14 @@ class ReleasedNumbers:
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
-            if isinstance(self.said, CellValues):
-                found = found._until(steps.stop - 1, self.said)
-            elif isinstance(self.said, Readings) and self.since is not None:
-                found = found._found_until(steps.stop - 1, self.said)
-            elif isinstance(self.said, Readings):
-                found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
+            if isinstance(self.published, CellValues):
+                found = found._until(steps.stop - 1, self.published)
+            elif isinstance(self.published, Readings) and self.since is not None:
+                found = found._found_until(steps.stop - 1, self.published)
+            elif isinstance(self.published, Readings):
+                found = replace(
+                    found, published=self.published[: steps.stop - self.published.steps.start]
+                )
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, cells: CellValues) -> Self:
@@ -344,7 +346,7 @@ class ReleasedNumbers:
             known = None if known is None else tuple(names)
         return replace(
             self,
-            said=replace(cells, values=values),
+            published=replace(cells, values=values),
             together=None if self.together is None else self.together[:last],
             chosen=known,
             since=since,
@@ -361,16 +363,18 @@ class ReleasedNumbers:
         values = readings.releases.values[:last, : len(since)]
         made = self.of(self.definition, self.design, values, self.level, since=since)
         chosen = self.chosen and tuple(group for group in self.chosen if group in since)
-        return replace(self, definition=made.definition, said=made.said, since=since, chosen=chosen)
+        return replace(
+            self, definition=made.definition, published=made.published, since=since, chosen=chosen
+        )
 
     def _of_groups(self, groups: tuple[str, ...]) -> Self:
         if self.statistic.card.declares is not None:
             for group in groups:
                 place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
-        if isinstance(self.said, CellValues):
+        if isinstance(self.published, CellValues):
             return self if groups == self.groups else self._of_cells(groups)
-        if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
+        if not isinstance(self.statistic, Grouped) or isinstance(self.published, Releases):
             raise InvalidInput(
                 f"{field('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
                 "no groups; leave it out"
@@ -399,7 +403,7 @@ class ReleasedNumbers:
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
-            said=replace(self._cells, values=self._cells.values[:, of]),
+            published=replace(self._cells, values=self._cells.values[:, of]),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
             carried=carried and replace(carried, estimates=carried.estimates[of]),
@@ -430,12 +434,12 @@ class ReleasedNumbers:
         """Return the release with all its rows in memory, which can be used after its state is
         closed.
         """
-        if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
+        if not isinstance(self.published, Readings) or not self.statistic.card.on_demand:
             return self
         from counton.released.on_demand_answers import Answers
 
         answers = Answers(self.design, self.statistic, self.shown, [self.table()])
-        return replace(self, said=answers.readings(self.statistic))
+        return replace(self, published=answers.readings(self.statistic))
 
     def with_note(self, note: str) -> Self:
         """Return the release with one more note, which every table, chart and file shows."""
@@ -443,10 +447,10 @@ class ReleasedNumbers:
 
     def at(self, level: float) -> Self:
         """Return the same numbers with intervals of another level; see `Release.at`."""
-        said, level = self.said, check_level(level)
-        if isinstance(said, CellValues):
-            said = replace(said, errors=replace(said.errors, level=level))
-        return replace(self, said=said, level=level, together=None)
+        published, level = self.published, check_level(level)
+        if isinstance(published, CellValues):
+            published = replace(published, errors=replace(published.errors, level=level))
+        return replace(self, published=published, level=level, together=None)
 
     @cached_property
     def totals(self) -> Series | None:
@@ -615,7 +619,7 @@ class ReleasedNumbers:
         weights = {one: 1.0} if isinstance(one, str) else one
         if not isinstance(weights, Mapping):
             weights = dict.fromkeys(weights, 1.0)
-        if isinstance(self.said, CellValues):
+        if isinstance(self.published, CellValues):
             return self._sum_of_cells(weights, steps, of)
         if not weights:
             raise InvalidInput(f"{field('groups')} is empty; give at least one group")
@@ -747,7 +751,7 @@ class ReleasedNumbers:
 
         Arguments and errors are those of `number_of`.
         """
-        if isinstance(self.said, CellValues):
+        if isinstance(self.published, CellValues):
             self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
@@ -855,11 +859,13 @@ class ReleasedNumbers:
 
     def _rows(self, steps: range) -> pl.DataFrame:
         """Return the table rows of some steps."""
-        said = self.said
+        published = self.published
         if self._by_group:
             return self._rows_of_cells(steps)
-        if isinstance(said, Releases):
-            values = said.values[steps.start - said.steps.start : steps.stop - said.steps.start]
+        if isinstance(published, Releases):
+            values = published.values[
+                steps.start - published.steps.start : steps.stop - published.steps.start
+            ]
             return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
         return self._as_shown(self._rows_of_readings(steps), self.rows_there)
 
@@ -964,7 +970,7 @@ class ReleasedNumbers:
         """
         if there is not None:
             table = rows_among(table, there)
-        if not (self.definition.cut.goes_on or isinstance(self.said, CellValues)):
+        if not (self.definition.cut.goes_on or isinstance(self.published, CellValues)):
             return table.drop("step")
         return table if self.definition.ranks else with_parts(table, self.definition)
 
@@ -1039,7 +1045,7 @@ class ReleasedNumbers:
                 "a band holds only for groups that were chosen beforehand, but here groups were "
                 "found in the data because they are large; use the table, or list the groups"
             )
-        if not isinstance(self.said, CellValues):
+        if not isinstance(self.published, CellValues):
             table = self.plain_table()
             if "lower" not in table.columns:
                 self._cannot("bands")
@@ -1065,7 +1071,7 @@ class ReleasedNumbers:
         windows, groups = self.definition.windows, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        if isinstance(self.said, CellValues):
+        if isinstance(self.published, CellValues):
             first, last = periods.edges[:-1], periods.edges[1:]
             sums = self.between(first, last).columns()
             return periods.table(windows, [len(groups)] * len(first)).with_columns(
@@ -1190,11 +1196,15 @@ class ReleasedNumbers:
             return bool(self.groups)
         if self.definition.ranks:
             return self.table().height > 0
-        return not isinstance(self.said, Releases) and self._last.height > 0
+        return not isinstance(self.published, Releases) and self._last.height > 0
 
     @property
     def _cut(self) -> Windows:
-        return self.definition.windows if isinstance(self.said, CellValues) else self.definition.cut
+        return (
+            self.definition.windows
+            if isinstance(self.published, CellValues)
+            else self.definition.cut
+        )
 
     def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Return the ends of windows as local times without a zone; numbers of steps if there are
@@ -1237,7 +1247,7 @@ class ReleasedNumbers:
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen
             found = {"room": self.shown.room}
-        elif isinstance(self.said, Readings):
+        elif isinstance(self.published, Readings):
             found = {"statistic": self.design.statistic}
             if (cut := self.definition.cut).goes_on:
                 windows = f"{cut.noun}s"

@@ -84,7 +84,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     For counts and sums it shows the largest groups, in the order of their declaration.
     """
     released._check_released()
-    if isinstance(released.said, CellValues) and not released.definition.ranks:
+    if isinstance(released.published, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:

@@ -176,7 +176,7 @@ style-src 'unsafe-inline'">
 def _title(released: ReleasedNumbers) -> str:
     """Return the title of a page: the counted quantity, and the grouping columns."""
     definition = released.definition
-    if not isinstance(released.said, CellValues):
+    if not isinstance(released.published, CellValues):
         return f"{released.design.name}: {statistic_in_words(definition)}"
     grouped, what = groups_in_words(definition), subject_in_words(definition.subject)
     begin = f"{what[0].upper()}{what[1:]}"

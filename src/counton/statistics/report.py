@@ -174,7 +174,7 @@ def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
 
 
 #: Largest number of different codes of a row. A row's code is one integer for all statistics.
-_MOST_SAID = 2**62
+_MOST_CODES = 2**62
 _MOST_STATISTICS = 64
 #: Of a statistic with several numbers, a chart draws the first of these that it has, or else the
 #: statistic's first number.
@@ -372,7 +372,7 @@ class Report(TallyStatistic):
         self.places = sum(one.places for one in self.measured_ones.values())
         self._digits = _digits_of(self.statistics)
         most = self.said_bounds()[1]
-        if most >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
+        if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInput(
                 "the values that the report reads from one row take more than 62 bits: give a "
                 "larger resolution, fewer cells, or two reports"
