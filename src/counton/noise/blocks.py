@@ -2,11 +2,13 @@
 
 The noise is a table with one sample for each row and column. In a stream of single numbers the
 column is the index of a node (noisy measurement), and the row is 0; in a stream of vectors the row
-is the node, and the column the coordinate. A counter block is 128 bits, little-endian. Its low 64
-bits are the column. Its high 64 bits hold, from the top, the purpose of the bits (8 bits), the
-level of the node (8), the number of the attempt in rejection sampling (8), the lane (8) and the row
-(32). The block of lane 0 is cut into short samples for several columns. Blocks of higher lanes
-belong to one sample each, and give it further random bits.
+is the node, and the column the coordinate.
+
+A counter block is 128 bits, little-endian. Its low 64 bits are the column. Its high 64 bits hold,
+from the top, the purpose of the bits (8 bits), the level of the node (8), the number of the attempt
+in rejection sampling (8), the lane (8) and the row (32). The block of lane 0 is cut into short
+samples for several columns. Blocks of higher lanes belong to one sample each, and give it further
+random bits.
 """
 
 from __future__ import annotations

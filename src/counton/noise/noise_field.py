@@ -17,6 +17,7 @@ from counton.noise.samplers import SPAN, TileSampler, sampler_for
 
 class NoiseField:
     """Noise as a function of a subkey and an address (level, node, coordinate); no draw is stored.
+
     A node is one noisy measurement. The same address always gives the same integer.
 
     Args:

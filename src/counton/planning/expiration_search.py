@@ -156,8 +156,9 @@ class TypicalError:
 
 @dataclass(frozen=True, slots=True)
 class WorstError:
-    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3. The methods
-    are those of `TypicalError`.
+    """A bound that all errors of ``steps`` releases keep at once, with probability 2/3.
+
+    The methods are those of `TypicalError`.
     """
 
     steps: int

@@ -97,7 +97,9 @@ def _loss(number: Fraction) -> float:
 
 def sets_of_bits(bits: int) -> Integers:
     """Return a matrix of zeros and ones, each row a set of bits: the sums over all sets determine
-    the bits. The shape is (sets, bits), with as many sets as bits.
+    the bits.
+
+    The shape is (sets, bits), with as many sets as bits.
 
     Args:
         bits: a power of two, less one.

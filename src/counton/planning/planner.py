@@ -370,7 +370,9 @@ class StreamPlan(Plan[Design]):
 
     def in_words(self, level: float = 0.95) -> str:
         """Return a sentence with the errors of the best design at the first step and at the last
-        one. ``level`` is the probability with which each error is kept.
+        one.
+
+        ``level`` is the probability with which each error is kept.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()

@@ -185,8 +185,9 @@ def is_a_part(unit: str) -> bool:
 
 
 def unit_without_period(unit: str, per: str | None) -> str:
-    """Return "reader" for "reader's day" if the period ``per`` is a day ("1d"). The unit is
-    returned unchanged if ``per`` is None or its name states no period.
+    """Return "reader" for "reader's day" if the period ``per`` is a day ("1d").
+
+    The unit is returned unchanged if ``per`` is None or its name states no period.
 
     Raises:
         InvalidInput: the unit names another period.
@@ -399,8 +400,9 @@ class Contribution:
         every: int | None = None,
         unit: str = "unit",
     ) -> Contribution:
-        """Return the bound for a unit that is added or removed, with all its counts. The unit
-        counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
+        """Return the bound for a unit that is added or removed, with all its counts.
+
+        The unit counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
         `Contribution` describes ``steps``, ``separation`` and ``every``.
 
         Raises:

@@ -120,6 +120,7 @@ def _sigma(epsilon: float, delta: float) -> float:
 
 def delta_at_most(sigma: float, epsilon: float) -> float:
     """Return the least delta of continuous Gaussian noise at l2 sensitivity 1, or slightly more.
+
     ``sigma`` is the standard deviation of the noise.
 
     The result is correct to about 12 digits, and never below the true value.

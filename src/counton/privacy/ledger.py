@@ -716,8 +716,9 @@ class Ledger:
             self._enter(entry)
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """Return the entry with its unit's name spelt as in the ledger. Raises `InvalidInput` if
-        the limit is about another unit, which this entry does not protect.
+        """Return the entry with its unit's name spelt as in the ledger.
+
+        Raises `InvalidInput` if the limit is about another unit, which this entry does not protect.
 
         Args:
             words: known names of units; None: the names of units with totals.

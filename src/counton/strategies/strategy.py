@@ -548,16 +548,18 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases. The unit is the
-        variance of a level-0 node; with ``law``, the calibrated noise distribution, it is squared
-        data units.
+        """Return the mean of the variances of the first ``steps`` releases.
+
+        The unit is the variance of a level-0 node; with ``law``, the calibrated noise distribution,
+        it is squared data units.
         """
 
     @abstractmethod
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest of the variances of the first ``steps`` releases. The unit is the
-        variance of a level-0 node; with ``law``, the calibrated noise distribution, it is squared
-        data units.
+        """Return the largest of the variances of the first ``steps`` releases.
+
+        The unit is the variance of a level-0 node; with ``law``, the calibrated noise distribution,
+        it is squared data units.
         """
 
 

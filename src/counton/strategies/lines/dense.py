@@ -25,8 +25,9 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy for a line with any integer measurement matrix C of full column rank. Cells are
-    estimated by least squares.
+    """A strategy for a line with any integer measurement matrix C of full column rank.
+
+    Cells are estimated by least squares.
 
     Args:
         matrix: int64, shape (measurements, cells).

@@ -260,7 +260,9 @@ class Grid(TableStrategy):
 
     def reads(self, low: Integers, high: Integers) -> Floats | None:
         """Return the weight of each measurement in the estimated sum over one box: shape
-        (measurements,). None if there are too many measurements.
+        (measurements,).
+
+        None if there are too many measurements.
 
         Args:
             low, high: the box has the cells low[i] .. high[i] - 1 of axis i: shape (axes,).

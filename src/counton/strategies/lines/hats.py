@@ -60,8 +60,10 @@ class _Level(NamedTuple):
 
 class Hats(OwnCells):
     """A strategy that measures single cells and, on several levels, sums weighted by triangles
-    (hats). The hat of a knot has the weight ``amplitude`` at the knot, and falls linearly to 0 at
-    the next knot on either side.
+    (hats).
+
+    The hat of a knot has the weight ``amplitude`` at the knot, and falls linearly to 0 at the next
+    knot on either side.
 
     Args:
         cells: number of cells n, up to 2^22.

@@ -62,7 +62,9 @@ _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
     """Return the strategy for lines with this name, fitted to a workload and a norm of the
-    sensitivity. Weights are multiples of 2^-bits of the largest, where they are not integers.
+    sensitivity.
+
+    Weights are multiples of 2^-bits of the largest, where they are not integers.
     """
     return _BUILDERS[name](workload, norm, bits)
 

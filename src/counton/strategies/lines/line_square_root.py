@@ -69,8 +69,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums, in units of 2^-places, and ``places``. They are the releases
-        of `SqrtToeplitz`, with cells as steps.
+        """Return private running sums, in units of 2^-places, and ``places``.
+
+        They are the releases of `SqrtToeplitz`, with cells as steps.
         """
         bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)

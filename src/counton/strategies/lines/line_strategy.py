@@ -95,6 +95,7 @@ class LineStrategy(TableStrategy):
 
     def reads(self, weights: Floats) -> Floats:
         """Return the weight of each measurement in the answer to each query, for small lines.
+
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
 
         Returns:

@@ -44,6 +44,7 @@ _WIDE = (10, 12, 14, 16)
 
 class Nodes(WeightedTree):
     """A strategy that measures the sums of all nodes of a tree, with one weight for each level.
+
     Cells are estimated by least squares.
 
     Args:
@@ -293,8 +294,10 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
     """Return some good trees for a workload: that of `best_branching`, and others whose lowest
-    nodes have more children. Each is a pair (radices, weights): the number of children of a node at
-    each level, lowest first, and real weights of the levels, leaves first.
+    nodes have more children.
+
+    Each is a pair (radices, weights): the number of children of a node at each level, lowest first,
+    and real weights of the levels, leaves first.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]
@@ -311,8 +314,8 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of children, lowest level first, of a tree over all cells that begins with
-    ``radices``.
+    """Return the numbers of children, lowest level first, of a tree over all cells whose lowest
+    levels have ``radices``.
 
     Levels that are not needed are left out; the root has as many children as needed.
     """

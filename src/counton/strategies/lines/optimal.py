@@ -83,6 +83,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """Return a strategy of very small total squared error over a workload with Laplace noise.
+
     Entries of C are rounded to 2^-bits of the largest column's norm.
 
     Raises:
@@ -108,7 +109,10 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 def gaussian_bound(workload: Workload) -> float:
     """Return a lower bound on squared_sensitivity() * total variance of any strategy, proved for
-    all. Raises: InvalidInput: more than 4096 cells.
+    all.
+
+    Raises:
+        InvalidInput: more than 4096 cells.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
@@ -135,7 +139,9 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), of least
-    error. The module's docstring defines both and the iteration that finds them.
+    error.
+
+    The module's docstring defines both and the iteration that finds them.
 
     For a named workload on many cells, the iteration starts from the solution on 256 cells.
     """

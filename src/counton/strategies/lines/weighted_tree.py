@@ -15,8 +15,9 @@ from counton.strategies.strategy import Norm
 
 
 class WeightedTree(LineStrategy):
-    """A strategy on a tree over a line, with one weight for each level of the tree. `TreeLaw` is
-    the joint distribution of the noise in its estimates.
+    """A strategy on a tree over a line, with one weight for each level of the tree.
+
+    `TreeLaw` is the joint distribution of the noise in its estimates.
 
     Attributes:
         weights: integer weights of the levels; a column of C has each of them once, with

@@ -301,7 +301,9 @@ class _Intervals(NamedWorkload):
 
 class TreeNodes(_Intervals):
     """The workload of all nodes of the binary tree over the cells: intervals j 2^k .. (j + 1) 2^k -
-    1. The last node of a level may have fewer cells.
+    1.
+
+    The last node of a level may have fewer cells.
 
     >>> low, high = TreeNodes(3).intervals()
     >>> list(zip(low.tolist(), high.tolist()))

@@ -46,8 +46,9 @@ class Binary(DigitTree):
 
     @override
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the release at ``step``. There is
-        one for each set bit of ``step``, highest bit first.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
+
+        There is one for each set bit of ``step``, highest bit first.
         """
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 

@@ -227,8 +227,9 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance of single steps, in variances of one node's noise. It
-        is 1 / (3 w^2) or slightly less, where w is the weight of measurements.
+        """Return the mean or largest variance of single steps, in variances of one node's noise.
+
+        It is 1 / (3 w^2) or slightly less, where w is the weight of measurements.
         """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.

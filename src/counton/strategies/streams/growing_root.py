@@ -318,6 +318,8 @@ class _Beginning(NormalisedSqrt):
     def differences(self, starts: Integers, stops: Integers) -> Floats:
         """Return the variances of the released counts of the steps start + 1 .. stop: the shape of
         ``starts``.
+
+        They are relative to the variance of the first node's noise.
         """
         a, d, q = self.inverse, self.shares, self.widths
         found = np.empty(len(starts))
@@ -395,9 +397,10 @@ class _Kind(NamedTuple):
 
 
 class _BlockPlace(NamedTuple):
-    """The place of a step among blocks. ``kind`` states the size of its block, ``block`` the index
-    of the block among those of this size, from 0, and ``step`` the number of the step in the block,
-    from 1.
+    """The place of a step among blocks.
+
+    ``kind`` states the size of its block, ``block`` the index of the block among those of this
+    size, from 0, and ``step`` the number of the step in the block, from 1.
     """
 
     kind: _Kind
@@ -566,8 +569,9 @@ class _RootReader(Reader):
 
 
 class GrowingSquareRoot(EndlessStrategy):
-    """Running totals of a stream without a known end, with Gaussian noise. The guarantee is for all
-    releases together, and does not weaken with age.
+    """Running totals of a stream without a known end, with Gaussian noise.
+
+    The guarantee is for all releases together, and does not weaken with age.
 
     The noise of release t is that of release t - 1 plus d_t (F^-1 z)_t. Here F is the matrix square
     root of the matrix of running totals, z is the noise of nodes, whose variance grows with time,
@@ -704,6 +708,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) in the release at ``step``, with exact weights.
+
         This is fast for early steps only.
         """
         at = self._place(check_step(self, step))
@@ -768,6 +773,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def _d(self, node: int) -> float:
         """Return the norm d of the column of C that begins at a node, relative to the nodes' noise.
+
         It is 1 / the column's weight.
 
         d decreases along the nodes, except where blocks begin.
@@ -997,8 +1003,10 @@ class GrowingSquareRoot(EndlessStrategy):
     def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        """Return the result of `noise`; ``over`` is a function of some nodes that returns the noise
-        of the square root's running totals after them.
+        """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
+
+        ``over`` is a function of some nodes that returns the noise of the square root's running
+        totals after them.
         """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:

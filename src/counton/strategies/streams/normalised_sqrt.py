@@ -189,7 +189,9 @@ class NormalisedSqrt(RootStrategy):
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``. The unit is the variance of one node's noise.
+        ``since``.
+
+        The unit is the variance of one node's noise.
         """
         # Time is proportional to the horizon for each distance up to the longest window, or for
         # each window, whichever is less.

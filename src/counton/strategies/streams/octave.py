@@ -105,7 +105,9 @@ _PLACES = 13
 
 class Tables(NamedTuple):
     """Tables of the numbers g, which define columns of C (see the module's docstring), in units of
-    2^-12. They are for the 48 nodes at the places -23 .. 24 from a step's node.
+    2^-12.
+
+    They are for the 48 nodes at the places -23 .. 24 from a step's node.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -209,7 +211,9 @@ class OctaveColumns:
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
         """Return the numbers g, which define a step's column of C (see the module's docstring), at
-        some nodes of a level. They are integers in units of 2^-g_bits, of shape (len(nodes),).
+        some nodes of a level.
+
+        They are integers in units of 2^-g_bits, of shape (len(nodes),).
 
         The level is at most ``upper``.
         """
@@ -446,9 +450,10 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Running totals with independent Gaussian noise on every octave of time, interpolated. Level l
-    has points of time that are 2^l steps apart; the noise of the release at a step is interpolated
-    from points near the step on each level.
+    """Running totals with independent Gaussian noise on every octave of time, interpolated.
+
+    Level l has points of time that are 2^l steps apart; the noise of the release at a step is
+    interpolated from points near the step on each level.
 
     On long streams the mean error is within one percent of that of the best known matrices, and the
     largest variance is the least known for strategies that do not solve equations over the whole

@@ -72,7 +72,9 @@ def convolve(x: Floats, y: Floats, count: int) -> Floats:
 
 def reciprocal(x: Floats, count: int) -> Floats:
     """Return the first ``count`` coefficients of the power series 1/x in float64, by Newton's
-    method. ``x`` has the coefficients of the series; x[0] must not be 0.
+    method.
+
+    ``x`` has the coefficients of the series; x[0] must not be 0.
 
     >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -150,6 +152,7 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
     """Return the first len(z) coefficients of the product of two series of integers, exactly.
+
     Entries are at most 2^62 in magnitude.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))

@@ -262,7 +262,9 @@ def _data() -> list[dict[str, Any]]:
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
     """Return a strategy for Gaussian noise with nearly the least error: a matrix square root with
-    weighted rows. The formula is in `scaled_root`.
+    weighted rows.
+
+    The formula is in `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -278,6 +280,7 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
 
 def tree(least: int) -> tuple[int, ...]:
     """Return the number of children on each level of a tree inside a cell, lowest level first.
+
     Their product, the number of steps in the cell, is ``least`` or slightly more.
 
     >>> tree(128), tree(2**20)

@@ -159,7 +159,9 @@ def floor_all(
 
 class RootSeries:
     """The matrix square root C of running totals, rounded to multiples of ``2**-bits``, and B = A
-    C^-1. Both are lower triangular Toeplitz matrices, described by the coefficients of their first
+    C^-1.
+
+    Both are lower triangular Toeplitz matrices, described by the coefficients of their first
     columns.
 
     Args:
@@ -184,8 +186,9 @@ class RootSeries:
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """Return the first ``number`` entries of B's first column, exactly. It takes quadratic
-        time, so it is for small horizons.
+        """Return the first ``number`` entries of B's first column, exactly.
+
+        It takes quadratic time, so it is for small horizons.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -334,7 +337,9 @@ class RootStrategy(StreamStrategy):
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest variance over the horizon, in variances of one node's
-        noise. ``of`` states which numbers are meant: running totals, or the counts of single steps
+        noise.
+
+        ``of`` states which numbers are meant: running totals, or the counts of single steps
         ("windows").
         """
         check_metric(metric)
@@ -460,7 +465,9 @@ class SqrtToeplitz(RootStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes whose noise is in the release at ``step``, 1 to ``step``, with exact
-        weights. It takes quadratic time, so it is for small horizons.
+        weights.
+
+        It takes quadratic time, so it is for small horizons.
         """
         coefficients = self.root.row(check_step(self, step))
         return tuple(Node(0, k, b) for k, b in enumerate(reversed(coefficients), start=1))

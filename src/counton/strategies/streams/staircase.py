@@ -163,7 +163,9 @@ class Dividing:
 
     def _sum_halves(self, sums: Floats) -> Floats:
         """Return numbers divided by 2^bits and rounded down, as an integral high half and a low
-        half. ``sums`` and the result have the shape (steps, 2, cells).
+        half.
+
+        ``sums`` and the result have the shape (steps, 2, cells).
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -546,8 +546,10 @@ def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def checked_share(share: Any) -> Fraction:
-    """Return the part of the privacy budget for totals as an exact number. Raises: InvalidInput:
-    not a number above 0 and below 1.
+    """Return the part of the privacy budget for totals as an exact number.
+
+    Raises:
+        InvalidInput: not a number above 0 and below 1.
 
     >>> checked_share("0.1"), checked_share(0.25)
     (Fraction(1, 10), Fraction(1, 4))

@@ -29,6 +29,7 @@ from counton.strategies.training.training_strategy import (
 
 class BandedInverseSquareRoot(ToeplitzTraining):
     """Training noise in which each step has a weighted sum of the last ``band`` standard normals.
+
     Old normals are drawn again when needed, so nothing is stored between steps.
 
     Args:

@@ -1,13 +1,14 @@
 """Training strategies of least error, found by optimisation over dense matrices, for short runs.
 
 A is the matrix that sums up gradients, C the measurement matrix, and S_i are the steps of a
-training example at place i of each epoch. *For a schedule in enforced order* minimise trace(A^T A
-X^-1) over X = C^T C, subject to the sum of |X_st| over every S_i x S_i being at most 1.
-(Choquette-Choo, McMahan, Rush and Thakurta, "Multi-Epoch Matrix Factorization Mechanisms for
-Private Machine Learning", 2023, with equal diagonals.) Here X_st = 0 for different steps of one
-S_i, and the diagonal p_s is free. So X L X = A^T A, with a matrix of multipliers L that is block
-diagonal: a block L_i for each S_i. With X = D Y D, D = diag(p)^1/2, M = D L D and W = D^-1 A^T A
-D^-1,
+training example at place i of each epoch.
+
+*For a schedule in enforced order* minimise trace(A^T A X^-1) over X = C^T C, subject to the sum of
+|X_st| over every S_i x S_i being at most 1. (Choquette-Choo, McMahan, Rush and Thakurta,
+"Multi-Epoch Matrix Factorization Mechanisms for Private Machine Learning", 2023, with equal
+diagonals.) Here X_st = 0 for different steps of one S_i, and the diagonal p_s is free. So X L X =
+A^T A, with a matrix of multipliers L that is block diagonal: a block L_i for each S_i. With X = D Y
+D, D = diag(p)^1/2, M = D L D and W = D^-1 A^T A D^-1,
 
     Y = M^-1/2 (M^1/2 W M^1/2)^1/2 M^-1/2,   M_i <- Y_i M_i Y_i,   p_s <- (p_s M_ss / sum M)^1/2,
 

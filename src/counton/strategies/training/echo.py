@@ -247,8 +247,10 @@ def _start(buffers: int, steps: int) -> list[Floats]:
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
-    """Return the coefficients of C and of its inverse for the search variables ``x``: both of shape
+    """Return the coefficients of C and of its inverse for search variables ``x``: both of shape
     (steps,).
+
+    The variables are those of `_start`: for theta and thetahat, then gain and ratio.
     """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())

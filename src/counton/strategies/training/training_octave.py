@@ -60,6 +60,7 @@ LARGEST_SEARCH = 512
 
 class OctaveTraining(TrainingStrategy):
     """Training noise that stores nothing from step to step: each step draws about thirty normals.
+
     The noise of running sums is interpolated from normals at points of time 1, 2, 4, ... steps
     apart.
 

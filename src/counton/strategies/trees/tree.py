@@ -182,8 +182,9 @@ class Tree:
         return places
 
     def find(self, path: Any) -> tuple[int, int]:
-        """Return the level of the node at ``path``, and its index on that level. A label that is
-        not in a tuple or list is a path of length 1.
+        """Return the level of the node at ``path``, and its index on that level.
+
+        A label that is not in a tuple or list is a path of length 1.
 
         Raises:
             InvalidInput: an unknown node.

@@ -288,7 +288,9 @@ class TreeStrategy(TableStrategy):
     @override
     def largest_move(self, norm: Norm) -> int:
         """Return the largest change, exactly, of the measurements by a unit that moves to another
-        leaf. It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
+        leaf.
+
+        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
         return max(self._norms[norm][1], 1)
 
