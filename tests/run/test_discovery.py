@@ -27,11 +27,18 @@ from counton.run import Job, changes, export, methods, publish, read, run
 from counton.run.outputs import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
-from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy, noise_variance
+from counton.strategies import (
+    Binary,
+    Independent,
+    KAry,
+    SmoothBinary,
+    StreamStrategy,
+    noise_variance,
+)
 from counton.strategies.strategy import node_law
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
-STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
+STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30), Independent(12)]
 
 
 def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], int]:

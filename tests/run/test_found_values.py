@@ -152,9 +152,12 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound()
     assert Fraction(cells.margin) > Fraction(of_one.margin)
 
 
-@pytest.mark.parametrize(("what", "revise"), [("average", "2d"), ("sum", None)])
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [("average", {}), ("sum", {"revise": None}), ("count", {"revise": None, "release": "windows"})],
+)
 def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
-    what: str, revise: str | None, tmp_path: Path
+    what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """Files and words are the same but for the identity of the noise."""
     said, made = [], random.Random(4)
@@ -165,7 +168,8 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
             # In the order of cells it is behind the others, whose noise stays as it is.
             rare = place and night == 2 + place
             hidden = rows_of(2, f"zz{place}", [made.choice(EACH)]) if rare else []
-            found = night_of(folder, [*rows, *hidden], night, what, revise=revise, **VALUES)
+            options = more if what == "count" else VALUES | more
+            found = night_of(folder, [*rows, *hidden], night, what, **options)
         out = folder / "out.csv"
         export(folder / "s.db", out)
         own = own_facts_of(found.numbers)
@@ -213,6 +217,24 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
         own.total("home", of="sum")
     if revise:
         assert set(own.as_of("2024-03-02").table()["group"]) == {"home"}
+
+
+def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
+    """Without revisions too: from the window on that shows the group; a row is in one window."""
+    told = {**FOUND, **VALUES, "revise": None, "release": "windows"}
+    for night, rows in enumerate([*some_nights(), []], 1):
+        found = night_of(tmp_path, rows, night, "average", **told)
+    assert found.numbers.since == {"home": 1, "shop": 3}
+    counts = found.table().filter(group="shop", name="count").select("step", "lower", "upper")
+    exact = {3: 80, 4: 80, 5: 80, 6: 0}
+    assert [step for step, *_ in counts.rows()] == [*exact]
+    assert all(low - 3 <= exact[step] <= high + 3 for step, low, high in counts.rows())
+    nights = some_nights()
+    without = released(nights, "average", **told)
+    for value in EACH:
+        more = [*nights[:2], [*nights[2], *rows_of(2, "home", [value], "someone")], *nights[3:]]
+        moved = released(more, "average", **told).values - without.values
+        assert (np.abs(moved).sum(), np.abs(moved[2, :2]).sum()) == (60, 60)
 
 
 def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> None:
@@ -282,7 +304,7 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     for what, more, why in (
         ("average", {**VALUES, "number": 5, "revise": None}, "takes it as public"),
         ("average", {**VALUES, "id": "id", "corrections": 1}, "corrections=1 does not go with"),
-        ("sum", {**VALUES, "release": "windows", "revise": None}, "does not go with unknown"),
+        ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
     ):
         with pytest.raises(InvalidInput, match=why):

@@ -61,7 +61,8 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "found groups": {
         "domain other spare also continues expire rho": ": its groups have no names, and its "
         "guarantee is epsilon and delta",
-        "release": ", since each group is shown from some window on; publish totals",
+        "release": ", since each group is shown from some window on; publish totals, or windows "
+        "alone",
         "around": ", which needs a number of steps, because each release may show a group",
         "corrections": ", because a row that moves would be in more groups than delta allows for",
     },

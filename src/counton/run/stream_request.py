@@ -385,7 +385,8 @@ def check_discovery(job: Job, by: str | None) -> None:
             f"averages, but not for {statements.name_of(job.what)}; list the groups "
             f"({field('domain')})"
         )
-    refuse(job, EXCLUDED["found groups"], asked)
+    single = job.noise.release == "windows" and not statements.kind_of(job.what).card.ranks
+    refuse(job, EXCLUDED["found groups"], asked, but=("release",) * single)
     if job.times.revise is not None and statements.kind_of(job.what).card.ranks:
         what = statements.name_of(job.what)
         raise InvalidInput(
