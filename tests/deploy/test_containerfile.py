@@ -11,6 +11,8 @@ from pathlib import Path
 
 from containerfile import Instruction, stages
 
+from tools import lock
+
 ROOT = Path(__file__).parents[2]
 BUILD, FINAL = stages(ROOT / "Containerfile")
 
@@ -84,10 +86,14 @@ def test_its_base_is_named_with_a_version_that_counton_supports() -> None:
 
 def test_it_installs_extras_that_there_are_in_locked_versions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = re.search(r'"\.\[([\w,]+)\]"', only(BUILD, "RUN"))
+    verified, built = (each.rest for each in BUILD if each.word == "RUN")
+    assert "--no-deps --require-hashes --requirement image.hashes" in verified
+    extras = re.search(r'"\.\[([\w,]+)\]"', built)
     assert extras is not None
-    assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
-    assert "--constraint requirements.lock" in only(BUILD, "RUN")
+    assert set(extras[1].split(",")) == set(lock.IMAGE) <= set(project["optional-dependencies"])
+    assert "--no-build-isolation --constraint requirements.lock" in built
+    prefix = only(BUILD, "ENV").removeprefix("PYTHONPATH=")
+    assert prefix == f"/install/lib/python{BUILD[0].rest.partition(':')[2][:4]}/site-packages"
     assert words(FINAL).count("COPY") == 1
     assert only(FINAL, "COPY") == "--from=build /install /usr/local"
 

@@ -124,6 +124,16 @@ def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
     said = (tmp_path / "requirements.hashes").read_text().splitlines()[1:]
     first = ["numpy==2.0 \\", f"{digests[0]} \\", digests[1]]
     assert said == [*first, lock.REST, "yarl==1.0 \\", digests[0]]
+    assert (tmp_path / "image.hashes").read_text().splitlines()[1:] == first
+
+
+def test_the_image_has_the_digests_of_the_lock() -> None:
+    whole = lock.pins_of((ROOT / "requirements.hashes").read_text(encoding="utf-8"))
+    found = lock.pins_of((ROOT / "image.hashes").read_text(encoding="utf-8"))
+    assert found.items() <= whole.items()
+    needed = {name for name in release.needed(lock.IMAGE) if name != "counton"}
+    if all(metadata.version(name) == whole[name][0] for name in needed):
+        assert {*found} == needed | lock.BUILDS
 
 
 def test_no_file_is_called_utils() -> None:

@@ -24,8 +24,9 @@ def stages(file: Path) -> list[list[Instruction]]:
             continue
         word, rest = line.split(maxsplit=1)
         if word == "ARG":
-            name, _, value = rest.partition("=")
-            arguments[name] = value
+            name, given, value = rest.partition("=")
+            if given:  # else that of before the first stage
+                arguments[name] = value
             continue
         for name, value in arguments.items():
             rest = rest.replace(f"${{{name}}}", value)
