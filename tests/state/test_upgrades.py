@@ -61,6 +61,7 @@ def test_reading_changes_nothing(state: Path) -> None:
     with next_version():
         assert released(state) == before
         assert state_summary(state)["streams"][0]["step"] == 3
+        assert state_summary(state)["format"] == NOW  # of the file, not of this version
         assert all(one.right for one in verify(state))
     assert state.read_bytes() == content
     assert not [*state.parent.glob("visits.db.format*")]

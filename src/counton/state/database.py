@@ -177,6 +177,11 @@ class Database:
             self.close()
             raise
 
+    @property
+    def format(self) -> int:
+        """Number of the state's format; an earlier one until the first write."""
+        return self._earlier or schema.FORMAT
+
     def close(self) -> None:
         """Close all connections."""
         for connections in (self._connections, self._own):
