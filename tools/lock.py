@@ -1,9 +1,13 @@
-"""The files of the lock: ``python -m tools.lock COMPILED``, which `make lock` calls.
+"""The files of all locks: ``python -m tools.lock COMPILED``, which `make lock` calls.
 
 ``requirements.lock`` has names and versions, for constraints. ``requirements.hashes`` has the
 digests of each version's files too, those for all platforms; first stand the packages that the
 demonstrations need, which `make demo` installs alone. ``image.hashes`` has those of them that the
 image needs. None has addresses, so that all install from any package index.
+
+Beside each other lock, of an environment of its own, stands a file with the digests of its
+packages. An index is asked for those alone that no such file has yet; without COMPILED nothing else
+is done.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from tools.release import ROOT, needed
 
@@ -50,5 +56,52 @@ def write_lock(compiled: str, folder: Path) -> None:
     )
 
 
+def beside() -> list[Path]:
+    """Return the locks of environments of their own."""
+    found = [*ROOT.glob("tests/*/requirements.lock"), *ROOT.glob("tests/orchestrators/*.lock")]
+    return sorted([*found, ROOT / "benchmarks/requirements.lock"])
+
+
+def versions_of(locked: str, usual: dict[str, str]) -> dict[str, str]:
+    """Return by package the version of a lock, or the usual one if the lock states none."""
+    lines = [line for line in locked.splitlines() if line and not line.startswith("#")]
+    pairs = [
+        (canonicalize_name(name), version)
+        for name, _, version in (x.partition("==") for x in lines)
+    ]
+    return {name: version or usual[name] for name, version in pairs}
+
+
+def write_digests(locks: list[Path]) -> None:
+    """Write the digests of each lock's packages into the file beside it."""
+    usual = pins_of((ROOT / "requirements.hashes").read_text("utf-8"))
+    files = {one: one.with_suffix(".hashes") for one in locks}
+    known = {
+        (name, version): lines
+        for text in (file.read_text("utf-8") for file in files.values() if file.exists())
+        for name, (version, lines) in pins_of(text).items()
+    }
+    known |= {(name, version): lines for name, (version, lines) in usual.items()}
+    for one, file in files.items():
+        versions = {name: version for name, (version, _) in usual.items()}
+        pins = sorted(versions_of(one.read_text("utf-8"), versions).items())
+        known |= {pin: _asked(*pin) for pin in pins if pin not in known}
+        said = (f"{name}=={version}{known[name, version]}\n" for name, version in pins)
+        file.write_text(f"# Digests for {one.name}. Written by `make lock`.\n" + "".join(said))
+
+
+def _asked(name: str, version: str) -> str:
+    """Ask the package index for the digests of a version's files, for all platforms."""
+    from pip._internal.req.constructors import install_req_from_line
+    from piptools.repositories import PyPIRepository
+
+    repository = PyPIRepository([], cache_dir=str(ROOT / ".venv/pip-tools"))
+    with repository.allow_all_wheels():
+        digests = repository.get_hashes(install_req_from_line(f"{name}=={version}"))
+    return "".join(f" \\\n    --hash={digest}" for digest in sorted(digests))
+
+
 if __name__ == "__main__":
-    write_lock(Path(sys.argv[1]).read_text("utf-8"), ROOT)
+    if sys.argv[1:]:
+        write_lock(Path(sys.argv[1]).read_text("utf-8"), ROOT)
+    write_digests(beside())

@@ -127,6 +127,22 @@ def test_a_lock_is_written_from_what_was_compiled(tmp_path: Path) -> None:
     assert (tmp_path / "image.hashes").read_text().splitlines()[1:] == first
 
 
+def test_each_lock_has_the_digests_of_its_packages_and_is_installed_by_them() -> None:
+    usual = lock.pins_of((ROOT / "requirements.hashes").read_text(encoding="utf-8"))
+    versions = {name: version for name, (version, _) in usual.items()}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert len(lock.beside()) > 10
+    for one in lock.beside():
+        found = lock.pins_of(one.with_suffix(".hashes").read_text(encoding="utf-8"))
+        stated = lock.versions_of(one.read_text(encoding="utf-8"), versions)
+        assert {name: version for name, (version, _) in found.items()} == stated, one
+        assert all(digests for _, digests in found.values()), one
+        name = one.with_suffix(".hashes").relative_to(ROOT)
+        asked = "$(<:.lock=.hashes))" if one.parent.name == "orchestrators" else f",{name})"
+        assert asked in makefile, one
+    assert makefile.count("--require-hashes") == 1  # one mechanism for all
+
+
 def test_the_image_has_the_digests_of_the_lock() -> None:
     whole = lock.pins_of((ROOT / "requirements.hashes").read_text(encoding="utf-8"))
     found = lock.pins_of((ROOT / "image.hashes").read_text(encoding="utf-8"))
