@@ -30,7 +30,7 @@ def asked(folder: Path, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("form", ["totals", "both"])
 def test_totals_are_whole_never_fall_and_add_up(tmp_path: Path, form: str) -> None:
     found = release("count", **asked(tmp_path, release=form))
-    shown, table = found.never_falling(), found.table()
+    shown, table = found.table(never_falling=True), found.table()
     for group in ("a", "b"):
         totals = shown.filter(group=group)["total"].to_numpy()
         released = table.filter(group=group)["estimate"].to_numpy()
@@ -40,7 +40,7 @@ def test_totals_are_whole_never_fall_and_add_up(tmp_path: Path, form: str) -> No
         assert totals.tolist() == expected
     assert (
         found.only(range(5, 8), ["b"])
-        .never_falling()
+        .table(never_falling=True)
         .equals(shown.filter(pl.col("step").is_between(5, 7), group="b"))
     )
     assert found.table().equals(table)  # which stays as it is
@@ -51,11 +51,15 @@ def test_later_releases_change_no_total(tmp_path: Path) -> None:
     nights = []
     for day in range(2, DAYS + 2):
         found = release("count", **told | {"until": f"2024-03-{day:02}"})
-        nights.append(found.never_falling())
+        nights.append(found.table(never_falling=True))
     for night in nights:
         assert nights[-1].head(night.height).equals(night)
     again = release("count", **told, out=tmp_path / "t.parquet")
-    assert read(tmp_path / "t.parquet").never_falling().equals(again.never_falling())
+    assert (
+        read(tmp_path / "t.parquet")
+        .table(never_falling=True)
+        .equals(again.table(never_falling=True))
+    )
 
 
 def test_export_writes_them_with_the_bias(tmp_path: Path, place: Workplace) -> None:
@@ -64,7 +68,7 @@ def test_export_writes_them_with_the_bias(tmp_path: Path, place: Workplace) -> N
     done = place.plain("export", str(state), "--never-falling", "--out", str(out), "--steps", "4:")
     assert done.code == 0, done.err
     assert "too large on the average" in " ".join(done.out.split())
-    expected = found.only(range(4, DAYS + 1)).never_falling()
+    expected = found.only(range(4, DAYS + 1)).table(never_falling=True)
     assert pl.read_csv(out)["total"].to_list() == expected["total"].to_list()
     about = json.loads((tmp_path / "w.csv.json").read_text())
     assert about["totals_of"] == "events"
@@ -102,4 +106,4 @@ def test_other_releases_are_refused(
     told["events"] = told["events"].with_columns(paid=pl.lit(1))
     found = release(what, **told)
     with pytest.raises(InvalidInput, match=f"never_falling=True is for totals, and .* {said}"):
-        found.never_falling()
+        found.table(never_falling=True)

@@ -113,7 +113,7 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
         write_figure(figure_of_versions(found, Look(**look)), path)
         Console().write_line(f"chart written to {options.out}")
         return
-    table = found.never_falling() if rising else found.versions(options.versions or "all")
+    table = found.table(never_falling=True) if rising else found.versions(options.versions or "all")
     what, promise = ("totals" if rising else "versions"), promise_of(found.numbers)
     if rising:
         promise = {**promise, "note": BIAS}

@@ -28,16 +28,19 @@ BIAS = (
 )
 
 
-def never_falling(released: ReleasedNumbers) -> pl.DataFrame:
-    """Return whole totals that never fall: see `counton.Release.never_falling`."""
+def totals_that_never_fall(released: ReleasedNumbers, steps: range | None) -> pl.DataFrame:
+    """Return whole totals that never fall, for some of the shown steps: see
+    `counton.Release.table`.
+    """
     _refuse_falling(released)
+    shown = released.shown_steps if steps is None else steps
     whole = released.table(range(1, released.steps.stop))
     said = (pl.col("estimate") + 0.5).floor().clip(0).cast(pl.Int64)
     times = [name for name in WHEN if name in whole.columns]
     found = whole.select(*times, "group", total=said.cum_max().over("group"))
     before = pl.col("total").shift(1, fill_value=0).over("group")
     return found.with_columns(in_window=pl.col("total") - before).filter(
-        pl.col("step") >= released.first
+        pl.col("step").is_between(shown.start, shown.stop, closed="left")
     )
 
 
