@@ -74,7 +74,7 @@ def late_nights(cells: int) -> None:
     """
     from counton.numbers.noise_ahead import NoiseAhead
     from counton.state.database import Database
-    from counton.state.noise_table import NoiseTable
+    from counton.state.stream import NoiseTable
 
     best = plan(horizon=365, guarantee=ZCDP("0.015"), shape=(cells,)).best.strategy
     for strategy in (best, KAry.best(365, norm=2)):

@@ -117,7 +117,6 @@ DOOR = (
     Room(
         ("state/stream.py", "state/reader.py", "state/journal.py", "state/records.py",
          "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
-         "state/noise_table.py",
          "state/ledger_rows.py", "state/unit_names.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),

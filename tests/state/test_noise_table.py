@@ -19,7 +19,7 @@ from counton.privacy import ZCDP
 from counton.state import verify
 from counton.state.backup import back_up
 from counton.state.database import Database
-from counton.state.noise_table import NoiseTable
+from counton.state.stream import NoiseTable
 from counton.strategies import Binary, NormalisedSqrt
 
 KEY = chosen_key()

@@ -278,6 +278,8 @@ def _reach(ax: Axes, *shown: NDArray[np.float64]) -> None:
 def _draw_group(
     ax: Axes, versions: Versions, place: int, shown: Sequence[int], greys: Sequence[str]
 ) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     edges, colour = _edges(versions), PALETTE[0]
     values, low, high = (
         versions.newest(part)[:, place]
@@ -295,12 +297,6 @@ def _draw_group(
         times, np.repeat(low, 2), np.repeat(high, 2), color=colour, alpha=0.25, linewidth=0
     )
     ax.plot(times, np.repeat(values, 2), color=colour, linewidth=1.3)
-    _ticks(ax)
-
-
-def _ticks(ax: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     ax.yaxis.set_major_formatter(number_ticks())
     ax.yaxis.set_major_locator(MaxNLocator(4))
 

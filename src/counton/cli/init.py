@@ -824,13 +824,9 @@ def _crontab(job: Job) -> str:
     zone, here = ZoneInfo(job.times.timezone or "UTC"), ZoneInfo(_zone_here())
     year = datetime.now(zone).year
     days = [datetime(year, month, 15, int(hour), int(minute), tzinfo=zone) for month in (1, 7)]
-    late = max(days, key=lambda day: (day.astimezone(here) - _midnight(day, here)).seconds)
-    at = late.astimezone(here)
+    local = [day.astimezone(here) for day in days]
+    at = max(local, key=lambda day: (day - day.replace(hour=0, minute=0)).seconds)
     return f"{at.minute} {at.hour} * * *"
-
-
-def _midnight(day: datetime, here: ZoneInfo) -> datetime:
-    return day.astimezone(here).replace(hour=0, minute=0)
 
 
 def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:

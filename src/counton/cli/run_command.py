@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import Any
 
 from counton.base.errors import AlreadyEnded, InvalidInput
@@ -14,7 +13,6 @@ from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
 from counton.job.jobfile import (
     AlarmTerms,
-    ForAll,
     alarms_in,
     for_all,
     last_date,
@@ -39,7 +37,13 @@ def perform(options: RunOptions) -> None:
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
         alarms = alarms_in(options.file)
         if options.dry_run:
-            _print_dry_run(jobs, shared, alarms, options, states.begun)
+            from counton.cli.dry_run_command import print_dry_run
+
+            due = {
+                name: _tonight(job, options, known=name in states.begun)
+                for name, job in jobs.items()
+            }
+            print_dry_run(due, shared.limit, shared.about, alarms, as_json=options.json)
             return
         states.set_limits(jobs, shared.limit, shared.about)
         guarded = (
@@ -94,19 +98,6 @@ def perform(options: RunOptions) -> None:
         print_json({"jobs": reports, "warnings": errors.lines})
     if failed:
         raise SystemExit(int(failed))
-
-
-def _print_dry_run(
-    jobs: Mapping[str, Job],
-    shared: ForAll,
-    alarms: Mapping[str, AlarmTerms],
-    options: RunOptions,
-    begun: Collection[str],
-) -> None:
-    from counton.cli.dry_run_command import print_dry_run
-
-    tonight = {name: _tonight(job, options, known=name in begun) for name, job in jobs.items()}
-    print_dry_run(tonight, shared.limit, shared.about, alarms, as_json=options.json)
 
 
 def _alarm(

@@ -7,6 +7,7 @@ Exact facts about the events are for the operator: they go to stderr, or in JSON
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
-from counton.cli.first_release import ask_before
+from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
     ReportLines,
@@ -41,7 +42,7 @@ from counton.run import Job, Outcome
 from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
 from counton.run.runs import commit, read_rows
-from counton.run.settlement import resolve
+from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def carried_out(
             outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
             rows = read_rows(settled, progress)
         if asks:
-            ask_before(settled, rows.ended, errors)
+            _ask_before(settled, rows.ended, errors)
         if not about:
             state = job.keeping.state, [job.keeping.key], job.keeping.witness
             warn_of_no_witness(
@@ -275,3 +276,48 @@ def as_json(
         report["last"] = last = {**released.facts()}
         last.pop("statistic")
     return report | {"last": last | released.last_numbers()}
+
+
+def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
+    """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
+    undone.
+
+    Nobody is asked if the stream exists, the job states ``yes``, or there is no terminal.
+
+    Args:
+        ended: number of windows that would be released at once.
+
+    Raises:
+        SystemExit: the answer is not yes; nothing is released or kept.
+    """
+    needed = settled.saved is None and not settled.job.times.yes
+    if not (needed and console.is_terminal and sys.stdin.isatty()):
+        return
+    console.write_line(_new_in_one_line(settled, ended))
+    try:
+        answer = console.ask_line("Release? [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        answer = ""
+    if answer.lower() not in ("y", "yes"):
+        console.write_line("nothing is released or spent")
+        raise SystemExit(int(ExitCode.FAILED))
+
+
+def _new_in_one_line(settled: SettledJob, ended: int) -> str:
+    from counton.cli.look_commands import publishes
+    from counton.released.stream_words import groups_in_words, statistic_in_words
+
+    definition, cut = settled.definition, settled.definition.cut
+    what = statistic_in_words(definition).removesuffix(",")
+    if definition.domain:
+        what += f" by {groups_in_words(definition)} ({len(definition.domain):,} groups)"
+    if cut.goes_on:
+        most = definition.strategy.horizon
+        ever = "without an end" if most is None else f"of {most:,} {cut.noun}s"
+        now = f"{ended:,} {cut.noun}{'s' * (ended != 1)}"
+        what += f": {publishes(definition.release)} {ever}, {now} now"
+    loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
+    return (
+        f"New stream {settled.job.keeping.name!r} publishes the {what}, and spends {loss} of the "
+        f"privacy of each {definition.unit}. Neither can be taken back."
+    )

@@ -17,7 +17,7 @@ from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.base.locales import local_name, local_number, local_text
 from counton.released.besides_noise import besides_noise
-from counton.released.series import CellValues, Series
+from counton.released.series import CellValues
 from counton.released.stream_words import subject_in_words
 
 if TYPE_CHECKING:
@@ -244,17 +244,14 @@ def _versions_table(released: ReleasedNumbers) -> TextTable:
         assert series is not None
         half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
         state = local_text("final" if last - step >= cut.lags else "provisional")
-        numbers = zip(*(ends[0].tolist() for ends in _ends_of(series)), strict=True)
+        ends_of = series.estimates, series.lower, series.upper
+        numbers = zip(*(ends[0].tolist() for ends in ends_of), strict=True)
         for group, (value, lower, upper) in zip(released.groups, numbers, strict=True):
             said = [quantity(float(one), half, whole) for one in (value, lower, upper)]
             row = [cut.span(range(step, step + 1)), *([local_name(group)] if grouped else [])]
             ends = local_text("{low} to {high}", low=said[1], high=said[2])
             rows.append([*row, said[0], ends, state])
     return TextTable(names, rows)
-
-
-def _ends_of(series: Series) -> tuple[Any, Any, Any]:
-    return series.estimates, series.lower, series.upper
 
 
 #: Largest number of groups, or of rows of a statistic's table, in a notebook.

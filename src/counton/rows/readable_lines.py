@@ -47,8 +47,9 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     found = _values(line)
     if found is None:
         return None
-    kept = (f"{json.dumps(key)}:{_as_read(said)}" for key, said in found if key in keys)
-    return "{" + ",".join(kept) + "}"
+    # polars cannot read a number too large for a float; it becomes a text.
+    kept = [(key, json.dumps(said) if is_beyond_floats(said) else said) for key, said in found]
+    return "{" + ",".join(f"{json.dumps(key)}:{said}" for key, said in kept if key in keys) + "}"
 
 
 #: Matches a number that may be too large for a float.
@@ -62,11 +63,6 @@ def is_beyond_floats(said: str) -> bool:
     (True, False, False)
     """
     return _LARGE.fullmatch(said) is not None and math.isinf(float(said))
-
-
-def _as_read(said: str) -> str:
-    """Return a JSON value as polars can read it: a number too large for a float becomes a text."""
-    return json.dumps(said) if is_beyond_floats(said) else said
 
 
 def keys_of(line: str) -> list[str]:

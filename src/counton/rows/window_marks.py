@@ -208,11 +208,6 @@ def by_row(adds: Adds) -> bool:
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
 
-def times_counted(adds: Adds | None) -> int:
-    """Return the number of places (sums of a group) to which each row adds."""
-    return 1 if adds is None else len(adds.entries(pl.col("total")))
-
-
 #: Largest number of times that a row counts.
 MOST_COUNTED = 2**32
 

@@ -350,7 +350,8 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
         values = values.filter(values.str.strip_chars() != "")
     if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
         return None
-    for form in [None, *_formats(str(values[0])), *_epochs(values)]:
+    dates = format_like(str(values[0])), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M"  # not ISO 8601
+    for form in [None, *filter(None, dates), *_epochs(values)]:
         if dtype.is_numeric() and form not in EPOCH_FORMATS:
             continue
         read = _moments(values.to_frame(), name, "UTC", form)
@@ -358,14 +359,6 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
             offset = form in EPOCH_FORMATS or _OFFSET.search(str(values[0]).strip())
             return TimeColumn(name, not offset, form)
     return None
-
-
-def _formats(text: str) -> list[str]:
-    """Return time formats to try for a text that is not ISO 8601, for European and year-first
-    dates.
-    """
-    like = format_like(text)
-    return [form for form in (like, "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M") if form is not None]
 
 
 def _epochs(values: pl.Series) -> list[str]:

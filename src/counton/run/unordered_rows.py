@@ -32,7 +32,7 @@ from counton.rows.remote_rows import Spread
 from counton.rows.sources import Rows, Source
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
-from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows, times_counted
+from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows
 from counton.run.changes import (
     Changes,
     Counts,
@@ -155,7 +155,8 @@ class AddedRows(ReadRows):
         remembered = None
         if self.bounder is not None and chosen is not None:
             remembered = self.bounder.change(Private(chosen), max(self.ended, before))
-        each = times_counted(definition.adds)
+        adds = definition.adds  # a row of a statistic may add to several places
+        each = 1 if adds is None else len(adds.entries(pl.col("total")))
         known = chosen if job.rows.append else None  # of all events nearly all are known
         read = open_private(self.counts)
         counts = replace(

@@ -89,7 +89,9 @@ def checked_batch(
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = collect(source, mark_rows(source, reading))
-    bad = _bad_rows(read["step"])
+    bad_rows = (read["step"] < 0).arg_true()  # below 0 it is the code of a row's problem
+    problems = -read["step"].gather(bad_rows)
+    bad = pl.DataFrame({"row": bad_rows.cast(pl.Int64), "problem": problems})
     aside: list[tuple[Any, ...]] = []
     frame = _with_moments(part.frame().collect(), read["us"], served)
     whole = frame.height + len(body.no_rows)
@@ -147,17 +149,6 @@ def checked_batch(
         sender=sender,
         over=definition.windows.ended_by(due - _LONG),
     )
-
-
-def _bad_rows(steps: pl.Series) -> pl.DataFrame:
-    """Return a table of the rows that cannot be counted: their positions, from 0, and the codes of
-    their problems.
-
-    Args:
-        steps: step of each row, or the negative code of its problem.
-    """
-    rows = (steps < 0).arg_true()
-    return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": -steps.gather(rows)})
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -13,12 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    ReplayMismatch,
+    StateError,
+    StreamConflict,
+)
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Design, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
+from counton.numbers.noise_ahead import SealedNoise
 from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
@@ -739,8 +746,6 @@ class Stream(JournalReader, Closing):
         if len(xs) and counter is not self._drawing:
             self._drawing = counter
             if counter.noise_is_worth_keeping:
-                from counton.state.noise_table import NoiseTable  # only for many groups or steps
-
                 counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if (tallied := self._tally_statistic) is not None:
@@ -932,3 +937,39 @@ def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDAr
     """
     taken = machine.statistic.begin().take(events, stops)
     return np.asarray(machine.design.contribution.exact_from_grid(taken))
+
+
+_OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
+_FIND = (
+    f"SELECT step, steps, cell, cells, noise, seal {_OF_CELL}"
+    " AND step <= :step ORDER BY step DESC LIMIT 1"
+)
+
+
+class NoiseTable:
+    """Encrypted noise of one stream's next steps, in the table ``counton_noise``.
+
+    Rows may be deleted at any time, because the noise can be drawn again.
+    """
+
+    def __init__(self, database: Database, stream_id: int) -> None:
+        self._database, self._stream_id = database, stream_id
+
+    def find(self, step: int, cell: int) -> SealedNoise | None:
+        """Return the stored noise of a block of cells, whose first cell is ``cell``: the last row
+        that begins at ``step`` or before; None if there is none.
+        """
+        with suppress(CountonError), self._database.transaction(write=False) as connection:
+            row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
+            if row is not None:
+                return SealedNoise._make(row)
+        return None
+
+    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+        """Replace the stored noise of the block of cells that begins with ``cell``; if that fails,
+        keep none.
+        """
+        mine = {"stream_id": self._stream_id}
+        with suppress(CountonError), self._database.transaction(write=True) as connection:
+            connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)
+            connection.insert("counton_noise", *(row._asdict() | mine for row in rows))

@@ -174,7 +174,8 @@ class LeastSquaresFactorization(StreamStrategy):
                 "sums: give the line fewer bits"
             )
         # lattice_bits is chosen so that the columns of C have a norm of about 1 to 2
-        size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
+        l1, squared = self._norms
+        size = l1 if norm == 1 else math.isqrt(squared - 1) + 1
         if self.radices:
             trees = ("trees_estimate_from_below", "families_estimate_from_above")
             self.sources = (*type(self).sources, *trees)
@@ -250,34 +251,32 @@ class LeastSquaresFactorization(StreamStrategy):
     # ---------------------------------------------------------------------- C and its norms
 
     @cached_property
-    def _l1(self) -> int:
-        """Largest 1-norm of a column of C, in units of 2^-lattice_bits."""
-        return self._largest_column(1)
-
-    @cached_property
-    def _l2_squared(self) -> int:
-        return self._largest_column(2)
-
-    def _largest_column(self, norm: Norm) -> int:
-        shared = sum(share**norm for share in self._tree.shares)
-        of_line = self._tree.unit**norm * self.line.powers(norm)
-        return int((of_line + shared * np.abs(self.line.own) ** norm).max())
+    def _norms(self) -> tuple[int, int]:
+        """Largest 1-norm and squared 2-norm of a column of C, in units of 2^-lattice_bits."""
+        own, shares, unit = np.abs(self.line.own), self._tree.shares, self._tree.unit
+        norms: tuple[Norm, Norm] = (1, 2)
+        l1, squared = (
+            unit**norm * self.line.powers(norm) + sum(one**norm for one in shares) * own**norm
+            for norm in norms
+        )
+        return int(l1.max()), int(squared.max())
 
     def l1_sensitivity(self) -> Fraction:
         """Return the largest 1-norm of a column of C, exactly."""
-        return Fraction(self._l1, 1 << self.facts.lattice_bits)
+        return Fraction(self._norms[0], 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """Return the largest squared 2-norm of a column of C, exactly."""
-        return Fraction(self._l2_squared, 1 << 2 * self.facts.lattice_bits)
+        return Fraction(self._norms[1], 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
         """Refuse noise for which sums of whole blocks, or sums inside blocks, could be inexact."""
-        if law.std > _LARGEST_STD * self._l1:
+        column = self._norms[0]
+        if law.std > _LARGEST_STD * column:
             raise InvalidInput(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
-                f"{law.std / self._l1:.3g} times the largest column, but sums are exact only up to "
+                f"{law.std / column:.3g} times the largest column, but sums are exact only up to "
                 f"{_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use KAry"
             )
         inner = 2.0**INNER_BITS if self.radices else 1.0
@@ -303,7 +302,7 @@ class LeastSquaresFactorization(StreamStrategy):
         if not held or widest >= 2.0**62:
             raise InvalidInput(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
-                f"{law.std / self._l1:.3g} times the largest column, and its sums over "
+                f"{law.std / column:.3g} times the largest column, and its sums over "
                 f"{self.horizon:,} steps are not exact: give a larger epsilon, rho or resolution, "
                 "or use KAry"
             )
