@@ -148,7 +148,7 @@ def test_rows_that_totals_count_twice_are_seen(monkeypatch: pytest.MonkeyPatch) 
         ({"also_totals": 1}, "also_totals is 1; it is the part"),
         ({"also_totals": 0}, "also_totals is 0; it is the part"),
         ({"steps": None}, "also_totals=0.1 needs steps"),
-        ({"steps": 1025}, "also_totals=0.1 needs steps, at most 1,024"),
+        ({"steps": 4097}, "also_totals=0.1 needs steps, at most 4,096"),
         ({"delta": "1e-6"}, "delta=1e-6 does not go with also_totals"),
         ({"corrections": 1, "id": "id"}, "corrections=1 does not go with also_totals"),
         ({"epsilon": None, "within": 5}, "within=5 does not go with also_totals"),

@@ -332,7 +332,8 @@ def _of_estimates(
         first, last: the step before each window, and its last step.
     """
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
-    jump = largest_reads(strategy, last) * 2.0**-strategy.facts.lattice_bits
+    reads = np.maximum(*(largest_reads(strategy, ends) for ends in (first, last)))
+    jump = reads * 2.0**-strategy.facts.lattice_bits
     half = estimate_halfwidths(law, level, std, jump)
     cell = 2.0**-strategy.facts.fraction_bits
     found = np.ceil(half / cell + window_rounding(strategy, first, last) * cells) * cell

@@ -513,9 +513,7 @@ class Release:
     def versions(self, form: str = "all") -> pl.DataFrame:
         """Return all versions of the shown windows, one row for each, with the columns of `table`.
 
-        A version is a window's row in the table as one release showed it. If totals are released
-        too (``also_totals``), all releases are read one by one, which takes seconds for a year of
-        days.
+        A version is a window's row in the table as one release showed it.
 
         Args:
             form: "all" for the columns of `table`, with ``as_of``, the end of the window with which
@@ -532,7 +530,7 @@ class Release:
             raise InvalidInput(f"{field('form', form)} is not known; give one of {known}")
         found, numbers, last = self._revisions, self.numbers, self._last_night
         cut = numbers.definition.cut
-        if isinstance(numbers.published, CellValues) and not found.design.strategy.facts.totals:
+        if isinstance(numbers.published, CellValues):
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))

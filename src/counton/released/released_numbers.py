@@ -565,9 +565,14 @@ class ReleasedNumbers:
     @cached_property
     def _totals(self) -> Numbers:
         estimates = self._cells.values  # callers have refused missing values
-        if self.design.strategy.facts.workload == "totals":
+        facts = self.design.strategy.facts
+        if facts.workload == "totals":
             return estimates
-        return cast("Numbers", np.cumsum(estimates, axis=0))
+        found = cast("Numbers", np.cumsum(estimates, axis=0))
+        if not facts.least_squares:
+            return found
+        unit = float(self.design.released_unit)  # so that sums are equal in any order
+        return cast("Numbers", np.rint(found / unit) * unit)
 
     def _refuse_found(self) -> None:
         """Raise an error for a question that needs declared groups."""

@@ -9,7 +9,7 @@ window share noise; versions of different windows share none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -113,15 +113,45 @@ class Revisions:
         It is the newest version. If totals are released besides windows, it is the least-squares
         estimate from all measurements up to then.
         """
-        both = self.design.strategy
-        if not isinstance(both, WindowsAndTotals):
+        if not isinstance(self.design.strategy, WindowsAndTotals):
             return self.design_at(night), self.newest(night)
+        terms, (newest, errors, unit) = self.design_together(night), self._inputs(night)
+        found = terms.strategy.estimates(newest, errors)
+        return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
+
+    def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
+        """Return the design of numbers that a night reads from windows and totals together."""
+        both = self.design.strategy
+        assert isinstance(both, WindowsAndTotals)
         strategy = LeastSquaresAsOf(both, night, self.design.law)
-        terms: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        return found
+
+    def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
+        """Return the design of `design_together`, and the last sums of its windows: up to each of
+        the newest windows, and up to the one before them.
+
+        Shape ``(sums, cells)``, in units of the resolution.
+        """
+        terms, (newest, errors, _) = self.design_together(night), self._inputs(night)
+        return terms, terms.strategy.newest_sums(newest, errors)
+
+    def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
+        """Return the newest versions of a night, what totals add to them (`innovations`), and the
+        resolution, in units of which both are.
+        """
         unit = float(self.design.resolution)
-        parts = by_night(self.values[:night] / unit, self.lags)
-        found = strategy.estimates(*(one.reshape(night, -1) for one in parts))
-        return terms, found.reshape(self.values[:night, ..., 0].shape) * unit
+        return self.newest(night).reshape(night, -1) / unit, self.innovations, unit
+
+    @cached_property
+    def innovations(self) -> NDArray[np.float64]:
+        """With totals beside windows, what each night's release adds to earlier ones: see
+        `LeastSquaresAsOf.innovations`. Shape ``(nights, cells)``.
+        """
+        nights = len(self.values)
+        _, *parts = by_night(self.values / float(self.design.resolution), self.lags)
+        strategy = self.design_together(nights).strategy
+        return strategy.innovations(*(one.reshape(nights, -1) for one in parts))
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
@@ -245,12 +275,11 @@ def versions_of_cells(
         level: probability with which each interval holds.
         last: number of the newest release.
     """
-    terms, places, parts = revisions.design_at(last), list(cells.values()), []
-    for lag in range(min(revisions.lags + 1, last)):
-        windows, known = np.arange(1, last - lag + 1), range(last - lag, last - lag + 1)
-        values = revisions.values[lag:last, ..., lag].reshape(len(windows), -1)[:, places]
-        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), len(windows))
-        half = np.repeat(terms.errors.halfwidths(known, level), len(windows))
+    places, parts = list(cells.values()), []
+    totals = isinstance(revisions.design.strategy, WindowsAndTotals)
+    by_lag = _read_together if totals else _as_released
+    for lag, numbers in enumerate(by_lag(revisions, places, level, last)):
+        windows = np.arange(1, last - lag + 1)
         names = pl.Series(list(cells), dtype=pl.String)
         each = {
             "step": windows,
@@ -264,7 +293,7 @@ def versions_of_cells(
                 group=names.gather(np.tile(np.arange(len(places)), len(windows))),
                 as_of=local_times(cut, np.asarray(cut.ends(windows + lag), np.int64)).gather(rows),
                 lag=pl.lit(lag, pl.Int64),
-                **Series(values, std, half).columns(),
+                **{k: v for prefix, one in numbers.items() for k, v in one.columns(prefix).items()},
             )
             .with_columns(final=pl.lit(lag == revisions.lags))
         )
@@ -273,6 +302,46 @@ def versions_of_cells(
         return table
     first = pl.col("group").replace_strict(revisions.since, return_dtype=pl.Int64)
     return table.filter(pl.col("step") + pl.col("lag") >= first)
+
+
+def _as_released(
+    revisions: Revisions, places: list[int], level: float, last: int
+) -> Iterator[dict[str, Series]]:
+    """Yield the versions of each lag, by window: numbers as nights have measured them."""
+    terms = revisions.design_at(last)
+    for lag in range(min(revisions.lags + 1, last)):
+        known = range(last - lag, last - lag + 1)
+        values = revisions.values[lag:last, ..., lag].reshape(last - lag, -1)[:, places]
+        std = np.repeat(np.asarray(terms.errors.std(known), np.float64), last - lag)
+        yield {
+            "": Series(values, std, np.repeat(terms.errors.halfwidths(known, level), last - lag))
+        }
+
+
+def _read_together(
+    revisions: Revisions, places: list[int], level: float, last: int
+) -> Iterator[dict[str, Series]]:
+    """Yield, for each lag, totals up to each window and the window alone, as the night had them
+    that read windows and totals together.
+    """
+    lags = min(revisions.lags, last - 1)
+    values = np.zeros((2, lags + 1, last, len(places)))
+    errors = np.zeros((2, 2, lags + 1, last))  # std and half-widths of totals and of windows
+    for night in range(1, last + 1):
+        terms, sums = revisions.newest_sums(night)
+        windows = np.arange(max(night - lags, 1), night + 1)
+        sums, at = sums[-len(windows) - 1 :, places], (night - windows, windows - 1)
+        values[(0, *at)], values[(1, *at)] = sums[1:], np.diff(sums, axis=0)
+        for of, starts in enumerate((np.zeros_like(windows), windows - 1)):
+            errors[(0, of, *at)] = terms.errors.window_std(starts, windows)
+            errors[(1, of, *at)] = terms.errors.window_halfwidths(starts, windows, level)
+    values *= float(revisions.design.resolution)
+    for lag in range(lags + 1):
+        until = last - lag
+        yield {
+            prefix: Series(values[of, lag, :until], *errors[:, of, lag, :until])
+            for of, prefix in enumerate(("", "window_"))
+        }
 
 
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:

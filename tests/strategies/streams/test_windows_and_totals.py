@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,13 @@ from counton.strategies import (
     WindowsAndTotals,
     WindowVersions,
     matrices,
+    public_strategies,
     strategy_from_dict,
 )
+from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import step_reader_of
+from counton.strategies.streams.factorisation import Factorisation
+from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
 from counton.strategies.streams.square_root import SqrtToeplitz
 from counton.strategies.streams.window_versions import EveryVersion
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
@@ -87,9 +92,92 @@ def test_it_is_the_best_linear_estimate_of_all_numbers(night: int, totals: Strea
     for (w, lag), one in zip(cells, y, strict=False):
         nights[w + lag - 1, 0, lag] = one
     nights[:, 0, -1] = y[len(cells) :]
-    mine = found.estimates(*by_night(nights, windows.lags))[:, 0]
+    newest, *parts = by_night(nights, windows.lags)
+    mine = found.estimates(newest, found.innovations(*parts))[:, 0]
     best = up_to @ covariance @ design.T @ weights @ y
     assert np.allclose(np.cumsum(mine), best, atol=2.0**-9)
+
+
+def dense(both: WindowsAndTotals, night: int) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance of sums of windows, and weights of totals less windows, by plain matrices."""
+    windows, last, weights = both.windows, np.arange(night), np.tri(night).T
+    lags, at = windows.lags, np.clip(last - last[:, None], 0, windows.lags)  # windows by nights
+    of = windows.lag_covariance(np.arange(lags + 1)[:, None], np.arange(lags + 1)) * 900.0
+    known = [last >= window for window in last]
+    there = [of[at[w][:, None], at[w]] * known[w] * known[w][:, None] for w in range(night)]
+    ends = np.arange(1, night + 1)
+    alone = noise_variance(both.totals, both.law, ends)
+    one, other = np.maximum(ends[:, None], ends), np.minimum(ends[:, None], ends)
+    apart = noise_variance(both.totals, both.law, one, since=other)
+    shared = sum(there) + (alone[:, None] + alone - apart) / 2
+    seen = -np.array([each[-1] for each in there]).T @ weights  # of contrasts with the sums
+    read = np.linalg.solve(shared, seen)
+    own = np.diag([each[-1, -1] for each in there])
+    return weights.T @ own @ weights - read.T @ seen, read
+
+
+@pytest.mark.parametrize(
+    ("inner", "totals"),
+    [
+        (KAry(8, 3), KAry(150, 3)),
+        (SqrtToeplitz(15), NormalisedSqrt(150)),
+        (SqrtToeplitz(70), SqrtToeplitz(150)),
+        (Binary(1), Factorisation.examples(150)[0]),
+    ],
+    ids=str,
+)
+def test_nights_share_one_factor(inner: StreamStrategy, totals: StreamStrategy) -> None:
+    """Every night is as by its own dense matrices, whichever nights were read before."""
+    wide = DiscreteGaussian(WIDE.sigma_squared * 4**totals.facts.lattice_bits)
+    law = DiscreteGaussian(GAUSS.sigma_squared * 4**inner.facts.lattice_bits)
+    both = WindowsAndTotals(WindowVersions(150, inner), totals, "1/4", wide)
+    again: Any = strategy_from_dict(both.to_dict())
+    rng = np.random.default_rng(7)
+    nights = rng.normal(size=(150, 2, both.windows.lags + 2)).round(3) * 100
+    _, *parts = by_night(nights, both.windows.lags)
+    innovations = LeastSquaresAsOf(both, 150, law).innovations(*parts)
+    for night in (1, 5, 66, 150):
+        found, alone = (LeastSquaresAsOf(each, night, law) for each in (both, again))
+        steps = np.arange(1, night + 1)
+        covariance, read = dense(both, night)
+        of, (last, first) = np.pad(covariance, (1, 0)), np.tril_indices(night + 1)
+        variance = of[last, last] + of[first, first] - 2 * of[first, last]
+        assert np.allclose(found.variance(last, first) * 900, variance, rtol=1e-9, atol=1e-12)
+        few = np.arange(0, len(last), 7)  # not all pairs: another way
+        some = found.variance(last[few], first[few]) * 900
+        assert np.allclose(some, variance[few], rtol=1e-9, atol=1e-12)
+        newest, *parts = by_night(nights[:night], both.windows.lags)
+        best = np.cumsum(newest, axis=0) - read.T @ (parts[1] - parts[0])
+        mine = found.estimates(newest, innovations)
+        assert np.allclose(np.cumsum(mine, axis=0), best, atol=2.0**-10)
+        assert (found.newest_sums(newest, innovations)[-1] == np.cumsum(mine, axis=0)[-1]).all()
+        assert (mine == alone.estimates(newest, alone.innovations(*parts))).all()
+        assert np.allclose(found.variance(steps, 0), alone.variance(steps, 0), rtol=1e-12)
+        size = np.abs(read).sum(axis=0)
+        assert np.allclose(found._of_sums(steps).size, size, rtol=1e-8)
+
+
+def test_single_steps_of_totals_have_their_covariance() -> None:
+    """A strategy's own way gives what variances of all pairs give."""
+    found = set()
+    for kind in public_strategies():
+        for strategy in kind.examples(40) if hasattr(kind, "_step_covariance") else ():
+            one: Any = strategy
+            for steps, others in ((range(1, 41), range(1, 41)), (range(20, 41), range(5, 9))):
+                quick = one._step_covariance(steps, others)
+                if quick is None:
+                    continue
+                ends = np.arange(41)
+                alone = strategy.variance(ends, 0 * ends)
+                pair = ends[:, None], ends
+                apart = strategy.variance(np.maximum(*pair), np.minimum(*pair))
+                sums = (alone[:, None] + alone - apart) / 2
+                of = np.diff(np.diff(sums, axis=0), axis=1)[steps.start - 1 :, others.start - 1 :]
+                of = of[:, : len(others)]
+                later = np.array(steps)[:, None] >= np.array(others)
+                assert np.allclose(quick[later], of[later], atol=1e-9 * alone.max())
+                found.add(kind.__name__)
+    assert found == {"Factorisation", "NormalisedSqrt"}
 
 
 def test_a_night_releases_versions_and_the_total() -> None:
@@ -207,7 +295,7 @@ def test_noise_whose_variance_rounds_to_nothing_is_read(guarantee: PureDP | ZCDP
     both = with_totals(WindowVersions(9, KAry(3, 3)), Fraction(1, 10), guarantee, one, ())
     read = LeastSquaresAsOf(both, 4, calibration_of(both, guarantee, one).law)
     totals = np.arange(1.0, 5.0)[:, None]
-    found = read.estimates(np.ones((4, 1)), totals, totals)
+    found = read.estimates(np.ones((4, 1)), read.innovations(totals, totals))
     assert found.tolist() == [[1.0]] * 4
     assert np.isfinite(read.variance([1, 4], 0)).all()
 
@@ -217,7 +305,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     for (of, totals), why in (
         ((WindowVersions(9, Binary(3), 1), Binary(9)), "without corrections"),
         ((windows, Binary(8)), "serves 8 steps"),
-        ((WindowVersions(2000, Binary(3)), Binary(2000)), "at most 1,024"),
+        ((WindowVersions(5000, Binary(3)), Binary(5000)), "at most 4,096"),
         ((windows, windows), "a strategy of totals"),
     ):
         with pytest.raises(InvalidInput, match=why):

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInput
 from counton.base.exact import exact, quote
-from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
@@ -58,15 +57,20 @@ from counton.strategies.strategy import (
     window_ends,
     window_rounding,
 )
+from counton.strategies.streams.night_contrasts import NightContrasts
 from counton.strategies.streams.window_versions import AsOf, WindowVersions
 
-#: Most windows: least squares over all nights takes time of the third power of their number.
-MOST_WINDOWS = 1024
-#: Numbers estimated by least squares are rounded to multiples of 2^-10.
+#: Most windows: nights are read together by a matrix of their number squared (128 MiB).
+MOST_WINDOWS = 4096
+#: Numbers read by least squares are rounded to multiples of 2^-10.
 READ_BITS = 10
 #: Least variance of a node's noise in matrices: under a very large budget, the variance rounds to
 #: 0.
 _LEAST = 1e-200
+#: Sums of windows whose errors are computed together.
+_TOGETHER = 64
+#: Pairs of ends, for each end, from which on the covariance of all ends is computed.
+_MANY = 4
 
 
 class WindowsAndTotals(StreamStrategy):
@@ -110,6 +114,7 @@ class WindowsAndTotals(StreamStrategy):
     ) -> None:
         self.windows, self.totals = _fitting(windows, totals)
         self.horizon, self.share, self.law = windows.horizon, checked_share(share), law
+        self._known: tuple[NoiseDistribution, NightContrasts] | None = None
         facts, beside = windows.facts, totals.facts
         self.facts = StrategyFacts(
             workload="windows",
@@ -257,6 +262,17 @@ class WindowsAndTotals(StreamStrategy):
         check_law(self.windows, law)
         check_law(self.totals, self.law)
 
+    def _contrasts_for(self, law: NoiseDistribution) -> NightContrasts:
+        """Return the contrasts of nights, which all nights share.
+
+        Args:
+            law: the noise of a node of the windows.
+        """
+        if self._known is None or self._known[0] != law:
+            unit = max(float(law.variance), _LEAST) / 4.0**self.facts.lattice_bits
+            self._known = law, NightContrasts(self.windows, self.totals, self.law, unit)
+        return self._known[1]
+
     # ------------------------------------------------------------------------------- noise
 
     @override
@@ -306,23 +322,42 @@ class _NightReader(Reader):
         yield self.noise(steps)
 
 
+class _Sums(NamedTuple):
+    """Errors and weights of the sums of the windows up to some window each.
+
+    Attributes:
+        variance: variance of the sum.
+        alone: variance of its last window.
+        size: sum of the absolute weights with which it reads totals.
+        versions: sum of the absolute weights with which it reads versions of windows.
+    """
+
+    variance: Floats
+    alone: Floats
+    size: Floats
+    versions: Floats
+
+
 class LeastSquaresAsOf(AsOf):
     """The numbers of windows as of a night (a release at the end of a window), estimated from all
     releases so far by least squares.
 
-    Until night m these have been published: versions of windows, with A_m the sum of the newest
-    version of each window, and R_m, the total of all rows that have arrived. A_m and R_m are the
-    same number with different noise, so D_m = R_m - A_m is noise alone. There are as many D_m as
-    there are more measurements than unknown numbers, so every combination of measurements that is
-    noise alone is a combination of them. A sum S of windows has the best linear unbiased estimate
-    (Gauss and Markov)
+    A night has published A_m, the sum of the newest versions of all windows, and R_m, the total of
+    arrivals. Both are the same number with other noise, so that R_m - A_m is noise alone, and every
+    such contrast of all measurements is a sum of the contrasts of nights, d_m = (R_m - R_{m-1}) -
+    (A_m - A_{m-1}): there are as many as there are more measurements than unknown numbers. A sum S
+    of windows has the best linear unbiased estimate (Gauss and Markov)
 
-        S - G' D,    G = Cov(D)^-1 Cov(D, S),    of variance Var(S) - G' Cov(D, S).
+        S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
 
     The estimates are consistent: the estimate of a sum is the sum of its windows' estimates.
 
-    Its description as JSON is that of the stream's strategy; the night is the stream's number of
-    released steps.
+    `NightContrasts` has independent errors e = P d, so that G' d = h' e with h = P Cov(d, S). Of
+    sums that reach into the last windows, all but the last entries of h are common to all nights,
+    because d_m has no part of later windows. So numbers of the newest windows take time of the
+    second power of the night's number for all nights together, and P of the third power once.
+
+    Its public description is that of the stream; the night is the number of released steps.
 
     Args:
         both: the stream's strategy.
@@ -333,6 +368,8 @@ class LeastSquaresAsOf(AsOf):
     def __init__(self, both: WindowsAndTotals, night: int, law: NoiseDistribution) -> None:
         super().__init__(both.windows, night)
         self.both, self.law = both, law
+        self._contrasts = both._contrasts_for(law)
+        self._older: dict[int, _Sums] = {}
         self.facts = StrategyFacts(
             workload="windows",
             lattice_bits=both.windows.facts.lattice_bits,
@@ -359,78 +396,142 @@ class LeastSquaresAsOf(AsOf):
     def __repr__(self) -> str:
         return f"{self.saved_name}({self.both!r}, night={self.night})"
 
-    @cached_property
-    def _unit(self) -> float:
-        """Variance of the noise of a windows' node, in squared data units."""
-        return max(float(self.law.variance), _LEAST) / 4.0**self.facts.lattice_bits
+    # ----------------------------------------------------------------------- what is read
+
+    @property
+    def first_newest(self) -> int:
+        """Number of windows before the newest ones; these, and the last of these, are final."""
+        return max(self.night - self.windows.lags - 1, 0)
 
     @cached_property
-    def _of_versions(self) -> Floats:
-        """Covariance matrix of the versions of one window, by lag, in squared data units."""
-        lags = np.arange(min(self.windows.lags, self.night - 1) + 1)
-        return self.windows.lag_covariance(lags[:, None], lags) * self._unit
+    def _own(self) -> Floats:
+        """Variance of the newest version of each window."""
+        return np.diag(self._contrasts.versions)[self.lags(np.arange(1, self.night + 1))]
 
     @cached_property
-    def _read(self) -> tuple[Floats, Floats]:
-        """Two matrices: the weights G of D_1, D_2, ... in the sum up to each window, shape
-        ``(nights, windows)``; and the covariance of the estimates of these sums, in squared data
-        units.
+    def _alone(self) -> Floats:
+        """Variance of the sum of the newest versions up to each window, from 0 windows on."""
+        return np.concatenate([[0.0], np.cumsum(self._own)])
+
+    def _up_to(self, stops: Integers, since: int = 0) -> Floats:
+        """Return the covariance of sums of windows up to ``stops`` with the contrasts of nights.
+
+        ``since`` nights are left out. Windows that were final by then have no part in the others.
         """
-        nights, last = np.arange(self.night), len(self._of_versions) - 1
-        # Covariance of the versions of a window on a night and on the last night, windows by
-        # nights.
-        lags = nights - nights[:, None]
-        known, newest = lags >= 0, np.minimum(lags[:, -1], last)
-        there = np.where(known, self._of_versions[newest[:, None], lags.clip(0, last)], 0.0)
-        with_sums = -np.cumsum(there, axis=0)  # Cov(S, D), windows by nights
-        alone = np.cumsum(self._of_versions[newest, newest])
-        measured = self._of_totals + self._of_newest(last)
-        root = np.linalg.cholesky(measured)
-        half = np.linalg.solve(root, with_sums.T)
-        read = np.linalg.solve(root.T, half)
-        sums = alone[np.minimum(nights[:, None], nights)] - half.T @ half
-        return read, (sums + sums.T) / 2
+        before = max(since - self.windows.lags, 0)
+        windows = np.arange(before + 1, self.night + 1)[:, None]
+        weights = (windows <= stops).astype(np.float64)
+        return self._contrasts.covariance(self.night - before, weights)[since - before :]
 
-    def _of_newest(self, last: int) -> Floats:
-        """Return the covariance matrix of A_1, A_2, ..., the sums of newest versions on each night.
+    @cached_property
+    def _ends(self) -> Floats:
+        """Last entries of h of the sums that end with a newest window, or before the first one."""
+        first, night, contrasts = self.first_newest, self.night, self._contrasts
+        seen = self._up_to(np.arange(first, night + 1), first)
+        other = seen - contrasts.final_covariance(night)[first:, None]  # with final windows alone
+        rows = contrasts.independent(night)[first:, first:]
+        return np.asarray(contrasts.of_final(night)[first:, None] + rows @ other)
 
-        ``last`` is the largest lag.
-        """
-        ages, found = np.minimum(np.arange(self.night), last), np.zeros((self.night,) * 2)
-        for later in range(self.night):
-            before = ages[: self.night - later]
-            shared = np.cumsum(self._of_versions[before, np.minimum(before + later, last)])
-            at = np.arange(len(shared))
-            found[at, at + later] = found[at + later, at] = shared
+    @cached_property
+    def _newest(self) -> _Sums:
+        """The sums that end with one of the newest windows, or before the first one."""
+        first, contrasts = self.first_newest, self._contrasts
+        rows, ends = contrasts.independent(self.night), self._ends
+        read = rows[first:].T @ ends
+        read[:first] += contrasts.read_by_final(first)[:, None]
+        before = float((contrasts.of_final(first) ** 2).sum())
+        start = max(first - 1, 0)
+        last = np.diff(self._up_to(np.array([start, first]), start), axis=1)  # before the newest
+        alone = [*(rows[start:, start:] @ last).T, *np.diff(ends, axis=1).T]
+        less = np.array([one @ one for one in alone])
+        stops = np.arange(first, self.night + 1)
+        return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
+
+    def _older_sums(self, part: int) -> _Sums:
+        """Return sums that end with one of some windows before the newest ones."""
+        if (found := self._older.get(part)) is not None:
+            return found
+        first, night = part * _TOGETHER, self.night
+        stops = np.arange(first, min(first + _TOGETHER, self.first_newest))
+        start = max(first - 1, 0)  # the sum to which windows are added
+        rows = self._contrasts.independent(night)
+        seen = self._up_to(np.array([start, *stops]))
+        moved = np.diff(seen, axis=1)  # by each window from start + 1 on, alone
+        until = min(int(stops[-1]) + self.windows.lags, night)
+        base = rows @ seen[:, 0]
+        apart = np.zeros((night, len(stops)))
+        apart[start:] = rows[start:, start:until] @ moved[start:until]
+        sums = base[:, None] + np.cumsum(apart, axis=1)
+        read = (rows.T @ base)[:, None] + np.cumsum(rows[start:].T @ apart[start:], axis=1)
+        found = self._sums(stops, read, (sums**2).sum(axis=0), (apart**2).sum(axis=0))
+        self._older[part] = found
         return found
 
-    @cached_property
-    def _of_totals(self) -> Floats:
-        """Covariance matrix of the released totals of all nights, in squared data units."""
-        totals, law = self.both.totals, self.both.law
-        first, last = np.triu_indices(self.night)
-        alone = noise_variance(totals, law, np.arange(1, self.night + 1))
-        apart = noise_variance(totals, law, last + 1, since=first + 1)
-        found = np.zeros((self.night, self.night))
-        found[first, last] = found[last, first] = (alone[first] + alone[last] - apart) / 2
-        return found
-
-    def estimates(self, newest: NDArray[Any], summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return the estimated number of each window, from the releases of all nights so far.
+    def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
+        """Return what is known of sums up to some windows.
 
         Args:
-            newest: the newest version of each window, shape ``(windows, cells)``.
-            summed: for each night the sum of the newest versions of all windows, shape
-                ``(nights, cells)``.
-            totals: the total released on each night, shape ``(nights, cells)``.
+            read: G, shape ``(nights, sums)``.
+            less: how much less variance the sums have by being read from totals too.
+            less_alone: the same for the last window of each sum, alone.
+        """
+        size = np.abs(np.diff(read, axis=0, append=0.0)).sum(axis=0)  # of weights of totals
+        final, lags = np.zeros_like(read), min(self.windows.lags, self.night - 1)
+        final[: self.night - lags] = read[lags:]
+        own = np.arange(1, self.night + 1)[:, None] <= stops
+        versions = np.abs(final + own).sum(axis=0) + lags * size
+        alone = np.concatenate([[0.0], self._own])[stops] - less_alone
+        return _Sums(self._alone[stops] - less, alone, size, versions)
+
+    def _of_sums(self, stops: Integers) -> _Sums:
+        """Return what is known of the sums up to each of ``stops``; up to 0 windows all is 0."""
+        found = _Sums(*(np.zeros(stops.shape) for _ in _Sums._fields))
+        parts = np.where(stops < self.first_newest, stops // _TOGETHER, -1)
+        for part in np.unique(parts[stops > 0]).tolist():
+            some = (parts == part) & (stops > 0)
+            known = self._newest if part < 0 else self._older_sums(part)
+            start = self.first_newest if part < 0 else part * _TOGETHER
+            for whole, of in zip(found, known, strict=True):
+                whole[some] = of[stops[some] - start]
+        return found
+
+    def innovations(self, summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
+        """Return independent errors of variance 1, a row for each night: what its release adds to
+        all earlier contrasts.
+
+        Args:
+            summed: the sum of the newest versions of all windows, by night.
+            totals: the totals, by night.
+        """
+        apart = np.diff(totals.astype(np.float64) - summed, axis=0, prepend=0.0)
+        return np.asarray(self._contrasts.independent(len(apart)) @ apart)
+
+    def newest_sums(self, newest: NDArray[Any], innovations: Floats) -> Floats:
+        """Return sums up to the newest windows, from the one before the first of these on.
+
+        Args and unit as `estimates`.
+        """
+        first, errors = self.first_newest, innovations[: self.night]
+        before = self._contrasts.of_final(first) @ errors[:first]
+        sums = np.cumsum(np.pad(newest.astype(np.float64), ((1, 0), (0, 0))), axis=0)[first:]
+        return _whole(np.asarray(sums - before - self._ends.T @ errors[first:]))
+
+    def estimates(self, newest: NDArray[Any], innovations: Floats) -> Floats:
+        """Return each window's number, from what nights have released.
+
+        Args:
+            newest: the newest version of each window, shape ``(night, cells)``.
+            innovations: what `innovations` returns for these nights, or for more.
 
         Returns:
             Shape ``(windows, cells)``: multiples of 2^-10, in the unit of the arguments.
         """
-        apart = totals.astype(np.float64) - summed
-        sums = np.cumsum(newest.astype(np.float64), axis=0) - self._read[0].T @ apart
-        whole = np.rint(sums * 2.0**READ_BITS) / 2.0**READ_BITS
-        return np.diff(whole, axis=0, prepend=0.0)
+        ends, first = self.newest_sums(newest, innovations), self.first_newest
+        read = self._contrasts.independent(self.night).T @ innovations[: self.night]
+        moved = self._contrasts.weights_of_final(read)[:first]
+        older = np.cumsum(newest[:first].astype(np.float64) - moved, axis=0)[: first - 1]
+        start = np.zeros((min(first, 1), newest.shape[1]))
+        return np.diff(np.concatenate([start, _whole(older), ends]), axis=0)
 
     # ------------------------------------------------------------------------------ errors
 
@@ -443,28 +544,47 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the estimated sums of windows up to ``steps``, after ``since``,
-        in variances of a windows' node.
-        """
-        first, last = window_ends(self, steps, since)
-        sums = np.pad(self._read[1], (1, 0))
-        found = sums[last, last] + sums[first, first] - 2 * sums[first, last]
-        return np.asarray(np.where(first < last, np.maximum(found, 0.0), 0.0) / self._unit)
+        """Return the variances of sums of windows as of the night."""
+        ends = window_ends(self, steps, since)
+        first, last = (one.ravel() for one in ends)
+        found, total = np.zeros(last.shape), first == 0
+        some = total | (last - first == 1)
+        of = self._of_sums(last[some])
+        found[some] = np.where(total[some], of.variance, of.alone)
+        found[~some] = self._between(first[~some], last[~some])
+        found = np.where(first < last, np.maximum(found, 0.0), 0.0) / self._contrasts.unit
+        return np.asarray(found.reshape(ends[0].shape))
 
-    @override
+    def _between(self, first: Integers, last: Integers) -> Floats:
+        """Return the variances of the sums of the windows first + 1 .. last."""
+        rows, alone = self._contrasts.independent(self.night), self._alone
+        found = alone[last] - alone[first]
+        ends = np.unique(np.concatenate([first, last]))
+        if len(first) > _MANY * len(ends):
+            known = rows @ self._up_to(ends)
+            common = known.T @ known
+            one, other = np.searchsorted(ends, first), np.searchsorted(ends, last)
+            square = np.diag(common)
+            return found - square[one] - square[other] + 2 * common[one, other]
+        for start in range(0, len(first), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            moved = rows @ (self._up_to(last[some]) - self._up_to(first[some]))
+            found[some] -= (moved**2).sum(axis=0)
+        return found
+
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of estimated totals up to each window in ``stops``.
-
-        The unit is the variance of a windows' node.
-        """
-        sums = np.pad(self._read[1], (1, 0))[np.ix_(stops, stops)]
-        return max(float(weights @ sums @ weights), 0.0) / self._unit
+        """Return the variance of a weighted sum of sums up to stops."""
+        by_stop: Floats = np.bincount(stops, weights, self.night + 1).astype(np.float64)
+        windows = np.cumsum(by_stop[::-1])[::-1][1:]
+        seen = self._contrasts.covariance(self.night, windows[:, None])
+        moved = self._contrasts.independent(self.night) @ seen
+        return max(float(windows**2 @ self._own - (moved**2).sum()), 0.0) / self._contrasts.unit
 
     @override
     def _largest_reads(self, stops: Integers) -> Floats:
         totals = self.both.totals
         finer = self.windows.facts.lattice_bits - totals.facts.lattice_bits
-        weight = float(np.abs(self._read[0]).sum(axis=0).max()) * 2.0**finer
+        weight = self._of_sums(stops).size * 2.0**finer
         read = float(largest_reads(totals, np.array([self.night]))[0]) * weight
         return np.maximum(super()._largest_reads(stops), read)
 
@@ -478,30 +598,20 @@ class LeastSquaresAsOf(AsOf):
         found = self.variance(np.arange(1, self.night + 1))
         return float(found.max() if metric == "max" else found.mean())
 
-    @cached_property
-    def _most_rounding(self) -> Floats:
-        """Bound on the error by rounding in the sum of the first 0, 1, ... windows, in units of
-        2^-10.
-        """
-        read, lags = np.pad(self._read[0], ((0, 0), (1, 0))), len(self._of_versions) - 1
-        later = np.cumsum(read[::-1], axis=0)[::-1]  # sums over this night and all later ones
-        final = np.zeros_like(later)
-        final[: self.night - lags] = later[lags:]
-        stops = np.arange(self.night + 1)
-        own = np.arange(1, self.night + 1)[:, None] <= stops
-        size = np.abs(read).sum(axis=0)
-        versions = np.abs(final + own).sum(axis=0) + lags * size
+    def _most_rounding(self, stops: Integers) -> Floats:
+        """Return the most by which rounding moves the sums up to some windows."""
 
         def most(of: StreamStrategy) -> float:
             one = float(window_rounding(of, np.array([0]), np.array([1]))[0])
             return one * 2.0**-of.facts.fraction_bits
 
-        moved = versions * most(self.windows) + size * most(self.both.totals)
+        of = self._of_sums(stops)
+        moved = of.versions * most(self.windows) + of.size * most(self.both.totals)
         return np.asarray(moved * 2.0**READ_BITS + 0.5)
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        both = self._most_rounding[first] * (first > 0) + self._most_rounding[last]
+        both = self._most_rounding(first) * (first > 0) + self._most_rounding(last)
         return np.asarray(np.where(first < last, both, 0.0))
 
     @override
@@ -515,8 +625,14 @@ class LeastSquaresAsOf(AsOf):
         scale = 2.0**-self.both.facts.fraction_bits
         newest, summed, totals = by_night(nights, self.windows.lags)
         flat = [one.reshape(self.night, -1) * scale for one in (newest, summed, totals)]
-        found = np.rint(self.estimates(*flat) * 2.0**READ_BITS).astype(np.int64)
+        read = self.estimates(flat[0], self.innovations(*flat[1:]))
+        found = np.rint(read * 2.0**READ_BITS).astype(np.int64)
         return found.reshape(self.night, *field.shape)[steps.start - 1 : steps.stop - 1]
+
+
+def _whole(sums: Floats) -> Floats:
+    """Round sums to multiples of 2^-10."""
+    return np.asarray(np.rint(sums * 2.0**READ_BITS) / 2.0**READ_BITS)
 
 
 def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -1,0 +1,179 @@
+"""Contrasts of nights: how far the totals of arrivals differ from the windows, night by night.
+
+A night has published the newest version of each window, and the total of all arrivals. Two nights
+tell by two ways what arrived between them: totals differ by it, and so do the sums of all windows.
+The difference of both ways is the *contrast* of the later night. It is noise alone.
+
+Contrasts of earlier nights do not depend on the night that reads them. So one factor serves all
+nights: `NightContrasts` computes a lower triangular matrix P with P Cov(d) P' = I. The rows 1 .. t
+of P belong to the nights 1 .. t, and P d are independent errors of variance 1. A later night adds
+rows, and changes none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.arrays import Floats
+from counton.base.distributions import NoiseDistribution
+from counton.strategies.joint_errors import step_covariance
+from counton.strategies.strategy import StreamStrategy
+from counton.strategies.streams.window_versions import WindowVersions
+
+#: Nights whose rows are computed together.
+_TOGETHER = 64
+
+
+class NightContrasts:
+    """The covariance of contrasts of nights, and a matrix that makes them independent.
+
+    Args:
+        windows: the strategy of revised windows, without that of totals.
+        totals: the strategy of the totals beside them.
+        law: the noise of a node of the totals.
+        unit: variance of the noise of a node of the windows, in squared units of the exact sums.
+
+    Attributes:
+        versions: covariance of the versions of a window, by lag.
+        shared: covariance of each version of a window with the changes of its number: what the
+            first version adds to nothing, the second to the first, and so on. Shape ``(versions,
+            changes)``.
+    """
+
+    def __init__(
+        self, windows: WindowVersions, totals: StreamStrategy, law: NoiseDistribution, unit: float
+    ) -> None:
+        self.horizon, self.lags, self.unit = windows.horizon, windows.lags, unit
+        self._totals, self._law = totals, law
+        lags = np.arange(windows.lags + 1)
+        self.versions = np.asarray(windows.lag_covariance(lags[:, None], lags) * unit)
+        self.shared = np.diff(self.versions, axis=1, prepend=0.0)
+        self._changes = _sums_along_diagonals(np.diff(self.shared, axis=0, prepend=0.0))
+        self._known = np.zeros((0, 0)), np.zeros(0)
+        self._read = np.zeros(0)
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
+
+    def independent(self, nights: int) -> Floats:
+        """Return the rows of P that belong to the first nights: shape ``(nights, nights)``."""
+        return self._up_to(nights)[0][:nights, :nights]
+
+    def of_final(self, nights: int) -> Floats:
+        """Return, for each night m, the covariance of P d with the sum of the windows 1 .. m, when
+        they are final: shape ``(nights,)``.
+
+        Windows after night m have no part in its contrast, so this is also the covariance with any
+        longer sum of final windows.
+        """
+        return self._up_to(nights)[1][:nights]
+
+    def read_by_final(self, nights: int) -> Floats:
+        """Return P' times `of_final`, both of the first nights: shape ``(nights,)``."""
+        # Row by row, so that a night's numbers do not depend on which others were asked before.
+        rows, final = self._up_to(nights)
+        before = self._read if len(self._read) <= nights else np.zeros(0)
+        found = np.zeros(nights)
+        found[: len(before)] = before
+        for night in range(len(before), nights):
+            found[: night + 1] += final[night] * rows[night, : night + 1]
+        self._read = found
+        return found
+
+    def _up_to(self, nights: int) -> tuple[Floats, Floats]:
+        """Return P and `of_final` for at least this many nights."""
+        found, seen = self._known
+        first = len(found)
+        if nights <= first:
+            return found, seen
+        last = min(-(-nights // _TOGETHER) * _TOGETHER, self.horizon)
+        rows = np.zeros((last, last))
+        rows[:first, :first] = found
+        self._write_covariance(rows, first)
+        for start in range(first, last, _TOGETHER):
+            stop = min(start + _TOGETHER, last)
+            # With the known P of earlier nights, C = [A B'; B D] and R = B P', the rows are
+            # K [-R P, I], where K (D - R R') K' = I.
+            before, own = rows[:start, :start], rows[start:stop, :stop]
+            read = own[:, :start] @ before.T
+            root = np.linalg.cholesky(own[:, start:] - read @ read.T)
+            inverse = np.tril(np.linalg.inv(root))
+            own[:, start:] = inverse
+            own[:, :start] = -(inverse @ read) @ before
+        more = np.concatenate([seen, rows[first:] @ self.final_covariance(last)])
+        self._known = rows, more
+        return self._known
+
+    def final_covariance(self, nights: int) -> Floats:
+        """Return the covariance of the contrast of each night m with the sum of the windows 1 .. m,
+        when they are final, or with a longer sum: shape ``(nights,)``.
+        """
+        return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
+
+    def _write_covariance(self, into: Floats, first: int) -> None:
+        """Write the covariances of nights from ``first`` on, and of earlier ones with them, below
+        the diagonal of ``into``. Nights are numbered from 0 on.
+        """
+        # A strategy may be quick for few beginnings and many ends: so few columns at a time.
+        for start in range(0, len(into), _TOGETHER):
+            stop, top = min(start + _TOGETHER, len(into)), max(first, start)
+            nights, columns = np.arange(top, len(into))[:, None], np.arange(start, stop)
+            apart, earlier = np.abs(nights - columns), np.minimum(nights, columns)
+            near = np.minimum(apart, self.lags)
+            changes = self._changes[near, np.minimum(earlier, self.lags - near)]
+            into[top:, start:stop] = np.where(apart <= self.lags, changes, 0.0)
+            steps = range(top + 1, len(into) + 1), range(start + 1, stop + 1)
+            into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
+
+    def covariance(self, night: int, weights: Floats) -> Floats:
+        """Return the covariance of sums of windows, as a night knows them, with all contrasts.
+
+        Args:
+            night: the number of the night.
+            weights: weight of each window in each sum, shape ``(night, sums)``.
+
+        Returns:
+            Shape ``(night, sums)``.
+        """
+        final, found = max(night - self.lags, 0), np.zeros_like(weights)
+        for lag in range(self.lags + 1 if final else 0):
+            found[lag : lag + final] -= self.shared[-1, lag] * weights[:final]
+        for window in range(final, night):
+            known = self.shared[night - 1 - window, : night - window]
+            found[window:] -= known[:, None] * weights[window]
+        return found
+
+    def weights_of_final(self, read: Floats) -> Floats:
+        """Return the sums that final windows take of numbers by night, with weights by their
+        covariance: the transpose of `covariance`.
+
+        Args:
+            read: shape ``(nights, columns)``.
+
+        Returns:
+            For each window that is final after the last of the nights, shape ``(windows,
+            columns)``.
+        """
+        final = max(len(read) - self.lags, 0)
+        found = np.zeros((final, *read.shape[1:]))
+        for lag in range(self.lags + 1):
+            found -= self.shared[-1, lag] * read[lag : lag + final]
+        return found
+
+
+def _sums_along_diagonals(changes: Floats) -> Floats:
+    """Return, for a distance k and a last place q, the sum of the entries (l, l + k), l = 0 .. q.
+
+    Nights s and s + k share the windows that the first of them saw: window s - l changes by its
+    change number l on the one, and l + k on the other.
+
+    >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
+    [[1.0, 3.0], [5.0, 0.0]]
+    """
+    found = np.zeros_like(changes)
+    for apart in range(len(changes)):
+        along = np.cumsum(np.diagonal(changes, apart))
+        found[apart, : len(along)] = along
+    return found
