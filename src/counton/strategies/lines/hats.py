@@ -703,8 +703,8 @@ class _HatEquations(NormalEquations):
 
         H has the weights of hats, D is diag(precision), and w has the weight of each cell in a sum.
         """
-        # Hats whose interval lies wholly before a position are read from running sums over whole
-        # intervals.
+        # For hats whose interval lies wholly before a position, running sums over whole intervals
+        # are used.
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))

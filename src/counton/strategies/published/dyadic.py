@@ -121,7 +121,8 @@ class Dyadic(LineStrategy):
         A query is answered by the largest nodes that compose it. ``weights`` has the weight of each
         cell in each query: shape (queries, cells).
         """
-        # It reads a node if it weighs all cells of the node alike, but not those of its parent.
+        # A query uses a node if it gives all cells of the node one weight, but not all cells of its
+        # parent.
         values, alike, read = weights, np.ones(weights.shape, bool), []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
@@ -213,7 +214,7 @@ class Dyadic(LineStrategy):
         ``covering`` is a function of the intervals of some nodes, low and high; it returns for each
         the number of queries that contain all of its cells.
         """
-        # A query reads a node if it holds the node but not its parent.
+        # A query uses a node if it contains all cells of the node, but not all of its parent.
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
             low = np.arange(len(rows), dtype=np.int64) << level

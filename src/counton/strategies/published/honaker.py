@@ -146,11 +146,11 @@ class HonakerOnline(StreamStrategy):
 
         The unit is the variance of one node's noise.
         """
-        # Let N be the node of the highest bit in which the ends differ: the later release reads N,
-        # the earlier one nodes below it. The estimate of a node m of level l below N enters N's
-        # estimate with a weight that is the product of the (1 - v_j) over the levels between. So
-        # the covariance of m and N is v_l times this weight, which is 2^l / (2^h - 1), with h one
-        # more than the level of N.
+        # Let N be the node of the highest bit in which the ends differ: the later release contains
+        # N's estimate, the earlier one those of nodes below it. The estimate of a node m of level l
+        # below N enters N's estimate with a weight that is the product of the (1 - v_j) over the
+        # levels between. So the covariance of m and N is v_l times this weight, which is 2^l / (2^h
+        # - 1), with h one more than the level of N.
         first, last = window_ends(self, steps, since)
         low = below_split(first, last)
         early, late = first & low, last & low

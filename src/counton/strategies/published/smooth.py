@@ -178,7 +178,7 @@ class SmoothBinary(StreamStrategy):
         There is one for each 0 bit above the lowest 1 bit of the leaf's index.
         """
         leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
-        # A release reads a node only if a one can follow its prefix; for trailing zeros it cannot.
+        # A release uses a node only if a one can follow its prefix; for trailing zeros it cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
@@ -293,7 +293,7 @@ class SmoothBinary(StreamStrategy):
 
         The unit is the variance of one node's noise.
         """
-        # The number of ones of both leaves from the highest differing bit on; step 0 reads nothing.
+        # The number of ones of both leaves from the highest differing bit on; step 0 has no nodes.
         first, last = window_ends(self, steps, since)
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
         for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
@@ -310,9 +310,9 @@ class SmoothBinary(StreamStrategy):
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
         # For totals: height - zeros. For single steps: twice the number of nodes that a release
-        # reads and the release before it did not. The first release reads all its nodes. Each later
+        # uses and the release before it did not. The first release uses all its nodes. Each later
         # one has as many new nodes as the lowest run of ones of the previous leaf is long. Over all
-        # releases these are the numbered nodes read so far.
+        # releases these are all nodes that some release uses.
         check_metric(metric)
         if of == "totals":
             return float(self._ones)

@@ -231,12 +231,13 @@ class BlockTree:
         It is for releases that contain the tree's estimate of the block's total with a weight of at
         most 1.
         """
-        # Let r_l be the weight with which the release reads the siblings at level l, p_l the weight
+        # Let r_l be the weight of the siblings' estimates of level l in the release, p_l the weight
         # of children in N (the estimate of a node from those below it), and w_l the node's share of
-        # the block's weight. Then a node is read (1 - p_l) (c - r_l) + p_{l+1} (r_l - r_{l+1})
-        # times, over w_l, with c = 0 or 1: at most the larger of 1 - p_l and p_{l+1}.
+        # the block's weight. Then the weight of a node's noise is ((1 - p_l) (c - r_l) + p_{l+1}
+        # (r_l - r_{l+1})) / w_l, with c = 0 or 1: at most the larger of 1 - p_l and
+        # p_{l+1}, over w_l.
         one = 1 << _WEIGHT_BITS
-        parents = [*self._of_children[1 : self.top], 0]  # a block reads N of its children
+        parents = [*self._of_children[1 : self.top], 0]  # a block's estimate uses N of its children
         levels = zip(self.shares, self._of_children, parents, strict=False)
         return max(
             max(one - weight, of_parent) / one / share for share, weight, of_parent in levels

@@ -147,9 +147,10 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
     """
-    # The interpolation is U in the module's formulas. Even nodes read three nodes above, (U g)(2q)
-    # = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones two, (U g)(2q+1) = (g(q) + g(q+1)) / 2.
-    # Start at the parent before the first node; an odd first node comes with its predecessor.
+    # The interpolation is U in the module's formulas. Even nodes use three nodes of the level
+    # above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16; odd ones two, (U g)(2q+1) = (g(q) +
+    # g(q+1)) / 2. Start at the parent before the first node; an odd first node comes with its
+    # predecessor.
     start = nodes.start // 2
     count = (nodes.stop - 1) // 2 - start + 1
     low, high = start - 1, start + count + 1
@@ -717,7 +718,7 @@ class MultiscaleInterpolation(StreamStrategy):
         ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences of consecutive releases.
         """
         # Differences count from the second step on. On a level, let P be the place t >> level of
-        # step t. All steps with one P read the five nodes from P - 2 to P + 2, with weights that do
+        # step t. All steps with one P use the five nodes from P - 2 to P + 2, with weights that do
         # not depend on P. The second moments of these weights, summed over the steps, are computed
         # from level to level; those of the last P, which the horizon cuts short, separately.
         start = np.outer(read, read).astype(np.float64)
