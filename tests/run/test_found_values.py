@@ -13,7 +13,7 @@ from found_groups import FOUND, chance_of_being_shown, job_of, night_of
 from keys import chosen_key
 from revised_jobs import Row, released, share_used
 
-from counton import Contribution
+from counton import Contribution, nowcast
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
@@ -217,6 +217,8 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
         own.total("home", of="sum")
     if revise:
         assert set(own.as_of("2024-03-02").table()["group"]) == {"home"}
+        with pytest.raises(InvalidInput, match="releases average of groups that were found in"):
+            nowcast(own)
 
 
 def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:

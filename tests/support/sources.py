@@ -32,6 +32,7 @@ STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "other": ("count", {**BY, "other": "rest"}),
     "two columns": ("count", {"by": "page,place", "domain": TABLE["domain"]}),
     "found": ("count", {"by": "page", "unknown": "discover", "delta": "1e-6"}),
+    "found, averaged": ("average", {**VALUE, "by": "page", "unknown": "discover", "delta": "1e-6"}),
     "sum": ("sum", {**BY, **VALUE, "release": "both"}),
     "average": ("average", VALUE),
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),

@@ -258,6 +258,12 @@ class Description:
         return self.statistic.card.additive and not self.ranks
 
     @property
+    def kind(self) -> str:
+        """Name of the statistic for messages, which say if groups were found in the data."""
+        found = "" if self.cells.named_beforehand else " of groups that were found in the data"
+        return f"{self.what}{found}"
+
+    @property
     def holds(self) -> str:
         """What the stream contains, in words, such as "number of visits"."""
         return self.subject if self.inner.card.additive else repr(self.statistic)

@@ -128,7 +128,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     if not isinstance(numbers.published, CellValues):
         raise InvalidInput(
             f"nowcasts are only for counts and sums, but {numbers.design.name!r} releases "
-            f"{numbers.definition.what}; ask for a count or a sum"
+            f"{numbers.definition.kind}; ask for a count, or a sum of declared groups"
         )
     if (lower := numbers.definition.contribution.lower or 0) < 0:
         raise InvalidInput(

@@ -1271,6 +1271,6 @@ class ReleasedNumbers:
 
     def _cannot(self, what: str) -> NoReturn:
         raise InvalidInput(
-            f"{self.design.name!r} holds results of {self.definition.what}, and {what} can be "
-            "asked only of counts and sums; leave it out"
+            f"{self.design.name!r} holds results of {self.definition.kind}, and {what} can be "
+            "asked only of counts, and of sums of declared groups; leave it out"
         )

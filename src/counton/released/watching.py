@@ -355,7 +355,7 @@ def why_without_alarms(definition: Description, called: str) -> str | None:
     if not (definition.shows_cells and definition.cut.timed):
         return (
             f"alarms are only for counts and sums by window, but {called} releases "
-            f"{definition.what}; watch a count or a sum"
+            f"{definition.kind}; watch a count or a sum"
         )
     if not definition.cells.named_beforehand:
         return (
