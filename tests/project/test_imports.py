@@ -100,6 +100,8 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     ledger = program.replace(f"'run', '{tmp_path / 'n.toml'}'", f"'ledger', '{tmp_path / 's.db'}'")
     assert ledger != program
     assert "polars" not in loaded_by(ledger)  # which reads no rows
+    known = subprocess.run(asked, capture_output=True, text=True, check=True)  # a third night
+    assert "polars.dataframe" not in {*known.stdout.splitlines()[-1].split()}
 
 
 def test_a_command_that_loads_duckdb_ends_without_a_report_of_leaks() -> None:

@@ -41,7 +41,7 @@ from counton.released.screen import Screen, screen_of
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
 from counton.run.outputs import Outputs, WrittenOutputs
-from counton.run.runs import commit, read_rows
+from counton.run.runs import commit, read_rows, remember_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
@@ -131,7 +131,7 @@ def carried_out(
 
                 rule_of_job(settled.job, alarm, settled.definition)
             outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
-            rows = read_rows(settled, progress)
+            rows = read_rows(settled, progress, again=True)
         if asks:
             _ask_before(settled, rows.ended, errors)
         if not about:
@@ -141,6 +141,7 @@ def carried_out(
             )
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
+            remember_rows(settled, outcome)
             written = outputs.write(outcome, progress, warn=lambda _: None)
             if (
                 job.promise.unit is not None

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,11 +114,14 @@ class Changes:
             the new steps that precede it. Its argument True asks for a transaction even if nothing
             has changed.
         again: True if an earlier run has counted these rows already, so that they add nothing.
+        found: facts about the rows, by which a later run over the same files tells the same; None
+            if such a run must read them.
     """
 
     counts: Private[Counts]
     additions: Callable[[bool], Iterator[tuple[float, Private[Addition]]]]
     again: bool = False
+    found: Private[Mapping[str, Any]] | None = None
 
 
 class ReadRows(ABC):
@@ -196,7 +199,7 @@ def ended_steps(
     job: Job,
     definition: Definition,
     source: Source | None,
-    found: Private[Tally],
+    found: Private[Any],
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:

@@ -23,7 +23,6 @@ from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, resolve
-from counton.run.unordered_rows import added_rows
 from counton.state import Store, Stream
 from counton.state.database import Closing, CommitHook
 
@@ -44,6 +43,7 @@ class Outcome(Closing):
         until_stated: whether the clock or the job sets ``until``; False: the newest event does.
         counts: exact numbers of rows: see `for_operator`.
         again: True if an earlier run has counted these new events, so that this run did nothing.
+        found: facts about the rows if the stream already had all of them, for `remember_rows`.
     """
 
     definition: Definition
@@ -54,6 +54,7 @@ class Outcome(Closing):
     until_stated: bool
     counts: Private[Counts] = attribute(repr=False)
     again: bool = False
+    found: Private[Mapping[str, Any]] | None = attribute(default=None, repr=False)
 
     def for_operator(self) -> Counts:
         """Return exact numbers of rows. Only for people who may see the events: do not publish."""
@@ -140,7 +141,11 @@ def run(
 
 
 def read_rows(
-    settled: SettledJob, progress: Progress = silent, now: datetime | None = None
+    settled: SettledJob,
+    progress: Progress = silent,
+    now: datetime | None = None,
+    *,
+    again: bool = False,
 ) -> ReadRows:
     """Read the rows of a completed job, and add them up or order them. Nothing is written.
 
@@ -149,6 +154,7 @@ def read_rows(
         progress: called with the current task and the finished share of the run.
         now: current time with a zone; None: the time at which a query with ``{since}`` or
             ``{until}`` was asked, else this machine's clock.
+        again: do not read files again that told the last run nothing new, see `remember_rows`.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -167,11 +173,26 @@ def read_rows(
     """
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
+    if again and settled.saved is not None:
+        from counton.run.known_rows import look_up
+
+        if (known := look_up(settled, now)[1]) is not None:
+            return known
     if not settled.definition.counting.in_order:
+        from counton.run.unordered_rows import added_rows
+
         return added_rows(settled, progress, now)
     from counton.run.ordered_rows import rows_in_order
 
     return rows_in_order(settled, now)
+
+
+def remember_rows(settled: SettledJob, outcome: Outcome) -> None:
+    """Record that files told a run nothing new, so that the next run need not read them again."""
+    if outcome.found is not None:
+        from counton.run.known_rows import remember
+
+        remember(settled, outcome.stream, outcome.found)
 
 
 def check_rows(settled: SettledJob, rows: ReadRows) -> None:
@@ -221,7 +242,9 @@ def commit(
         changes = rows.beside(stream) if new is None else new
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
+        nothing = new is None
         for done, addition in changes.additions(also is not None):
+            nothing = False
             progress("releasing", 0.4 + 0.3 * done)
             stream.take(addition, also=also)
         if retained is not None and stream.step > before:
@@ -235,7 +258,9 @@ def commit(
         raise
     stated = clock.is_stated(settled.job.times.until)
     steps = before, stream.step
-    return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
+    found = changes.found if nothing else None
+    counts, again = changes.counts, changes.again
+    return Outcome(definition, stream, *steps, rows.until, stated, counts, again, found)
 
 
 def open_stream(settled: SettledJob) -> Stream:

@@ -204,7 +204,12 @@ class AddedRows(ReadRows):
                 done = (steps.start - new.start) / max(len(new), 1)
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
-        return Changes(Private(counts), additions, again)
+        seen = None
+        if not tallied.quarantined:
+            times = {"newest": tallied.newest, "beyond": tallied.beyond, "rows": tallied.rows}
+            of_rows = {"read": vars(read), "counts": vars(counts)}
+            seen = Private({"times": times, **of_rows, "again": again})
+        return Changes(Private(counts), additions, again, seen)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
         """Return whether earlier runs have counted all files of new events, and the digests of

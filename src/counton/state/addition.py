@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.exact import name_alone
 
 if TYPE_CHECKING:
+    from counton.base.private import Private
     from counton.state.seen import Change
     from counton.statistics.statistic import Events
 
@@ -46,6 +47,8 @@ class Addition(NamedTuple):
             of the new cells; all earlier cells must exist.
         events: for a statistic that takes events in order, in place of all other fields: events of
             the new steps, and for each step the number of events up to its end.
+        last_read: what a run found that released and counted nothing, in place of all other fields:
+            see `counton.state.last_read`.
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
@@ -56,3 +59,4 @@ class Addition(NamedTuple):
     labels: tuple[int, Sequence[str]] | None = None
     events: tuple[Events, NDArray[np.int64]] | None = None
     arrivals: Arrivals | None = None
+    last_read: tuple[str, Private[Mapping[str, Any]]] | None = None

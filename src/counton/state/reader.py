@@ -223,6 +223,27 @@ class JournalReader:
         with self._looking() as connection:
             return journal.has_source(connection, self._row.id, digest, self._source_key)
 
+    @property
+    def epoch(self) -> int:
+        """Number of the stream's last writer."""
+        return int(self._row.writer_epoch)
+
+    def last_read(self, asked: str) -> Private[dict[str, Any]] | None:
+        """Return what the last run found in its files, if it asked the same and released and
+        counted nothing, and nobody has written the stream since; else None. Secret.
+
+        Needs the stream's key.
+        """
+        from counton.state import last_read  # for commands that run again
+
+        with self._looking() as connection:
+            found = last_read.read(connection, self._row.id, self.epoch, asked, self._last_read_key)
+        return None if found is None else Private(found)
+
+    @property
+    def _last_read_key(self) -> bytes:
+        return self._key.derive(b"last read", self._row.name.encode())
+
     def beside(self, name: str) -> JournalReader:
         """Return a reader of another stream in this state.
 

@@ -277,8 +277,9 @@ def take_over(
     *,
     witness: keyfile.State | None = None,
     forgetting: bool = False,
-) -> tuple[Any, Key]:
-    """Make this process the writer of a stream; return the stream's row and key. If this fails, the
+) -> tuple[Any, Key, int]:
+    """Make this process the writer of a stream; return the stream's row, its key, and the number
+    of the writer before. If this fails, the
     present writer goes on.
 
     Args:
@@ -314,7 +315,7 @@ def take_over(
     known.keep(connection, witness)
     if not database.is_sqlite:
         known.join(at)
-    return row, held
+    return row, held, row.writer_epoch - further
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:

@@ -109,6 +109,7 @@ class Stream(JournalReader, Closing):
         """Not for callers: use `create` or `open`."""
         self._key, self._strategy = key, strategy
         self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
+        self.epoch_before = 0
         self._step, self._forgotten = int(row.step), int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
@@ -296,7 +297,7 @@ class Stream(JournalReader, Closing):
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
                 database.read_witnesses(connection)
-                row, held = records.take_over(
+                row, held, before = records.take_over(
                     connection, database, name, key, witness=witness, forgetting=forgetting
                 )
                 beside = keyfile.witness_beside(database, key)
@@ -305,6 +306,7 @@ class Stream(JournalReader, Closing):
                 with reading(f"the details of stream {name!r}"):
                     details = public.read(connection, row.id, row.details)
                 made = cls(database, row, details, held, beside, entry, None, strategy)
+                made.epoch_before = before
                 made._machine = _machine_of(made, connection)
             unless_made.pop_all()
             return made
@@ -410,6 +412,10 @@ class Stream(JournalReader, Closing):
             given = open_private(addition)
             if given.events is not None:
                 self._take_events(*given.events, None)
+                return None
+            if given.last_read is not None:
+                asked, found = given.last_read
+                self._keep_last_read(asked, open_private(found))
                 return None
             if given.inputs is not None:
                 return self._release(given, None, also)
@@ -520,6 +526,14 @@ class Stream(JournalReader, Closing):
         """Return a copy of the exact sums of the stream's statistic, for experiments."""
         machine = self._machine_for("exact")
         return Private(restore(machine.statistic, machine._exact.save()))
+
+    def _keep_last_read(self, asked: str, found: Mapping[str, Any]) -> None:
+        from counton.state import last_read  # for commands that run again
+
+        with self.database.transaction(write=True) as connection:
+            self._change(connection, "step", self._step)  # refuses another writer
+            own = connection, self._row.id, self._epoch
+            last_read.keep(*own, asked, self._last_read_key, found)
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts given to `create`; nothing that is released depends on them.

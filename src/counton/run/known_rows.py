@@ -1,0 +1,105 @@
+"""Files that the last run has read, and that told it nothing new.
+
+A run is a function of the bytes of its files, its options, the clock and the state. If the last run
+released and counted nothing, the bytes and options are the same, nobody has written the stream
+since, and by the clock no further window has ended, then this run would release and count nothing
+too, and tell its operator the same numbers. So the rows are not read: importing what reads them
+would take a third of such a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from typing_extensions import override
+
+from counton.base.exact import name_alone
+from counton.base.private import Private, open_private
+from counton.rows.files import EventFile
+from counton.rows.sources import Source
+from counton.run.changes import Changes, Counts, ReadRows, ended_steps
+from counton.run.settlement import SettledJob
+from counton.state import Stream
+from counton.state.addition import Addition
+from counton.state.stream_facts import Facts
+
+
+@name_alone
+class TimesFound(NamedTuple):
+    """What tells which windows have ended: see `counton.rows.tally.Tally`. Secret."""
+
+    newest: int | None
+    beyond: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class KnownRows(ReadRows):
+    """Rows that need not be read, because the last run found nothing new in them.
+
+    Attributes:
+        changes: changes that add nothing, as the last run had them.
+    """
+
+    counts: Private[Counts]
+    until: int | None
+    ended: int
+    changes: Changes
+
+    @override
+    def beside(self, stream: Stream | None) -> Changes:
+        return self.changes
+
+
+def look_up(
+    settled: SettledJob, now: datetime | None = None, *, rows: bool = True
+) -> tuple[str | None, KnownRows | None]:
+    """Return a text that is equal for equal files and options, and the rows as the last run found
+    them.
+
+    The text is None if rows must always be read: only files can be recognised without reading rows,
+    and only time windows tell whether a step has ended. The rows are None if they must be read now.
+
+    Args:
+        now: see `read_rows` in `counton.run.runs`.
+        rows: False: only the text is wanted.
+    """
+    definition, saved = settled.definition, settled.saved
+    source = None if settled.source is None else open_private(settled.source)
+    if type(source) is not Source or definition.counting.in_order or not definition.cut.timed:
+        return None, None
+    if saved is None or not all(type(part) is EventFile for part in source.parts):
+        return None, None
+    files = [(part.name, part.digest()) for part in source.parts]
+    asked = repr((_READING, settled.job, Facts.of(definition.details).text, files))
+    kept = saved.last_read(asked) if rows else None
+    if kept is None or source.changed_part() is not None:
+        return asked, None
+    found = open_private(kept)
+    times = Private(TimesFound(**found["times"]))
+    until, ended = ended_steps(settled.job, definition, source, times, saved.step, now)
+    if ended > saved.step:
+        return asked, None
+    counts = Private(Counts(**found["counts"]))
+    changes = Changes(counts, lambda empty: iter([(0.0, _EMPTY)] * empty), found["again"], kept)
+    return asked, KnownRows(Private(Counts(**found["read"])), until, ended, changes)
+
+
+#: A higher number makes records of earlier versions void, if rows come to be read otherwise.
+_READING = 1
+_EMPTY = Private(Addition())
+
+
+def remember(settled: SettledJob, stream: Stream, found: Private[Mapping[str, Any]]) -> None:
+    """Record what a run found in its files, after it released and counted nothing.
+
+    Nothing is recorded if somebody wrote the stream between the reading of the state and this run's
+    opening of the stream.
+    """
+    asked = look_up(settled, rows=False)[0]
+    alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch
+    if asked is not None and alone:
+        stream.take(Private(Addition(last_read=(asked, found))))

@@ -1,0 +1,68 @@
+"""The last files that told a stream nothing new, and what a run found in them.
+
+A later run over the same bytes, with the same options and no other writer in between, would find
+the same, so it need not read them again. The record is secret: it holds exact numbers. It is kept
+in SQLite files alone, in a table that is made when it is first needed; versions that do not know
+the table become the stream's writer when they change anything, and then the record no longer
+counts. Without a record the rows are read, so nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from counton.state.sql import Connection
+
+_TABLE = "counton_last_read"
+_MAKE = """CREATE TABLE counton_last_read (
+    {of_stream}, epoch BIGINT NOT NULL, found TEXT NOT NULL, seal {bytes} NOT NULL,
+    PRIMARY KEY (stream_id)
+)"""
+
+
+def read(
+    connection: Connection, stream_id: int, epoch: int, asked: str, subkey: bytes
+) -> dict[str, Any] | None:
+    """Return what the last run found, if it asked the same and nobody has written since.
+
+    Args:
+        epoch: the number of the stream's last writer.
+        asked: text that names the files' digests and the options of the run.
+        subkey: key of the seal, so that nobody without the key of the stream makes a record.
+    """
+    if not (connection.is_sqlite and connection.has(_TABLE)):
+        return None
+    said = f"SELECT * FROM {_TABLE} WHERE stream_id = :stream AND epoch = :epoch"
+    row = connection.first(said, stream=stream_id, epoch=epoch)
+    if row is None or not hmac.compare_digest(
+        bytes(row.seal), _seal(subkey, epoch, asked, row.found)
+    ):
+        return None
+    found: dict[str, Any] = json.loads(row.found)
+    return found
+
+
+def keep(
+    connection: Connection,
+    stream_id: int,
+    epoch: int,
+    asked: str,
+    subkey: bytes,
+    found: Mapping[str, Any],
+) -> None:
+    """Replace the record by what this writer's run found; see `read`."""
+    if not connection.is_sqlite:
+        return
+    if not connection.has(_TABLE):
+        connection.script(_MAKE)
+    connection.run(f"DELETE FROM {_TABLE} WHERE stream_id = :stream", stream=stream_id)
+    text = json.dumps(found, default=int)  # numbers of numpy
+    row = {"stream_id": stream_id, "epoch": epoch, "found": text}
+    connection.insert(_TABLE, row | {"seal": _seal(subkey, epoch, asked, text)})
+
+
+def _seal(subkey: bytes, epoch: int, asked: str, found: str) -> bytes:
+    return hmac.digest(subkey, json.dumps([epoch, asked, found]).encode(), "sha256")
