@@ -280,7 +280,7 @@ def test_readers_are_told(tmp_path: Path) -> None:
     found = nights_of(tmp_path)
     assert "each total is the sum of its days" in found.describe()
     assert "in the totals from the window on in which it arrives" in found.describe()
-    moved = found.revision("2024-03-02")
+    moved = found.revision("2024-03-02", group="a")
     assert moved.what.endswith("both as measured, before tables fit them to totals")
     methods = " ".join(found.methods(full=True).split())
     assert "with a part 9/10 of the budget" in methods
