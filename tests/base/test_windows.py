@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import NO_MOMENT, Windows, microseconds, moment, parse_time
+from counton.base.windows import (
+    NO_MOMENT,
+    RevisedWindows,
+    Windows,
+    microseconds,
+    moment,
+    parse_time,
+)
 
 NEW_YORK = "America/New_York"
 
@@ -191,3 +198,12 @@ def test_a_day_that_ends_is_named_and_not_the_next_one(
 ) -> None:
     windows = Windows(parse_time(start, zone), every, 2, zone)
     assert windows.until(int(windows.ends(range(1, 2))[0])) == said
+
+
+def test_windows_that_are_revised_share_the_table_of_edges() -> None:
+    start = datetime(2024, 3, 1, tzinfo=UTC)
+    once, revised = (
+        Windows(start, "1d", 30, "Europe/Berlin"),
+        RevisedWindows(start, "1d", 30, "Europe/Berlin", versions=3),
+    )
+    assert revised._edges() is once._edges()

@@ -112,3 +112,15 @@ def test_growth_is_no_change_where_it_is_expected() -> None:
 def test_what_is_wrong_is_named(wrong: object, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         wrong()  # type: ignore[operator]
+
+
+def test_groups_with_the_same_noise_share_its_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, step = np.random.default_rng(3), np.eye(60) - np.eye(60, k=-1)
+    noise, chart = 30 * step @ step.T, Chart(1 / 100)
+    numbers = rng.normal(100, 5, 60)
+    alone = find_changes(numbers, noise, chart)
+    shared = np.linalg.eigh(noise)
+    monkeypatch.setattr(np.linalg, "eigh", None)  # not again
+    found = find_changes(numbers, noise, chart, spectrum=shared)
+    assert (found.values == alone.values).all()
+    assert found.std == alone.std

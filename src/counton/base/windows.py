@@ -227,13 +227,21 @@ class Windows:
     def _origin(self) -> int:
         return microseconds(self.start)
 
-    @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
     def _edges(self) -> NDArray[np.int64]:
         """Return the beginnings of all calendar windows, and the end of the last, in microseconds
         since 1970: shape ``(steps + 1,)``.
 
-        Equal instances share the cached array.
+        Equal instances share the cached array, and so do windows that are revised or not.
         """
+        return self._once_released._table_of_edges()
+
+    @cached_property
+    def _once_released(self) -> Windows:
+        """The same windows, if they are released once."""
+        return self
+
+    @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
+    def _table_of_edges(self) -> NDArray[np.int64]:
         zone = load_zone(self.timezone)
         local = self.start.astimezone(zone).replace(tzinfo=None)
         amount, unit = self._length
@@ -507,6 +515,11 @@ class RevisedWindows(Windows):
     """
 
     versions: int = 2
+
+    @cached_property
+    @override
+    def _once_released(self) -> Windows:
+        return Windows(self.start, self.every, self.steps, self.timezone)
 
     @property
     @override

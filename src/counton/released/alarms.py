@@ -182,6 +182,7 @@ def find_changes(
     start: int = 1,
     season: int = 1,
     trend: bool = False,
+    spectrum: tuple[Floats, Floats] | None = None,
 ) -> Alarms:
     """Find changes in the level of released numbers.
 
@@ -193,6 +194,8 @@ def find_changes(
         start: number of the first window.
         season: number of windows after which the level repeats, such as 7 for days of a week.
         trend: True if constant growth is not a change.
+        spectrum: eigenvalues and eigenvectors of a covariance, as `numpy.linalg.eigh` returns them,
+            from callers who look at several series with the same noise. None: they are computed.
 
     Raises:
         InvalidInput: there are too few numbers.
@@ -209,7 +212,10 @@ def find_changes(
             f"alarms need {least:,} windows to learn the usual level from, and only "
             f"{len(numbers):,} are released; wait for more"
         )
-    residuals, std = _residuals(np.asarray(numbers, float), noise, season, trend, least)
+    if noise.ndim == 2 and spectrum is None:
+        spectrum = np.linalg.eigh(noise)
+    found = np.asarray(numbers, float)
+    residuals, std = _residuals(found, noise, season, trend, least, spectrum)
     values, alarms = chart.statistic(residuals)
     return Alarms(
         windows=alarms + start + least,
@@ -367,7 +373,12 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
 
 
 def _residuals(
-    numbers: Floats, noise: Floats, season: int, trend: bool, least: int
+    numbers: Floats,
+    noise: Floats,
+    season: int,
+    trend: bool,
+    least: int,
+    spectrum: tuple[Floats, Floats] | None,
 ) -> tuple[Floats, float]:
     """Return standardised forecast errors from index ``least`` on, and the standard deviation of
     one number.
@@ -376,13 +387,14 @@ def _residuals(
     """
     count, values = len(numbers), numbers
     design = _levels(count, season, trend=trend)
-    if noise.ndim == 2:
-        spread = _spread_of_counts(numbers - design @ np.linalg.lstsq(design, numbers)[0], noise)
+    if spectrum is not None:
+        missed = numbers - design @ np.linalg.lstsq(design, numbers)[0]
+        spread = _spread_of_counts(missed, *spectrum)
         design, values = _whiten(noise, spread, design, numbers)
     missed, squares = np.array(list(_forecasts(design, values, least))).T
     degrees = np.arange(least, count) - design.shape[1]
     unit = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
-    if noise.ndim == 2:
+    if spectrum is not None:
         unit *= math.sqrt(spread + float(np.diag(noise).mean()))
     return _as_normal(missed, squares, degrees), unit
 
@@ -401,14 +413,13 @@ def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> F
     return np.asarray(np.clip(special.ndtri(special.stdtr(degrees, student)), -8.0, 8.0))
 
 
-def _spread_of_counts(missed: Floats, noise: Floats) -> float:
+def _spread_of_counts(missed: Floats, own: Floats, axes: Floats) -> float:
     """Estimate the variance of true counts around their level by maximum likelihood.
 
     Args:
         missed: numbers minus their level.
-        noise: covariance of the noise.
+        own, axes: eigenvalues and eigenvectors of the covariance of the noise.
     """
-    own, axes = np.linalg.eigh(noise)
     return _likeliest_spread(own, (axes.T @ missed) ** 2, float(missed.var()))
 
 

@@ -160,8 +160,9 @@ def watch(
     season = season_of(definition.windows.every)
     place = {group: number for number, group in enumerate(known)}
     find = partial(
-        find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend
-    )
+        find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend,
+        spectrum=np.linalg.eigh(noise) if noise.ndim == 2 else None,  # one for all groups
+    )  # fmt: skip
     found = {group: find(numbers[:, place[group]]) for group in named}
     delays = {}
     if change is not None:
