@@ -196,7 +196,7 @@ def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
         ({"level 1": 1e-200}, r"give a number between 2\^-20 and 2\^32"),
         ({"level 1": 1e200}, r"give a number between 2\^-20 and 2\^32"),
         ({}, "targets are empty"),
-        ({"total": 1e-4, "level 1": 1e6}, "cannot be measured exactly"),
+        ({"total": 1e-4, "level 1": 1e6}, "no exact noise has this standard deviation"),
     ],
 )
 def test_targets_no_estimate_can_have_are_refused(targets: Any, message: Any) -> None:

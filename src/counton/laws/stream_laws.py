@@ -258,7 +258,10 @@ def check_arguments(strategy: StreamStrategy) -> None:
         accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
         ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
     except InvalidInput as error:
-        raise LawBroken(f"{strategy}: it refuses a step that it serves: {error}") from error
+        raise LawBroken(
+            f"{strategy} refuses a step of 1 to {steps[-1]:,}, within its horizon ({error}): "
+            "accept it, or state a smaller horizon"
+        ) from error
     accepted = accepted and ends == [[0] * len(steps), steps]
     require(
         accepted,

@@ -179,7 +179,8 @@ class GaussianBlocks(CumulativeLaw):
     Gaussian weight in each block.
 
     Block s begins with the integer s * 2**block_bits. Its largest weight is that of its integer
-    nearest zero. With ``block_bits = 0`` this is the discrete Gaussian distribution itself.
+    nearest zero: the first one if s >= 0, else the last one. With ``block_bits = 0`` this is the
+    discrete Gaussian distribution itself.
     """
 
     first = None

@@ -55,10 +55,12 @@ class _Pure:
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """Return approximately the largest epsilon at which an item's privacy loss is at most
-        ``loss``.
+        """Return approximately the largest epsilon of the mechanism, the parameter of its noise, at
+        which the privacy loss of an item of this age is at most ``loss``.
 
         Args:
+            growth: the exponent in log(age)^growth, by which an item's privacy loss grows with its
+                age.
             age: number of releases that have counted the item, less one.
         """
         return loss / _first_loss(growth, age, "exact")

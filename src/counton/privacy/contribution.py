@@ -49,7 +49,8 @@ _LONGEST_UNIT = 200
 _PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-#: Time zones differ by multiples of this many seconds; shorter periods end together with days.
+#: Time zones differ by multiples of this many seconds. Periods that divide it end at the same times
+#: in every zone.
 _ZONES = 900
 
 #: Up to this many multiples of the resolution, numbers in data units are given as floats; beyond

@@ -65,8 +65,8 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """Return the order with the largest divergence that implies (epsilon of ``limit``,
-        ``delta``)-DP.
+        """Return this Renyi ``order`` with the largest divergence of it that still implies (epsilon
+        of ``limit``, ``delta``)-DP.
         """
         from counton.privacy.concentrated import renyi_within
 
@@ -115,7 +115,8 @@ class Filter:
             limit: the guarantee that all spent guarantees together must keep.
             known: guarantees that will be spent whatever is released, such as the first. They
                 decide the share for ApproxDP guarantees if ``approximate_delta`` is None: all of
-                the limit's delta if all of them are ApproxDP, else a quarter.
+                the limit's delta if all of them are ApproxDP; else a quarter, or the sum of their
+                deltas if that is larger.
             approximate_delta: the share for ApproxDP guarantees, from 0 to the limit's delta.
 
         Raises:

@@ -48,8 +48,9 @@ Comments at the beginning of this file prove a similar bound for discrete noise.
 #     - The best K takes exactly the terms above 0, so u lies within s^2 / 2 of -epsilon.
 #
 # For wide noise the sums are long. Then the first argument is used instead, with |a| as unit and
-# one coordinate: both laws have the same 1 + eta', now at least 1 - eta, so e = epsilon - f and d =
-# delta e^-f with f = ln((1+eta)/(1-eta)).
+# one coordinate. The centre need not be an integer now, so eta' >= 0 no longer holds, but 1 + eta'
+# is at least 1 - eta and the same for both laws. So e = epsilon - f and d = delta e^-f with f =
+# ln((1+eta)/(1-eta)).
 
 from __future__ import annotations
 
@@ -130,14 +131,11 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
     # the size of e^epsilon.
     from scipy.special import erfcx, ndtr
 
-    sensitivity = 1 / (2 * sigma)
-    low, high = epsilon * sigma - sensitivity, epsilon * sigma + sensitivity
+    half = 1 / (2 * sigma)
+    low, high = epsilon * sigma - half, epsilon * sigma + half
     density = math.exp(-low * low / 2)
-    lost = density * math.sqrt(0.25) * float(erfcx(high / math.sqrt(2)))
-    if low > 0:
-        kept = density * math.sqrt(0.25) * float(erfcx(low / math.sqrt(2)))
-    else:
-        kept = float(ndtr(-low))
+    lost = density * 0.5 * float(erfcx(high / math.sqrt(2)))
+    kept = float(ndtr(-low)) if low <= 0 else density * 0.5 * float(erfcx(low / math.sqrt(2)))
     rounding = _MARGIN + low * low * 2**-52
     return kept - lost + (kept + lost) * rounding
 

@@ -356,9 +356,9 @@ class Release:
         second = first if beside is None else beside.numbers
         if beside is not None and _may_share_noise(first.design, second.design):
             raise InvalidInput(
-                f"{field('beside')} is stream {second.design.name!r} with the same options, so its "
-                "noise may be the same too, and differences would be wrong: leave "
-                f"{field('beside')} out to compare a stream, or a report, with itself"
+                f"{field('beside')} seems to be the same stream, {second.design.name!r}, or its "
+                "copy, whose noise is the same, so errors of differences cannot be stated: give "
+                f"another stream, or leave {field('beside')} out to compare numbers of one stream"
             )
         named = None if second.statistic.card.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))

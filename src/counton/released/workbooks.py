@@ -184,7 +184,9 @@ class _Part:
 
     def doctype(self, *_: Any) -> None:
         """Raise an error for XML that declares entities, because an ordinary workbook does not."""
-        raise ValueError("it has entity declarations, which are refused as unsafe")
+        raise ValueError(
+            "its XML has entity declarations, which can hide harmful content: save it anew"
+        )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Handle the start of a tag."""

@@ -239,12 +239,20 @@ def _parse_domain(source: str, column: str) -> GroupNames:
 
 
 def table_columns(source: str | os.PathLike[str]) -> list[str]:
-    """Return the columns of a table of declared groups; none for a text with one group per line."""
+    """Return the columns of a file of declared groups that is a table; [] for a text file.
+
+    Args:
+        source: path of the file.
+    """
     return EventFile(source).columns() if is_table(Path(source)) else []
 
 
 def text_lines(source: str | os.PathLike[str]) -> GroupNames:
-    """Return the lines of a text with one declared group per line; none for a table."""
+    """Return the declared groups in a text file, one per line; no groups if the file is a table.
+
+    Args:
+        source: path of the file.
+    """
     path = Path(source)
     if is_table(path):
         return GroupNames(())

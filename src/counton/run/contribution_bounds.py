@@ -176,13 +176,15 @@ def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
 @name_alone
 @dataclass(frozen=True)
 class ChosenRows:
-    """The rows of one run that count. Exact data: secret.
+    """The rows of one run that are left after all bounds, and how many others were left out. Exact
+    data: secret.
 
     Attributes:
         cells: sums of the new rows that count: columns ``step``, ``group``, ``rows``, ``total``.
         ids: digests of the ids of these rows, with their steps.
-        users: digests of these rows' users with window, group and value, by which later runs know
-            the rows; a set for each period.
+        users: a set for each period of one entry for each of these rows: the digest of its user,
+            the window, the group and the value. By it a later run recognises a row that was counted
+            before.
         over: number of rows left out because their user has reached the bound (in the period).
         known: number of rows that were counted before.
         gone: number of counted rows that are missing from a file of all events.

@@ -25,7 +25,9 @@ def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
 
 
 class _SumOfRows(TallyStatistic):
-    """Base class of sums over rows that are released themselves, for all rows or for each group."""
+    """Base class of statistics whose released number is a sum over rows, not something computed
+    from sums, such as a mean. There is one sum for all rows, or one for each group.
+    """
 
     places = 1
 

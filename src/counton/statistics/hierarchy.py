@@ -655,8 +655,8 @@ def wanted_variances(
         if not _LEAST_STD <= std / unit <= _LARGEST_STD:
             bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
             raise InvalidInput(
-                f"the target of {name!r} is {std!r}, which cannot be measured exactly; give a "
-                f"number {bound}"
+                f"the target of {name!r} is {std!r}, and no exact noise has this standard "
+                f"deviation; give a number {bound}"
             )
     current = next(stds[name] for name in tree.levels if name in stds)
     variances = []

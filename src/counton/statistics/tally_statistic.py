@@ -82,8 +82,8 @@ class TallyStatistic(Statistic):
         counts_rows: True if every row changes one sum by 1, so that totals are numbers of rows.
         asks: the names of its numbers, if they are only the "count", "sum" and "mean" of one
             column. Another statistic that `gives` these numbers can then replace it.
-        counts_units: True if a row states how many times it counts, and the protected unit is one
-            of these times.
+        counts_units: True if a column of a row states a number n, and the row counts n times. The
+            protected unit is then one of the n, not the whole row.
         counted_ranks: which rows of a user count, by their number among the user's rows: (1,)
             counts users by their first row. A user counts once for each of these numbers, in each
             group.

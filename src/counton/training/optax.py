@@ -98,8 +98,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
     if noise.sampler is not None and noise.sampler.secret_places is not None:
         raise InvalidInput(
-            "the sampler's places are secret, and a state of JAX does not keep them for a "
-            "continuation: use PoissonBatches or FixedEpochs, or noise.add"
+            "the sampler draws secret positions of examples, which a state of optax does not save, "
+            "so training could not go on after a stop: use PoissonBatches or FixedEpochs; or keep "
+            "this sampler and call noise.add on each step's gradient instead"
         )
     noise.take()
     strategy = noise.strategy

@@ -255,10 +255,10 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For each distance d = 0, 1, ..., the largest inner product of two columns at least d
-        cells apart.
+        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns of C
+        at least d cells apart.
 
-        The columns are those of the rows of C over several cells; signs are dropped.
+        Rows of C that measure one cell alone are left out.
         """
         rest = self._split[0]
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
@@ -267,10 +267,10 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest inner product of two columns ``lag`` or more cells apart, without
-        sign.
+        """Return the largest absolute inner product of two columns of C ``lag`` or more cells
+        apart.
 
-        The columns are those of the rows of C over several cells.
+        Rows of C that measure one cell alone are left out.
         """
         return int(self._lags[lag]) if lag < self.cells else 0
 

@@ -156,7 +156,13 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the first node of a class (`quarter`); ``equal`` quarter octaves belong to class 0.
+    """Return the first node of a class.
+
+    Nodes are in classes by their number, four classes to each doubling, as `quarter` says. The
+    first ``equal`` of these classes are merged into class 0.
+
+    Args:
+        level: the class.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]

@@ -85,7 +85,7 @@ class Shape(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """Number of steps for which the shape was searched."""
+        """Number of steps of the stream: the strategy serves no later step."""
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:

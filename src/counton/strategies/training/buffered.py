@@ -274,9 +274,11 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat, rounded to a grid, from ``v`` = 1 - theta_1, 1 - thetahat_1, ....
+    """Return the decay rates of buffers from a vector of the search, rounded to a grid.
 
-    The rounded numbers may coincide; then `interlaces` returns False for them.
+    The result is theta, the rates of C, and thetahat, those of its inverse. The vector ``v`` has
+    1 - theta_1, 1 - thetahat_1, 1 - theta_2, .... A strategy needs theta_1 > thetahat_1 > theta_2 >
+    ..., which rounded rates may violate; `interlaces` returns False for those.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
