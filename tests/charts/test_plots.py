@@ -114,8 +114,10 @@ def test_a_group_without_a_name_is_drawn() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="nothing to draw"):
+    with pytest.raises(InvalidInput, match="nothing to draw, because no step has been released"):
         plot_totals(curves([1.0], steps=0), WORDS)
+    with pytest.raises(InvalidInput, match="nothing to draw, because no group is shown yet"):
+        plot_totals(curves([]), WORDS)
 
 
 @pytest.mark.slow

@@ -208,10 +208,13 @@ def plot_totals(
     7.5
     """
     if len(curves.times) == 0 or not curves.groups:
-        raise InvalidInput(
-            "there is nothing to draw, because no step has been released yet: draw it after the "
-            "first release"
-        )
+        why = "no step has been released yet: draw it after the first release"
+        if len(curves.times):
+            why = (
+                "no group is shown yet, and a group of the rows is shown once it is large enough: "
+                "draw it after a later release"
+            )
+        raise InvalidInput(f"there is nothing to draw, because {why}")
     several = curves.all_groups or len(curves.groups)
     windows = curves.starts is not None and len(curves.times) > _MOST_BARS
     most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other
