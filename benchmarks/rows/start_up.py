@@ -46,8 +46,8 @@ BARS = {
     "import counton": 0.4,
     "counton --help": 1.5,
     "counton plan, 365 steps": 4.5,
-    "counton run, nothing new": 3.4,
-    "counton run, nothing new, of bounded people": 3.4,
+    "counton run, nothing new": 3,
+    "counton run, nothing new, of bounded people": 3,
     FIRST: 6,
 }
 
