@@ -139,6 +139,7 @@ WRONG: dict[str, list[Statistic]] = {
         claiming(additive=True),
         claiming(additive=True, measure=lambda self, sums: sums[:, ::-1]),
     ],
+    "row_total": [claiming(row_total=2)],
     "unit": [claiming(unit="user"), claiming(event="user")],
     "reading": [
         ShowsWhatItCounted(),

@@ -258,7 +258,8 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
 
     A `TallyStatistic` keeps sums of integers, from which `measure` computes cells. Each row must
     add to the sums that ``entries`` states, by amounts within ``row_bounds``; if ``counts_rows`` is
-    True, it must add 1 to one sum. The cells of an ``additive`` statistic must be the sums. A
+    True, it must add 1 to one sum. It must raise the sum of all cells by ``row_total``, if that is
+    stated. The cells of an ``additive`` statistic must be the sums. A
     statistic by group (`Grouped`) must have, for each group, the cells of its inner statistic over
     the group's rows.
     """
@@ -402,6 +403,13 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         f"{largest}; state a larger one"
     )
     require(largest <= bound, statistic, complaint)
+    total, raised = statistic.row_total, statistic.measure(adds).reshape(len(adds), -1).sum(axis=1)
+    require(
+        total is None or bool((raised == total).all()),
+        statistic,
+        f"row_total is {total}, but a row raises the sum of all cells by "
+        f"{raised[raised != total][:1]}",
+    )
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
         cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
