@@ -189,10 +189,11 @@ class GroupNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> GroupNames: ...
     def __getitem__(self, place: int | slice) -> str | GroupNames:
-        if isinstance(place, slice):
-            whole = range(len(self))[place] == range(len(self))
-            return self if whole else GroupNames(self.column[place])
+        if isinstance(place, slice) and range(len(self))[place] == range(len(self)):
+            return self
         held = self._held if isinstance(self._held, list) else self.column
+        if isinstance(place, slice):
+            return GroupNames(held[place])
         return str(held[int(place)])
 
     def __iter__(self) -> Iterator[str]:
@@ -209,10 +210,13 @@ class GroupNames(Sequence[str]):
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
         """Return the position of a name."""
+        place: Any
         if isinstance(self._held, list):
-            return self._held.index(value, start, len(self) if stop is None else stop)
-        found = (self.column == value).slice(start, None if stop is None else stop - start)
-        place = found.arg_max() if found.any() else None
+            among = self._held[start:stop]
+            place = among.index(value) if value in among else None
+        else:
+            found = (self.column == value).slice(start, None if stop is None else stop - start)
+            place = found.arg_max() if found.any() else None
         if place is None:
             raise ValueError(f"{value!r} is not among the names")
         return start + int(place)
