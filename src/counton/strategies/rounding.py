@@ -31,7 +31,10 @@ _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """Return floor(2^places OFFSET), where OFFSET is the exact irrational boundary of rounding.
+    """Return floor(2^places OFFSET), exactly. A number x rounds to floor(x + OFFSET).
+
+    OFFSET is slightly above 1/2 and irrational, so no rational number lies on the boundary between
+    two results.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)

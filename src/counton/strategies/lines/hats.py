@@ -435,7 +435,10 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """The normal equations for the rows H of hats: G u = r with G = H^T H + diag(precision).
+    """The normal equations for the rows H of hats: G u = r with G = H^T H + D, D = diag(precision).
+
+    They are solved with the matrix K = I + H D^-1 H^T, which has a row for each hat; the module's
+    docstring has the formula.
 
     At every cell two hats of each level are above 0, one with an even and one with an odd index. So
     each level has two *slots*, for its present hat with an even index and that with an odd index. A
@@ -482,7 +485,7 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K = L diag(pivots) L^T by eliminating one hat after the other, in the order in
+        """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, by eliminating the hats in the order in
         which they end.
 
         ``of_level`` and ``number`` state the level of each hat that ends within the line, and its
@@ -535,8 +538,10 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Entries of K^-1 between the hats that are above 0 in each segment: shape (segments,
-        slots, slots).
+        """Some entries of the inverse of K = I + H D^-1 H^T: those between the hats that are above
+        0 in each segment.
+
+        The shape is (segments, slots, slots).
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
@@ -612,7 +617,10 @@ class _HatEquations(NormalEquations):
         return found
 
     def _solve(self, right: Floats) -> Floats:
-        """Return K^-1 ``right``; ``right`` has the shape (hats, columns) and is overwritten."""
+        """Return K^-1 ``right`` for the matrix K = I + H D^-1 H^T, which `_factor` has factored.
+
+        ``right`` has the shape (hats, columns) and is overwritten.
+        """
         own = self._own.tolist()
         if right.shape[1] == 1:
             right[:, 0] = self._eliminated_alone(own, right[:, 0].tolist())
@@ -625,8 +633,10 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """Return the result of `_solve` for one column, by a loop over numbers, which is faster
-        than arrays then.
+        """Return K^-1 ``right`` for a single column, as `_solve` does, by a loop over Python
+        numbers.
+
+        For one column this is faster than arrays.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
@@ -644,7 +654,8 @@ class _HatEquations(NormalEquations):
         return right
 
     def _square(self, right: Floats) -> Floats:
-        """Return r^T K^-1 r for each column r of ``right``: shape (columns,).
+        """Return r^T K^-1 r for each column r of ``right``, with K = I + H D^-1 H^T: shape
+        (columns,).
 
         ``right`` has the shape (hats, columns) and is overwritten.
         """

@@ -264,8 +264,8 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of fraction bits of the first approximation of u, if sums have
-    ``bits`` fraction bits.
+    """Return the least number of fraction bits to which `rounded_prefixes` first computes the
+    solution u, if it rounds sums to multiples of 2^-bits.
     """
     return max(bits, 0) + 2
 

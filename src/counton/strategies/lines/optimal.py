@@ -141,7 +141,8 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), of least
     error.
 
-    The module's docstring defines both and the iteration that finds them.
+    The strategy of least error has C^T C = M^-1/2 S M^-1/2, where M = diag(mu). The module's
+    docstring states the iteration that finds mu.
 
     For a named workload on many cells, the iteration starts from the solution on 256 cells.
     """
@@ -170,7 +171,9 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return first multipliers mu for ``cells`` cells, interpolated from those for fewer cells."""
+    """Return the mu from which `_fixed_point` starts on ``cells`` cells, interpolated from the
+    solution for fewer cells.
+    """
     # Inside the line they depend on the relative position of a cell, near the ends on the number of
     # cells to the end.
     places = (np.arange(cells) + 0.5) / cells * len(multipliers) - 0.5
@@ -181,7 +184,11 @@ def _finer(multipliers: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """Return the relative distance from the proven lower bound at which the iteration stops."""
+    """Return how far above the proven lower bound the error may be, relatively, when `_fixed_point`
+    stops.
+
+    It is larger for more ``cells``, because an iteration takes longer there.
+    """
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 

@@ -61,7 +61,10 @@ def scaled_root(steps: int, formula: str) -> Integers:
 
 
 def _power(base: Floats, *roots: int) -> Floats:
-    """Return the product of the 2^k-th roots of ``base`` over all k in ``roots``."""
+    """Return the product of the 2^k-th roots of ``base`` over the integers k in ``roots``.
+
+    With roots 1 and 2, for example, this is the power 1/2 + 1/4 of ``base``.
+    """
     product = np.ones_like(base)
     for root in roots:
         factor = base

@@ -55,8 +55,10 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 class TreeLaw:
     """The joint distribution of estimates on a tree over a line, filled with cells from the left.
 
-    The last node of each level may be incomplete. The number b of a node is the b_i of the module's
-    formula: for least squares, the variance of its estimate from its own subtree alone.
+    The last node of each level may be incomplete. Each node has a number b. Among siblings, the
+    noise of the parent's estimate is divided in proportion to b, and further noise is added that
+    sums to 0. For least squares, b is the variance of the node's estimate from its own subtree
+    alone.
 
     Attributes:
         cells: number of leaves.
@@ -220,9 +222,10 @@ class TreeLaw:
 class _PrefixStep:
     """The mean weights of nodes in prefixes, at one level of a pass from leaves to root.
 
-    Arrays have one entry for each prefix. With the b_i and mean weights c_i of the children of the
-    node in which a prefix ends, ``covered`` is the sum of b_i c_i, ``square`` the node's part in
-    the variance, and ``share`` the node's own mean weight.
+    The mean weight of a node is defined at `_Profile`. Arrays have one entry for each prefix. With
+    the numbers b_i (`TreeLaw`) and mean weights c_i of the children of the node in which a prefix
+    ends, ``covered`` is the sum of b_i c_i, ``square`` the node's part in the variance, and
+    ``share`` the node's own mean weight.
     """
 
     parent: Integers
@@ -239,7 +242,8 @@ class _Profile:
     """Two sums over the prefixes that end in a node: of the node's mean weights, and of their
     squares.
 
-    The mean weight of a node is defined in the module's docstring. ``length`` is the number of
+    The mean weight of a cell in a prefix is 1 or 0. That of any other node is the mean over its
+    children, each counted in proportion to its number b (`TreeLaw`). ``length`` is the number of
     these prefixes.
     """
 

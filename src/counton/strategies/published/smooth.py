@@ -195,10 +195,10 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the index on its level of the next node that the release of ``leaf``, or a later
-        one, uses.
+        """Return the number of nodes of a level that only leaves before ``leaf`` use.
 
-        It is the number of nodes of the level that only earlier leaves use.
+        It is the index, on its level, of the next node that the release of ``leaf`` or a later one
+        uses.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
@@ -407,10 +407,9 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for n = 0, 1, .. zeros, how many leaves have a 0 as next bit if n zeros are still to
-    come.
+    """Return, for n = 0, 1, .. zeros, the number of bit strings that begin with 0 and have n zeros.
 
-    ``bits`` is the number of bits below that bit. Numbers are cut at 2^62.
+    They have ``bits`` further bits after the first. Numbers are cut at 2^62.
     """
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 

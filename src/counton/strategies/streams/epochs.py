@@ -54,9 +54,11 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree over the steps of one epoch, in which the root is measured too.
+    """The tree of measurements over the steps of one epoch; its root, the epoch's total, is
+    measured too.
 
-    A node is estimated from its own measurement and its children's measurements.
+    Epochs divide the stream: epoch j > 0 has the steps radix^j + 1 to radix^(j + 1). A node is
+    estimated from its own measurement and its children's measurements.
     """
 
     def __init__(self, radix: int, number: int) -> None:
@@ -82,8 +84,8 @@ class _Epoch(LookAhead):
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return those steps of a window that lie in the epoch, counted from 1 at its first
-        step.
+        """Return those of the stream's ``steps`` that lie in this epoch, as numbers from 1 at the
+        epoch's first step.
         """
         return range(
             max(steps.start - self.before, 1),
@@ -145,11 +147,12 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the sum, over the first ``steps`` steps of a node, of c + y^2 - (c + y)^2 / k.
+    """Return what the children of a node add to the summed variance of its first ``steps`` steps,
+    if each child's estimate has variance 1.
 
-    k is ``radix``, the number of children, each of ``width`` steps. c is the number of children
-    that are complete before the child that contains the step, and y the completed fraction of this
-    child.
+    This is the sum of c + y^2 - (c + y)^2 / k over the steps. k is ``radix``, the number of
+    children, each of ``width`` steps. c is the number of children that are complete before the
+    child that contains the step, and y the completed fraction of this child.
     """
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
@@ -187,6 +190,11 @@ class _EpochReader(Reader):
 class Epochs(EndlessStrategy):
     """Running totals of a stream without a known end, under a guarantee that does not weaken with
     age.
+
+    Steps are divided into epochs. With k children per node, epoch 0 has the steps 1 to k, and epoch
+    j the steps k^j + 1 to k^(j+1). Each epoch has a tree of measurements of its own, whose noise is
+    wider in later epochs. A release adds the estimated totals of the completed epochs to the
+    running total within its own.
 
     From 17 steps on, the mean variance is 1.5 to 2.2 times that of the best strategy for a known
     end; for published schemes it is 11 to 47 times. Releases are multiples of 2^-16.

@@ -238,10 +238,8 @@ class Expiring(EndlessStrategy):
 
 
 def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers of the form 2^b - 1, where b - 1 is the highest bit in which two numbers
-    differ.
-
-    The result is 0 where ``first`` and ``last`` are equal.
+    """Return a mask of all bits up to the highest one in which two numbers differ; 0 where they are
+    equal.
 
     >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
     [7, 0]

@@ -122,11 +122,11 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the number of the class of a step's node; nodes of one class have noise of equal
-    variance.
+    """Return the number of the class to which a step's node belongs; the noise of all nodes of a
+    class has equal variance.
 
-    Class 0 has variance 1. Each further class is a quarter octave: steps grow by the factor
-    2^(1/4).
+    Class 0 has the first steps. Each further class is a quarter octave: a range of steps within a
+    factor of 2^(1/4).
 
     Args:
         step: the step, from 1 on.
@@ -352,7 +352,10 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
 
 
 class _Within(NormalisedSqrt):
-    """The square root over the steps inside a block, all steps but the last."""
+    """The matrix square root of running totals over the steps inside one block of steps.
+
+    The block's last step has no node here: its release uses the node of the whole block instead.
+    """
 
     def __init__(self, horizon: int, weight_bits: int) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
@@ -667,14 +670,18 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return the number of nodes of the square root that are complete at a step, and so are in
-        its release.
+        """Return how many nodes of the matrix square root are complete at a step, and so are in its
+        release.
+
+        A node belongs to a single step, or later to a block of steps.
         """
         return self._place(step).over
 
     @cached_property
     def _stairs(self) -> Staircase:
-        """The square root's coefficients, stored as the indices at which they decrease."""
+        """The rounded coefficients of the matrix square root, stored as the indices at which they
+        decrease.
+        """
         bits = series_bits(self.weight_bits)
         return Staircase(RootSeries(NODES, bits).numerators, bits)
 
@@ -778,11 +785,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return Fraction(1)
 
     def _d(self, node: int) -> float:
-        """Return the norm d of the column of C that begins at a node, relative to the nodes' noise.
+        """Return d, the number by which the column of a node in the matrix square root is divided.
 
-        It is 1 / the column's weight.
-
-        d decreases along the nodes, except where blocks begin.
+        It is the norm of the column relative to the nodes' noise, rounded up; for blocks it is
+        larger. d decreases along the nodes, except where blocks begin.
         """
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
@@ -848,10 +854,11 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """Factor by which coarse weights raise variances, measured at the last releases with exact
-        variances.
+        """Factor by which weights with few bits raise the variances of releases, against weights
+        with 18 bits.
 
-        It is 1 + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
+        It is the mean over the second half of the first 8192 releases, for which both variances are
+        exact: 1 + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
         """
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
@@ -860,8 +867,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
-        """Return the variances of the square root's running totals after each of ``nodes``; 0 at
-        node 0.
+        """Return the variance of the running total after each of ``nodes``, without noise inside
+        blocks; 0 at node 0.
+
+        It is relative to the variance of the first node's noise.
         """
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last

@@ -110,8 +110,11 @@ def _triangle(n: int) -> int:
 
 
 class DigitTree(StreamStrategy):
-    """A tree over the steps whose releases add and subtract nodes as the digits of their step
+    """A tree over the steps from whose nodes a running total is composed, as the step's digits
     state.
+
+    A digit of the step's number gives how many nodes of a level the release adds or, if it is
+    negative, subtracts.
 
     Args:
         horizon: number of steps.
@@ -129,8 +132,9 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise that numbers the nodes of a level by their last step; here it is
-        ``field`` itself.
+        """Return ``field`` itself: the nodes of a level are already numbered by their last step.
+
+        A subclass with another numbering returns a source of noise that translates it.
         """
         return field
 

@@ -26,7 +26,13 @@ _TOGETHER = 64
 
 
 class NightContrasts:
-    """The covariance of contrasts of nights, and a matrix that makes them independent.
+    """The covariance of the contrasts of nights, and a matrix that makes them independent.
+
+    A night is the release at the end of a window: the newest version of each window, and the total
+    of all rows that have arrived. The contrast of a night is the growth of the total since the
+    night before, minus the growth of the sum of all newest versions: noise alone. With d the
+    contrasts of all nights, P is the lower triangular matrix for which P d has independent entries
+    of variance 1.
 
     Args:
         windows: the strategy of revised windows, without that of totals.
@@ -58,20 +64,29 @@ class NightContrasts:
         return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
 
     def independent(self, nights: int) -> Floats:
-        """Return the rows of P that belong to the first nights: shape ``(nights, nights)``."""
+        """Return the matrix P for the first nights, shape ``(nights, nights)``.
+
+        P times the contrasts of these nights has independent entries of variance 1.
+        """
         return self._up_to(nights)[0][:nights, :nights]
 
     def of_final(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of P d with the sum of the windows 1 .. m, when
-        they are final: shape ``(nights,)``.
+        """Return the covariances of the entries of P d with sums of final windows: shape
+        ``(nights,)``.
 
-        Windows after night m have no part in its contrast, so this is also the covariance with any
-        longer sum of final windows.
+        d are the contrasts of the nights, and P is the matrix of `independent`. Entry m is for the
+        sum of the windows 1 .. m, when they are final. Windows after night m have no part in its
+        contrast, so it is also the covariance with any longer sum of final windows.
         """
         return self._up_to(nights)[1][:nights]
 
     def read_by_final(self, nights: int) -> Floats:
-        """Return P' times `of_final`, both of the first nights: shape ``(nights,)``."""
+        """Return P' times the covariances of `of_final`, both of the first nights: shape
+        ``(nights,)``.
+
+        They are the weights of these nights' contrasts in the least-squares estimate of a sum of
+        final windows.
+        """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
         before = self._read if len(self._read) <= nights else np.zeros(0)
@@ -83,7 +98,9 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return P and `of_final` for at least this many nights."""
+        """Return the matrix P of `independent` and the covariances of `of_final`, for at least this
+        many nights.
+        """
         found, seen = self._known
         first = len(found)
         if nights <= first:
@@ -128,7 +145,8 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariance of sums of windows, as a night knows them, with all contrasts.
+        """Return the covariances of weighted sums of the newest versions on a night with the
+        contrasts of all nights so far.
 
         Args:
             night: the number of the night.
@@ -146,8 +164,10 @@ class NightContrasts:
         return found
 
     def weights_of_final(self, read: Floats) -> Floats:
-        """Return the sums that final windows take of numbers by night, with weights by their
-        covariance: the transpose of `covariance`.
+        """Return, for each final window, the sum over nights of ``read`` times the covariance of
+        the night's contrast with the window's number.
+
+        It multiplies by the transpose of the matrix of `covariance`.
 
         Args:
             read: shape ``(nights, columns)``.
@@ -164,10 +184,11 @@ class NightContrasts:
 
 
 def _sums_along_diagonals(changes: Floats) -> Floats:
-    """Return, for a distance k and a last place q, the sum of the entries (l, l + k), l = 0 .. q.
+    """Return running sums along the diagonals of a square matrix.
 
-    Nights s and s + k share the windows that the first of them saw: window s - l changes by its
-    change number l on the one, and l + k on the other.
+    Entry (k, q) of the result is the sum of the entries (l, l + k) for l = 0 .. q. For two nights k
+    apart, the entry (l, l + k) belongs to a window whose change number l is on the earlier night,
+    and change number l + k on the later one. Change 0 of a window is its first version.
 
     >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
     [[1.0, 3.0], [5.0, 0.0]]

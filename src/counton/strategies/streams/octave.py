@@ -104,10 +104,11 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of the numbers g, which define columns of C (see the module's docstring), in units of
-    2^-12.
+    """Tables of the numbers g from which the columns of C are computed, in units of 2^-12.
 
-    They are for the 48 nodes at the places -23 .. 24 from a step's node.
+    g is the part of a step's count that the measurements of one level and of all higher ones
+    contain together, interpolated to a node of the level. Tables have it at the 48 nodes at the
+    places -23 .. 24 from the step's node; it is 0 at earlier nodes and 1 at later ones.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -191,7 +192,7 @@ class OctaveColumns:
         weights: weights of the nodes of the levels from ``upper`` on, in units of
             2^-weight_bits; on lower levels all weights are 1.
         upper: the first level whose nodes have their own weights.
-        g_bits: the g of the module are multiples of 2^-g_bits, and U g of 2^-(g_bits + 4).
+        g_bits: the numbers `g` are multiples of 2^-g_bits, interpolated ones of 2^-(g_bits + 4).
         weight_bits: number of fraction bits of weights.
     """
 
@@ -211,10 +212,12 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return the numbers g, which define a step's column of C (see the module's docstring), at
-        some nodes of a level.
+        """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
+        shape (len(nodes),).
 
-        They are integers in units of 2^-g_bits, of shape (len(nodes),).
+        g is the part of the step's count that the measurements of this level and of all higher ones
+        contain together, interpolated to the node. It is 0 well before the step and 1 well after
+        it. The step's column of C is, on each level, g minus the interpolated g of the level above.
 
         The level is at most ``upper``.
         """
@@ -272,8 +275,8 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """The numbers g, which define columns of C (see the module's docstring), at the level
-        ``upper``: shape (nodes, classes).
+        """The numbers g of all steps (see `g`) at the nodes of the level ``upper``: shape (nodes,
+        classes).
 
         A class has all steps with equal ``step >> _key_bits``, whose columns of C are equal on the
         levels from ``upper`` on.
@@ -867,10 +870,11 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights of nodes in releases on a level, given those one level below: shape
-    (steps, 5).
+    """Return the weights of five nodes of a level in each release, given those of five nodes one
+    level below: shape (steps, 5).
 
-    ``nodes`` has the middle node of each step one level below.
+    The values of the level below are interpolated from this level. ``nodes`` has, for each step,
+    the middle one of the five nodes below.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

@@ -469,11 +469,12 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """The factor of the noise of the line's rows in the right side of the normal equations, the
-        factor of each block's estimate there, and bits: sums of the solution are rounded to
-        multiples of 2^-bits.
+        """Factors of noise in the right side of the normal equations, and the fraction bits of the
+        solution's sums.
 
-        The factors of blocks have the shape ``(cells,)``.
+        The first factor is for the noise of the line's rows. The second is an array of shape
+        ``(cells,)``: for each block, the factor of the noise of its total, as its tree estimates
+        it. Sums of the solution are rounded to multiples of 2^-(fraction bits).
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:

@@ -133,6 +133,9 @@ class Dividing:
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
         """Compute and store the quotient s of the next block of steps.
 
+        It solves s_t = z_t + sum over k >= 1 of e_k s_(t - k), where 1 - e_1 x - e_2 x^2 - ... is
+        the series (1 - x) c by which z is divided.
+
         Args:
             z: noise of these steps, shape (steps, cells).
             far: the part of the sum over e_k s_(t - k) with k above 1024, as two halves: shape

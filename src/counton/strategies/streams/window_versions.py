@@ -308,8 +308,9 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- norms
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a unit changes the measurements, with all its corrections: a
-        proven upper bound.
+        """Return a proven upper bound of the 1-norm by which one unit changes all measurements.
+
+        It includes the unit's corrections: each takes a row back and adds another.
         """
         # A row that is taken back counts in its window from lag a to lag b, and changes the
         # measurements by column a minus column b of C'; the last row stays. The norms of all rows
@@ -318,8 +319,10 @@ class WindowVersions(StreamStrategy):
         return one + self.corrections * self._taken_back.l1 if self.corrections else one
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a unit changes the measurements, with all its
-        corrections: a proven upper bound.
+        """Return a proven upper bound of the squared 2-norm by which one unit changes all
+        measurements.
+
+        It includes the unit's corrections: each takes a row back and adds another.
         """
         # Rows of a unit in one cell of one window enter common nodes. For one correction the norm
         # is computed exactly: for rows in two windows, and for every pair of lags in one. Each

@@ -263,7 +263,7 @@ class WindowsAndTotals(StreamStrategy):
         check_law(self.totals, self.law)
 
     def _contrasts_for(self, law: NoiseDistribution) -> NightContrasts:
-        """Return the contrasts of nights, which all nights share.
+        """Return the `NightContrasts` of both strategies; one object serves all nights.
 
         Args:
             law: the noise of a node of the windows.
@@ -323,7 +323,9 @@ class _NightReader(Reader):
 
 
 class _Sums(NamedTuple):
-    """Errors and weights of the sums of the windows up to some window each.
+    """Errors and weights of sums of windows, each from window 1 up to some window.
+
+    Arrays have one entry for each sum.
 
     Attributes:
         variance: variance of the sum.
@@ -400,7 +402,12 @@ class LeastSquaresAsOf(AsOf):
 
     @property
     def first_newest(self) -> int:
-        """Number of windows before the newest ones; these, and the last of these, are final."""
+        """Number of windows that became final before this night; the newest windows are those after
+        them.
+
+        The night has released a version of each of the newest windows. With it, the first of these
+        has become final too.
+        """
         return max(self.night - self.windows.lags - 1, 0)
 
     @cached_property
@@ -414,9 +421,11 @@ class LeastSquaresAsOf(AsOf):
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
-        """Return the covariance of sums of windows up to ``stops`` with the contrasts of nights.
+        """Return the covariances of sums of newest versions with the contrasts of nights
+        (`NightContrasts`): shape (nights, sums).
 
-        ``since`` nights are left out. Windows that were final by then have no part in the others.
+        Sum j has the windows 1 to ``stops[j]``. The first ``since`` nights are left out, and with
+        them the windows that were final by then, which have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -425,7 +434,12 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Last entries of h of the sums that end with a newest window, or before the first one."""
+        """Covariances of the sums of `_newest` with the independent errors P d of the last nights
+        (`NightContrasts`): shape (nights, sums).
+
+        The last nights are those after `first_newest`; earlier nights have equal covariances with
+        all these sums.
+        """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)
         other = seen - contrasts.final_covariance(night)[first:, None]  # with final windows alone
@@ -434,7 +448,9 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _newest(self) -> _Sums:
-        """The sums that end with one of the newest windows, or before the first one."""
+        """Errors and weights of the sum of all windows before the newest ones, and of the sums up
+        to each newest window.
+        """
         first, contrasts = self.first_newest, self._contrasts
         rows, ends = contrasts.independent(self.night), self._ends
         read = rows[first:].T @ ends
@@ -448,7 +464,11 @@ class LeastSquaresAsOf(AsOf):
         return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
 
     def _older_sums(self, part: int) -> _Sums:
-        """Return sums that end with one of some windows before the newest ones."""
+        """Return errors and weights of the sums of one part of the older windows; results are kept.
+
+        Part p has the sums up to each of the windows 64 p to 64 p + 63 that come before the newest
+        windows.
+        """
         if (found := self._older.get(part)) is not None:
             return found
         first, night = part * _TOGETHER, self.night
@@ -468,12 +488,12 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
-        """Return what is known of sums up to some windows.
+        """Return errors and weights of the sums of the windows up to each of ``stops``.
 
         Args:
-            read: G, shape ``(nights, sums)``.
-            less: how much less variance the sums have by being read from totals too.
-            less_alone: the same for the last window of each sum, alone.
+            read: the weight of each night's contrast in each sum, shape ``(nights, sums)``.
+            less: by how much totals lower the variance of each sum.
+            less_alone: by how much they lower the variance of the last window of each sum.
         """
         size = np.abs(np.diff(read, axis=0, append=0.0)).sum(axis=0)  # of weights of totals
         final, lags = np.zeros_like(read), min(self.windows.lags, self.night - 1)
@@ -484,7 +504,9 @@ class LeastSquaresAsOf(AsOf):
         return _Sums(self._alone[stops] - less, alone, size, versions)
 
     def _of_sums(self, stops: Integers) -> _Sums:
-        """Return what is known of the sums up to each of ``stops``; up to 0 windows all is 0."""
+        """Return errors and weights of the sums of the windows up to each of ``stops``; 0 for a sum
+        of no windows.
+        """
         found = _Sums(*(np.zeros(stops.shape) for _ in _Sums._fields))
         parts = np.where(stops < self.first_newest, stops // _TOGETHER, -1)
         for part in np.unique(parts[stops > 0]).tolist():
@@ -496,8 +518,11 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def innovations(self, summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return independent errors of variance 1, a row for each night: what its release adds to
-        all earlier contrasts.
+        """Return the independent part of each night's contrast, with variance 1, a row for each
+        night.
+
+        A night's contrast is how much more the total has grown since the night before than the sum
+        of the newest versions. Its independent part is uncorrelated with all earlier contrasts.
 
         Args:
             summed: the sum of the newest versions of all windows, by night.
@@ -507,9 +532,10 @@ class LeastSquaresAsOf(AsOf):
         return np.asarray(self._contrasts.independent(len(apart)) @ apart)
 
     def newest_sums(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return sums up to the newest windows, from the one before the first of these on.
+        """Return the estimated sum of all windows before the newest ones, and then the sums up to
+        each newest window.
 
-        Args and unit as `estimates`.
+        Arguments and unit are those of `estimates`.
         """
         first, errors = self.first_newest, innovations[: self.night]
         before = self._contrasts.of_final(first) @ errors[:first]
@@ -544,7 +570,9 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of sums of windows as of the night."""
+        """Return the variances of sums of windows, as estimated on the night, in variances of a
+        windows' node.
+        """
         ends = window_ends(self, steps, since)
         first, last = (one.ravel() for one in ends)
         found, total = np.zeros(last.shape), first == 0
@@ -573,7 +601,11 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of sums up to stops."""
+        """Return the variance of a weighted sum of totals, as estimated on the night.
+
+        Total i sums the windows up to ``stops[i]`` and has the weight ``weights[i]``. The unit is
+        the variance of one node's noise.
+        """
         by_stop: Floats = np.bincount(stops, weights, self.night + 1).astype(np.float64)
         windows = np.cumsum(by_stop[::-1])[::-1][1:]
         seen = self._contrasts.covariance(self.night, windows[:, None])

@@ -403,10 +403,11 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean variance of running sums of noise if step t is multiplied by ``inverse[t]``.
+    """Return the mean over all steps of the variance of running sums of BLT noise, if step t is
+    multiplied by ``inverse[t]``.
 
-    ``decays`` are the thetahat_i and ``outputs`` the v_i of the buffers. ``inverse`` has the shape
-    (steps,).
+    ``decays`` are the thetahat_i, by which buffers shrink at each step. ``outputs`` are the weights
+    v_i of the buffers in the noise of a step. ``inverse`` has the shape (steps,).
     """
     # From the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum
     # so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.

@@ -240,9 +240,10 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights of the nodes of the next level, ``nodes``, in an interpolation to ``row``.
+    """Return the weights of a level's ``nodes`` in a weighted sum of values that are interpolated
+    from them.
 
-    ``row`` has the weights of nodes of one level, by node number.
+    ``row`` has the weight of each value, by the number of its node one level below.
     """
     found: dict[int, float] = {}
     for index, value in row.items():
