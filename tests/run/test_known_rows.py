@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from counton.base.private import Private
+from counton.cli import run_statistic
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job
 from counton.run import known_rows, run
-from counton.run.settlement import resolve
+from counton.run.runs import Outcome, remember_rows
+from counton.run.settlement import SettledJob, resolve
 from counton.state.addition import Addition
 
 ROWS = "time,group,user\n" + "".join(
@@ -92,6 +94,24 @@ def test_other_bytes_options_or_writers_have_the_rows_read(folder: Path) -> None
         state.execute(said)
         state.commit()
     assert not is_known(job)  # its seal is broken
+
+
+def test_a_run_that_cannot_record_is_complete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run of the job becomes the writer after a run that found nothing new."""
+    job = job_of("groups")
+    night(job)
+    runs: list[dict[str, Any]] = []
+
+    def second_run(settled: SettledJob, outcome: Outcome) -> None:
+        monkeypatch.setattr(run_statistic, "remember_rows", remember_rows)
+        runs.append(night(job))
+        remember_rows(settled, outcome)
+
+    monkeypatch.setattr(run_statistic, "remember_rows", second_run)
+    assert [night(job)] == runs
+    assert is_known(job)  # the second run's record
 
 
 def test_a_window_that_has_ended_since_is_released(folder: Path) -> None:

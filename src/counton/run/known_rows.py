@@ -10,12 +10,14 @@ would take a third of such a run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
+from counton.base.errors import StateUnavailable, StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.rows.files import EventFile
@@ -97,9 +99,11 @@ def remember(settled: SettledJob, stream: Stream, found: Private[Mapping[str, An
     """Record what a run found in its files, after it released and counted nothing.
 
     Nothing is recorded if somebody wrote the stream between the reading of the state and this run's
-    opening of the stream.
+    opening of the stream, or became its writer since. The run is complete, so it does not fail if
+    nothing can be recorded.
     """
     asked = look_up(settled, rows=False)[0]
     alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch
     if asked is not None and alone:
-        stream.take(Private(Addition(last_read=(asked, found))))
+        with suppress(StreamConflict, StateUnavailable):
+            stream.take(Private(Addition(last_read=(asked, found))))
