@@ -113,18 +113,20 @@ def sets_of_bits(bits: int) -> Integers:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """Return the largest number n of secret bits for which a graph with this many nodes is large
-    enough.
+    """Return the largest number n of secret bits that a graph with this many nodes can encode,
+    which takes n^2 + 2 n nodes.
 
-    n bits need n^2 + 2 n nodes. None: any number of nodes; the result is then 2^31.
+    A bit is an edge that may be missing. None: any number of nodes; the result is then 2^31.
     """
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root mean squared error at the worst step, by reconstruction.
+    """Return a lower bound on the root mean squared error at the worst step, since accurate
+    releases would reveal secret bits.
 
-    Comments at the beginning of this file have the proof.
+    The releases reveal sums of sets of bits, from which each bit can be computed. Comments at the
+    beginning of this file have the proof.
 
     Args:
         sets: largest number of sets of secret bits whose sums the releases can reveal.

@@ -138,11 +138,11 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u, and the scale
-    of its rounding error.
+    """Return s, and the scale of its rounding error: a Renyi divergence of order alpha of at most
+    epsilon + s implies (epsilon, delta).
 
-    A Renyi divergence of order alpha of at most epsilon + s implies (epsilon, delta). The rounding
-    error of s is a small fraction of the second number.
+    s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u. The rounding error of s
+    is a small fraction of the second number.
     """
     # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
     # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.
@@ -170,7 +170,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Return ln(alpha - 1) of the better of the two whole Renyi orders alpha next to an order.
+    """Return the better of the two whole Renyi orders alpha next to an order, as ln(alpha - 1).
 
     ``best`` is ln(order - 1) of the order. ``value``, a function of ln(alpha - 1), is larger for
     better orders. No order below 2 is returned, and none above 2^40, since larger orders differ too

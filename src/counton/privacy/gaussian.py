@@ -141,11 +141,12 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Return upper bounds of ln((1+eta)/(1-eta)) and ln(1+eta): how rounding to integers changes
-    privacy.
+    """Return two factors, in logarithms, by which the rounding of Gaussian noise to integers
+    weakens (epsilon, delta).
 
-    Comments at the beginning of this file define eta, which depends on the variance tau^2 of the
-    rounding.
+    They are upper bounds of ln((1+eta)/(1-eta)), which is lost from epsilon for each coordinate,
+    and of ln(1+eta), by which delta grows. Comments at the beginning of this file define eta, which
+    depends on the variance tau^2 of the rounding.
     """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
@@ -238,9 +239,11 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln delta(u) at u = -epsilon + points / sigma^2: the shape of ``points``.
+    """Return the logarithms of delta for several choices of the noise's centre c and the largest
+    output K of a set.
 
-    Comments at the beginning of this file define delta(u).
+    Both are given by one number u = (c + K) / sigma^2, which is -epsilon + points / sigma^2.
+    Comments at the beginning of this file define delta(u). The result has the shape of ``points``.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

@@ -191,11 +191,11 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Return the loss of an item to ``length`` released steps with continuous Gaussian noise,
-    rounded up.
+    """Return the largest privacy loss of an item if ``length`` releases have counted it, with
+    continuous Gaussian noise; rounded up.
 
-    The loss is in units of rho. ``highest`` is the highest level of the strategy's dyadic
-    intervals; intervals of level l have 2^l steps.
+    It is in units of rho. ``highest`` is the highest level of the strategy's dyadic intervals;
+    intervals of level l have 2^l steps.
     """
     return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
@@ -295,11 +295,11 @@ def _top(expiry: Expiry, length: int) -> int:
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Return an upper bound of ln R; None: the noise is too narrow for this bound.
+    """Return an upper bound of ln R, by which discrete Gaussian noise may lose more than continuous
+    noise; None: the noise is too narrow for this bound.
 
-    R measures how much discrete noise differs from continuous noise; comments at the beginning of
-    this file define it, under "Integer noise". ``length`` is the number of released steps, ``top``
-    the highest level of intervals.
+    The comment "Integer noise" at the beginning of this file defines R. ``length`` is the number of
+    released steps, ``top`` the highest level of intervals.
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
@@ -313,8 +313,12 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
 
 
 class AbsoluteCosts:
-    """Costs of shifting the Laplace noise of dyadic intervals: |shift| times the weight of the
-    level.
+    """Costs of hiding an item by shifts of the Laplace noise of dyadic intervals: |shift| times the
+    weight of the level.
+
+    Two streams that differ in one item give equal releases if the noise of some intervals is
+    shifted: the shifts of all intervals that contain a released position must add up to 1 from the
+    item on, and to 0 before it. The cost is the privacy loss that the shifts cause.
 
     The label of an interval is the sum of its own shift and the shifts of all intervals that
     contain it. An interval's cost is kept as two numbers: if its parent interval has label 0, and
@@ -337,19 +341,20 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return an interval's cost if its label is ``label``, for each label of its parent: shape
-        (2, 1).
+        """Return the cost of an interval's own shift that gives it the label ``label``, for each
+        label of its parent: shape (2, 1).
 
-        It is |parent's label - label| times the weight of the level.
+        The label is the parent's label plus the interval's shift. So the cost is |parent's label -
+        label| times the weight of the level.
         """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of an interval in which every position gains 1 (``ones``) or 0:
-        shape (2, 1).
+        """Return the least cost of an interval at all of whose positions the shifts add up to 1
+        (``ones``) or to 0: shape (2, 1).
 
-        Released positions from the item on must gain 1, earlier ones 0. The cost depends on the
-        parent's label: it is 0 if that label is already the gain.
+        It is 1 for released positions from the item on, and 0 for earlier ones. The cost depends on
+        the parent's label: it is 0 if that label is already this sum.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
@@ -377,14 +382,19 @@ class AbsoluteCosts:
     def at_zero(self, costs: Costs) -> Costs:
         """Return the costs of an interval that no other interval contains: shape (positions,).
 
-        They are the costs if a parent had label 0, because nothing else shifts its noisy counts.
+        They are those for a parent's label of 0, because no larger interval shifts the counts.
         """
         value: Costs = costs[0]
         return value
 
 
 class QuadraticCosts:
-    """Costs of shifting the Gaussian noise of dyadic intervals: shift^2 / variance of the level.
+    """Costs of hiding an item by shifts of the Gaussian noise of dyadic intervals: shift^2 /
+    variance of the level.
+
+    Two streams that differ in one item give equal releases if the noise of some intervals is
+    shifted: the shifts of all intervals that contain a released position must add up to 1 from the
+    item on, and to 0 before it. The cost is the privacy loss that the shifts cause.
 
     An interval's cost is a x^2 - 2 b x + c, where x is its parent's label: the sum of the shifts of
     the parent and of all intervals that contain it. Arrays hold a, b and c, shape (3, positions).
@@ -405,18 +415,20 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return an interval's cost if its label is ``label``: coefficients of shape (3, 1).
+        """Return the cost of an interval's own shift that gives it the label ``label``:
+        coefficients of shape (3, 1).
 
-        It is (parent's label - label)^2 / variance of the level.
+        The label is the parent's label plus the interval's shift. So the cost is (parent's label -
+        label)^2 / variance of the level.
         """
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of an interval in which every position gains 1 (``ones``) or 0:
-        coefficients.
+        """Return the least cost of an interval at all of whose positions the shifts add up to 1
+        (``ones``) or to 0: coefficients of shape (3, 1).
 
-        Released positions from the item on must gain 1, earlier ones 0. The cost is (parent's label
-        - gain)^2 times ``whole[level]``; the shape is (3, 1).
+        It is 1 for released positions from the item on, and 0 for earlier ones. The cost is
+        (parent's label - sum)^2 times ``whole[level]``.
         """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
@@ -450,7 +462,7 @@ class QuadraticCosts:
     def at_zero(self, costs: Costs) -> Costs:
         """Return the costs of an interval that no other interval contains: shape (positions,).
 
-        They are the costs if a parent had label 0, because nothing else shifts its noisy counts.
+        They are those for a parent's label of 0, because no larger interval shifts the counts.
         """
         value: Costs = costs[2]
         return value
@@ -460,10 +472,11 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of the two intervals, at one level, that hold the first and the last position of a
-    window.
+    """Costs of shifts of noise in the two intervals of a level that hold the first and the last
+    position of a window.
 
-    Arrays have a column for each place of the window in the stream that is still considered.
+    The window has the released positions from an item on. Arrays have a column for each place of
+    the window in the stream that may still be the worst.
     """
 
     left: Costs
@@ -471,7 +484,8 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A move of the two end intervals of a window to their parents, one level up.
+    """A move of the two intervals that hold the ends of a window to their parent intervals, one
+    level up.
 
     ``left_bit`` and ``right_bit`` are 1 if the interval is the right child of its parent. ``carry``
     is the carry bit when the window's length is added to its start.
@@ -519,8 +533,11 @@ class _Window:
 
 
 def worst_cost(kind: CostKind, length: int, highest: int) -> float:
-    """Return the least cost of hiding an item in ``length`` >= 1 released positions, for its worst
-    position.
+    """Return the least privacy loss of shifts of noise that hide one item, for the worst position
+    of the item.
+
+    The item is hidden if the shifts change the sums at the ``length`` >= 1 released positions from
+    the item on by 1, and earlier ones not.
 
     Args:
         kind: the costs of shifting the noise of intervals.
@@ -556,10 +573,11 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
 
 
 def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
-    """Return the least cost of hiding the item at ``position`` in ``length`` released positions.
+    """Return the least privacy loss of shifts of noise that hide the item at ``position`` in
+    ``length`` released positions.
 
-    These positions are ``position``, which is 1 or more, and the ones after it. ``highest`` is the
-    highest level of intervals.
+    The shifts change the sums at ``position``, which is 1 or more, and at the released positions
+    after it by 1, and earlier ones not. ``highest`` is the highest level of intervals.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -589,10 +607,10 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Return the costs of the two end intervals of a window, one level up.
+    """Return the costs of the parents of the two intervals that hold the ends of a window.
 
-    The costs of the siblings of both end intervals are added. They are 0 for a sibling after the
-    window.
+    They include the costs of the siblings of both intervals. A sibling after the window costs
+    nothing.
     """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
@@ -604,11 +622,12 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost over places of the window at which the tree with the window's first
-    position has its root here.
+    """Return the largest cost of hiding an item, over those places of the window whose first tree
+    has its root at this level.
 
-    The root is the interval of this level that holds the first position. If the next interval holds
-    the last position, their common parent is also tried as a root.
+    A root is an interval that no larger one in use contains. It is the interval of this level that
+    holds the window's first position. If the next interval holds the last position, the parent of
+    both is also tried as a root.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -621,11 +640,11 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs of all trees after the one whose root, at this level, holds the window's
-    first position.
-
-    These are the trees between both ends of the window, and the tree that holds its last position:
+    """Return the costs of all trees of intervals after the first one, whose root is at this level:
     shape (places,).
+
+    The first tree holds the window's first position. The others lie between both ends of the
+    window, or hold its last position.
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level
@@ -643,8 +662,8 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep the places of the window in the stream whose cost may still exceed ``best`` at higher
-    levels.
+    """Keep the places of the window in the stream that may still turn out to cost more than
+    ``best``.
 
     ``bound`` has upper bounds of the costs that higher levels add, as in `_bounds`; None: no place
     is kept.
@@ -673,10 +692,11 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return upper bounds of the costs that higher levels add, by (level, carry).
+    """Return upper bounds of the costs that levels above a level add, by (level, carry).
 
-    The bounds are for windows whose ends lie in different intervals. Entry (i, j) of an array is
-    for label i of the left end's parent and label j of the right end's parent.
+    They are for windows whose ends lie in different intervals of the level. Entry (i, j) of an
+    array is for label i of the parent of the left end's interval, and label j of the parent of the
+    right end's.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
