@@ -232,16 +232,21 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """Return the largest d (e - slope d) for d from -on to on and e from -of to of."""
+    """Return how far errors of both means can move the sum that is 0 at the slope, for each row.
+
+    The mean of the predicting column errs by d, from -on to on, and that of the predicted column by
+    e, from -of to of. The result is the largest d (e - slope d).
+    """
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return an upper bound on the 2-norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and
-    b.
+    """Return an upper bound on the 2-norm of the weights of released sums in the sum that is 0 at
+    the slope.
 
-    b is the slope. The means m and m' may lie anywhere in the intervals ``on`` and ``of``.
+    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, where b is the slope. The means m
+    and m' may lie anywhere in the intervals ``on`` and ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

@@ -19,10 +19,12 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Return, for each column of a report, statistics that measure the same number of rows.
+    """Return, for each column of a report, the statistics that count the rows of one label of the
+    column, if several do.
 
-    The result maps a column to the names of at least two statistics that count rows by its labels,
-    and each to the name of one such count in its table. The number of all rows has the column "".
+    The result maps a column to the names of these statistics, two or more, and each name to the
+    name of the count in the statistic's table. All count the same label. The number of all rows has
+    the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -50,8 +52,8 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return the counts of rows by labels that a statistic has: for each column, by label, the
-    count's name.
+    """Return the counts of rows with a label that a statistic has: for each column, the name of the
+    count by label.
 
     The number of all rows has the column "".
     """

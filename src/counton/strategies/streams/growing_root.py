@@ -418,12 +418,12 @@ class _BlockPlace(NamedTuple):
 
     @property
     def node(self) -> int:
-        """The node of the square root to which the step's block belongs."""
+        """The node to which the step's block belongs."""
         return self.kind.nodes + self.block + 1
 
     @property
     def over(self) -> int:
-        """Number of nodes of the square root that are complete at the step.
+        """Number of nodes whose steps or blocks are complete at the step.
 
         The node of its own block is complete if the step ends the block.
         """
@@ -450,9 +450,10 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 class _Releases:
     """The noise of releases, computed node after node, for several coordinates (cells) at once.
 
-    With s the noise of the square root and d_i the norms of its columns, the noise of release t is
-    d_t s_t plus the sum over i < t of (d_i - d_{i+1}) s_i. It is rounded correctly: computed in
-    float64 and, where that leaves two candidates, exactly in integers.
+    Let s be the noise of running totals by the matrix square root with unscaled columns, and d_i
+    the norms of the columns. The noise of release t is d_t s_t plus the sum over i < t of (d_i -
+    d_{i+1}) s_i. It is rounded correctly: computed in float64 and, where that leaves two
+    candidates, exactly in integers.
     """
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
@@ -549,10 +550,10 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the square root's running totals at some nodes.
+        """Return the noise of the running totals up to the ends of some nodes.
 
-        If these come before the nodes of the last call, everything is computed again from the first
-        node.
+        A node is a step or, later, a block of steps. If the nodes come before those of the last
+        call, everything is computed again from the first node.
         """
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
@@ -670,10 +671,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return how many nodes of the matrix square root are complete at a step, and so are in its
-        release.
+        """Return how many nodes are complete at a step: those whose noise is in its release, apart
+        from noise inside blocks.
 
-        A node belongs to a single step, or later to a block of steps.
+        A node is a step or, later, a block of steps.
         """
         return self._place(step).over
 
@@ -737,8 +738,8 @@ class GrowingSquareRoot(EndlessStrategy):
         """Return the nodes that the count of ``step`` enters, and whose noise is in some release up
         to ``last``.
 
-        They are the step's own node, all later nodes of the square root, and nodes inside the
-        step's block.
+        They are the node of the step or of its block, all nodes after it, and nodes inside the
+        block.
         """
         at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
         beginning = self._beginning(at.node)
@@ -867,10 +868,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
-        """Return the variance of the running total after each of ``nodes``, without noise inside
-        blocks; 0 at node 0.
+        """Return the variance of the running total up to the end of each of ``nodes``; 0 at node 0.
 
-        It is relative to the variance of the first node's noise.
+        A node is a step or, later, a block of steps. The unit is the variance of the first node's
+        noise.
         """
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
@@ -959,8 +960,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
         Yields:
             Number of complete blocks of this size; number of steps in the block after them;
-            variances of the square root's running total at the last node before the first block,
-            and at each complete block, shape ``(complete blocks + 1,)``; variances that releases
+            variances of the running totals before the first block and at the end of each
+            complete block, shape ``(complete blocks + 1,)``; variances that releases
             inside a block add to that of the total before the block, one for each step of a
             block but the last.
         """
@@ -1020,8 +1021,8 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
 
-        ``over`` is a function of some nodes that returns the noise of the square root's running
-        totals after them.
+        ``over`` is a function of some nodes (steps or blocks of steps) that returns the noise of
+        the running totals up to their ends.
         """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
@@ -1043,8 +1044,8 @@ class GrowingSquareRoot(EndlessStrategy):
         """Yield, in parts, the noise of the releases from one step to another, both in blocks of
         one size.
 
-        ``root`` is a function of nodes that returns the noise of the square root's running totals
-        after them.
+        ``root`` is a function of some nodes (blocks of steps) that returns the noise of the running
+        totals up to their ends.
         """
         window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
@@ -1065,7 +1066,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return numbers of nodes, and the variances of the square root's running totals after them.
+    """Return numbers of nodes, and the variances of the running totals up to the ends of these
+    nodes.
 
     There is an array of variances for each value of ``even``.
     """

@@ -344,20 +344,21 @@ class LeastSquaresAsOf(AsOf):
     """The numbers of windows as of a night (a release at the end of a window), estimated from all
     releases so far by least squares.
 
-    A night has published A_m, the sum of the newest versions of all windows, and R_m, the total of
-    arrivals. Both are the same number with other noise, so that R_m - A_m is noise alone, and every
-    such contrast of all measurements is a sum of the contrasts of nights, d_m = (R_m - R_{m-1}) -
-    (A_m - A_{m-1}): there are as many as there are more measurements than unknown numbers. A sum S
-    of windows has the best linear unbiased estimate (Gauss and Markov)
+    Night m has published A_m, the sum of the newest versions of all windows, and R_m, the total of
+    arrivals. Both measure the same number, so R_m - A_m is noise alone. Its change since the night
+    before is the contrast of the night, d_m = (R_m - R_{m-1}) - (A_m - A_{m-1}). There are as many
+    contrasts as there are measurements in excess of unknown numbers. So a sum S of windows has the
+    best linear unbiased estimate (Gauss and Markov)
 
         S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
 
     The estimates are consistent: the estimate of a sum is the sum of its windows' estimates.
 
-    `NightContrasts` has independent errors e = P d, so that G' d = h' e with h = P Cov(d, S). Of
-    sums that reach into the last windows, all but the last entries of h are common to all nights,
-    because d_m has no part of later windows. So numbers of the newest windows take time of the
-    second power of the night's number for all nights together, and P of the third power once.
+    `NightContrasts` has the matrix P for which e = P d has independent entries of variance 1. Then
+    G' d = h' e with h = P Cov(d, S). For sums that reach into the newest windows, the entries of h
+    for earlier nights are equal, because d_m has no part of later windows. So the estimates of the
+    newest windows on n nights take time of the order of n^2, all nights together, and P takes n^3
+    once.
 
     Its public description is that of the stream; the night is the number of released steps.
 
