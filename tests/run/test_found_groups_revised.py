@@ -6,6 +6,10 @@ one job has the event hundreds of times; the exact probability is computed from 
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import zlib
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from revised_jobs import released, share_used
 
 from counton import Contribution, nowcast, watch
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery
 from counton.released.read_options import Look
@@ -328,3 +332,30 @@ def test_what_does_not_go_with_it(
     with pytest.raises(InvalidInput, match=why):
         run(job.having(what=what, **more))
     assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize("revise", ["2d", None])
+def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path) -> None:
+    """A hidden group's name would else stand in the next table, with the numbers of another group.
+
+    The names are stored with as many bytes as before, which the seal covers. States of earlier
+    versions have no digests of names, and are read as they are.
+    """
+    nights = some_nights(4)
+    for night, rows in enumerate(nights[:3], 1):
+        night_of(tmp_path, rows, night, revise=revise)
+    said = "SELECT marks FROM counton_marks WHERE kind = 'labels' AND part = 3"
+    swap = "UPDATE counton_marks SET marks = ? WHERE kind = 'labels' AND part = 3"
+    with closing(sqlite3.connect(tmp_path / "s.db")) as state:
+        (stored,) = state.execute(said).fetchone()
+        packed = zlib.decompressobj()
+        names = json.loads(packed.decompress(stored))
+        other = zlib.compress(json.dumps(names[::-1]).encode()) + packed.unused_data
+        assert len(other) == len(stored)
+        assert zlib.decompress(stored) == json.dumps(names).encode()  # as earlier versions read it
+        state.execute(swap, [other])
+        state.commit()
+    (found,) = verify(tmp_path / "s.db", key=chosen_key())
+    assert "names of groups" in found.problems[0]
+    with pytest.raises(StateError, match="names of groups"):
+        night_of(tmp_path, nights[3], 4, revise=revise)

@@ -244,8 +244,8 @@ _NO_MEMORY = json.dumps([[], 0])
 
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose public facts, or memory of counted users, ids and files, were changed
-    without its key.
+    """Refuse a stream whose public facts, memory of counted users, ids and files, or labels of
+    found groups were changed without its key.
     """
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
@@ -257,6 +257,16 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
             "bounds), or its numbers of counted users, ids or files, are not those that were "
             "written under its key: the state was altered; restore it from a copy"
         )
+    if '"labels"' in known:  # a kind of memory; few streams have it
+        from counton.state import seen
+
+        cell = seen.first_altered(connection, row.id, key, row.name)
+        if cell is not None:
+            raise StateError(
+                f"the names of groups that stream {row.name!r} has found, from number {cell} on, "
+                "are not those that were written under its key: the state was altered; restore it "
+                "from a copy"
+            )
 
 
 def check_text_name(name: object) -> None:

@@ -307,15 +307,47 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
     """Return the labels of groups that were found in the data, in the order of their cells. A label
     is secret until its group is shown.
     """
-    said = f"SELECT marks {_OF_KIND} ORDER BY part"
+    return tuple(label for labels, _, _ in _label_parts(connection, stream_id) for label in labels)
+
+
+def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -> int | None:
+    """Return the first cell whose label, or one stored with it, was altered without the stream's
+    key; None if there is none.
+
+    States of earlier versions hold labels without a digest; these are not checked. Nobody can
+    remove a digest, because the stream's seal covers the sizes of what is stored.
+    """
+    for labels, first, digest in _label_parts(connection, stream_id):
+        if digest and not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):
+            return first
+    return None
+
+
+def _label_parts(connection: Connection, stream_id: int) -> list[tuple[list[str], int, bytes]]:
+    """Return labels, the cell of the first of them, and their keyed digest, by release."""
+    said, parts = f"SELECT part, marks {_OF_KIND} ORDER BY part", []
     with reading("the labels of groups"):
-        rows = connection.rows(said, stream=stream_id, of_kind=_LABELS)
-        parts = [json.loads(zlib.decompress(row.marks)) for row in rows]
-        return tuple(label for part in parts for label in part)
+        for row in connection.rows(said, stream=stream_id, of_kind=_LABELS):
+            packed = zlib.decompressobj()
+            labels = json.loads(packed.decompress(row.marks))
+            parts.append((labels, int(row.part), packed.unused_data))
+    return parts
 
 
-def write_labels(connection: Connection, stream_id: int, first: int, labels: Sequence[str]) -> None:
+def _label_digest(key: Key, name: str, first: int, labels: Sequence[str]) -> bytes:
+    text = json.dumps([first, *labels]).encode()
+    return hmac.digest(key.derive(b"labels", name.encode()), text, "sha256")
+
+
+def write_labels(
+    connection: Connection, stream_id: int, first: int, labels: Sequence[str], key: Key, name: str
+) -> None:
     """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
+
+    A keyed digest follows the compressed labels. Earlier versions read no further than these.
+
+    Args:
+        key, name: key and name of the stream.
 
     Raises:
         StreamConflict: another process has written labels meanwhile.
@@ -327,5 +359,6 @@ def write_labels(connection: Connection, stream_id: int, first: int, labels: Seq
         )
     if labels:
         blob = zlib.compress(json.dumps(list(labels)).encode())
+        blob += _label_digest(key, name, first, labels)
         row = {"stream_id": stream_id, "kind": _LABELS, "period": 0, "part": first, "marks": blob}
         connection.insert("counton_marks", row)

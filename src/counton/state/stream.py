@@ -851,7 +851,7 @@ class Stream(JournalReader, Closing):
             if remembers:
                 from counton.state import seen as marks  # only for rows with users or ids
             if labels is not None:
-                marks.write_labels(connection, number, *labels)
+                marks.write_labels(connection, number, *labels, self._key, self.name)
             if remembered is not None:
                 marks.write(connection, number, remembered, marks.subkey(self._key, self.name))
                 if remembered.forgets:
