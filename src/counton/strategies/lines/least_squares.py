@@ -97,9 +97,11 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Largest number of bits of an entry of r - G u that still determines it exactly.
+        """Number of bits that an entry of the residual r - G u may have, to be known exactly from
+        its residues.
 
-        G is the matrix of the equations, and u a trial solution of G u = r.
+        Residues are those modulo 2^64 and, where sums allow it, also modulo a prime. G is the
+        matrix of the equations, and u a trial solution of G u = r.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -120,8 +122,8 @@ class IntegerEquations:
         within bounds.
 
         Args:
-            largest: upper bound of any entry of r, if the magnitudes of the terms that it is
-                the sum of are added.
+            largest: an entry of r is a sum of terms; this is an upper bound of the sum of their
+                magnitudes, for any entry.
             solved, sums: upper bounds of the magnitudes of the entries of u, and of their
                 prefix sums.
             bits: number of fraction bits of the results; may be negative.
@@ -150,8 +152,8 @@ class IntegerEquations:
             right: r modulo 2^64, one right side in each row: shape (vectors, cells).
             real: r in float64; its error is at most the rounding error of a sum of cells + rows
                 terms whose magnitudes add up to ``largest``.
-            largest: upper bound of any entry of r, if the magnitudes of the terms that it is
-                the sum of are added.
+            largest: an entry of r is a sum of terms; this is an upper bound of the sum of their
+                magnitudes, for any entry.
             bits: number of fraction bits of the results; may be negative.
             further_right: a function that returns r modulo the prime of `modulo_prime`; it is
                 called only if noise is wide.

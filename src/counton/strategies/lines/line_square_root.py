@@ -135,8 +135,10 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return an antiderivative of 1 / sqrt(w (w + distance)) at w = ``end``, corrected for use
-        in sums.
+        """Return values whose differences approximate sums of 1 / sqrt(w (w + distance)).
+
+        They are those of an antiderivative at ``end``, with a correction: between two ends, the sum
+        is over the midpoints w of unit intervals.
         """
         # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))

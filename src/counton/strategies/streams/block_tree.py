@@ -28,10 +28,13 @@ _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of measured nodes inside every block of steps, whose levels divide the block's weight.
+    """A tree of measured nodes inside every block of steps, in a line strategy whose cells are
+    blocks.
 
-    With w the weight of a block in the line strategy, a node of level l is measured with weight
-    ``shares[l] * w``. Nodes of a level have consecutive indices across all blocks.
+    In the line strategy each block has a measurement of its own, with a weight w. The tree replaces
+    it by measurements of its nodes, and divides the weight among its levels: a node of level l is
+    measured with weight ``shares[l] * w``. Nodes of a level have consecutive indices across all
+    blocks.
 
     Args:
         radices: number of children of the nodes of levels 1, 2, ...; the last is for the
@@ -265,10 +268,12 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that a block's tree adds to the release at each step of the block.
+        """Return the variance that the noise inside a block adds to the release at each step of the
+        block.
 
-        ``place`` counts the steps of a block from 0; the result has its shape. The unit is the
-        variance of one node's noise, for a block of weight 1.
+        The noise of the totals of blocks is not included. ``place`` counts the steps of a block
+        from 0; the result has its shape. The unit is the variance of one node's noise, for a block
+        of weight 1.
         """
         total = np.zeros(place.shape)
         for radix, (child, part, variance) in zip(self.radices, self._along(place), strict=True):
@@ -276,9 +281,10 @@ class BlockTree:
         return total
 
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
-        """Return the variance that the trees of blocks add to the differences of two releases.
+        """Return the variance that the noise inside blocks adds to the differences of two releases.
 
-        The shape is that of ``one``; the unit is the variance of one node's noise.
+        The noise of the totals of blocks is not included. The shape is that of ``one``; the unit is
+        the variance of one node's noise.
 
         Args:
             one, two: the steps of the earlier and of the later releases, counted from 0; -1

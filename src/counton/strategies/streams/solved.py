@@ -384,10 +384,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two mappings from the number of a row of the line: to the sum of the row's rises from
-        cell to cell, and to its largest entry.
+        """For each row of the line over several cells: the sum of its rises from cell to cell, and
+        its largest entry.
 
-        Both leave out the rows of single cells.
+        They are two mappings from the number of the row.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
