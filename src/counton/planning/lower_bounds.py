@@ -289,12 +289,13 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a multiplier l of delta, and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2 over
-    noise k.
+    """Return a price l of delta, and a lower bound on the mean square of noise plus l times a
+    measure of the delta that it needs.
 
-    H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable; comments in
-    `least_noise_variance` define them. a is ``centre``, and l is ``price``; if that is None, l is
-    chosen to give the best bound at this delta.
+    The bound is on E (k - a)^2 + l (H_+ + H_-) / 2 over noise k on the integers, where a is
+    ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable;
+    comments in `least_noise_variance` define them. l is ``price``; if that is None, l is chosen to
+    give the best bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon

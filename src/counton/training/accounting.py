@@ -108,10 +108,11 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return the probability that a pair of normal numbers lies in the disc of drawn pairs, but not
-    after a shift.
+    """Return the probability that a normal point of the plane lies in the disc of drawn points, but
+    not after a shift.
 
-    It is f(shift) in the derivation of this module.
+    Normal numbers are drawn in pairs, as points within a disc. The probability is f(shift) in the
+    derivation of this module.
 
     Args:
         shift: length of the shift.
