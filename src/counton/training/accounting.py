@@ -108,11 +108,12 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return the probability that a normal point of the plane lies in the disc of drawn points, but
-    not after a shift.
+    """Return an upper bound of the probability that a normal point of the plane lies in the disc of
+    drawn points, but not after a shift.
 
-    Normal numbers are drawn in pairs, as points within a disc. The probability is f(shift) in the
-    derivation of this module.
+    Normal numbers are drawn in pairs, as points within a disc. The bound is f(shift) in the
+    derivation of this module: the probability that the point's distance from the edge of the disc
+    is below the shift.
 
     Args:
         shift: length of the shift.
