@@ -104,6 +104,37 @@ def parse_time(text: str, timezone: str) -> datetime:
     return first
 
 
+@lru_cache(maxsize=32)  # a run makes equal windows dozens of times
+def _calendar_edges(
+    start: datetime, steps: int, timezone: str, amount: int, unit: str
+) -> NDArray[np.int64]:
+    """Return the edges of ``steps`` windows of some days, weeks or months, which end at local times
+    of a time zone: microseconds since 1970, shape ``(steps + 1,)``.
+    """
+    zone = load_zone(timezone)
+    first = start.astimezone(zone)
+    local = first.replace(tzinfo=None)
+    edges = np.empty(steps + 1, np.int64)
+    for k in range(steps + 1):
+        try:
+            if unit != "mo":
+                later = local + timedelta(days=k * amount * (7 if unit == "w" else 1))
+            else:
+                months = local.year * 12 + local.month - 1 + k * amount
+                month = date(months // 12, months % 12 + 1, 1)
+                following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
+                day = min(local.day, (following - month).days)
+                later = local.replace(year=month.year, month=month.month, day=day)
+        except (OverflowError, ValueError) as error:
+            raise InvalidInput(
+                f"window {k:,} of {amount}{unit} from {first.isoformat()} ends after the year "
+                "9999; lower the number of steps"
+            ) from error
+        edges[k] = microseconds(_first_moment(later, zone))
+    edges.setflags(write=False)
+    return edges
+
+
 def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
     """Return the first moment, in UTC, at which the clocks of a time zone show this local time or a
     later time.
@@ -231,44 +262,9 @@ class Windows:
         """Return the beginnings of all calendar windows, and the end of the last, in microseconds
         since 1970: shape ``(steps + 1,)``.
 
-        Equal instances share the cached array, and so do windows that are revised or not.
+        Windows with equal edges share the cached array, whether they are revised or not.
         """
-        return self._once_released._table_of_edges()
-
-    @cached_property
-    def _once_released(self) -> Windows:
-        """The same windows, if they are released once."""
-        return self
-
-    @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
-    def _table_of_edges(self) -> NDArray[np.int64]:
-        zone = load_zone(self.timezone)
-        local = self.start.astimezone(zone).replace(tzinfo=None)
-        amount, unit = self._length
-        edges = np.array(
-            [
-                microseconds(_first_moment(self._shift(local, amount, unit, k), zone))
-                for k in range(self.steps + 1)
-            ],
-            dtype=np.int64,
-        )
-        edges.setflags(write=False)
-        return edges
-
-    def _shift(self, local: datetime, amount: int, unit: str, k: int) -> datetime:
-        try:
-            if unit != "mo":
-                return local + timedelta(days=k * amount * (7 if unit == "w" else 1))
-            months = local.year * 12 + local.month - 1 + k * amount
-            first = date(months // 12, months % 12 + 1, 1)
-            following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
-            day = min(local.day, (following - first).days)
-            return local.replace(year=first.year, month=first.month, day=day)
-        except (OverflowError, ValueError) as error:
-            raise InvalidInput(
-                f"window {k:,} of {self.every} from {self.at(self.start)} ends after the year "
-                "9999; lower the number of steps"
-            ) from error
+        return _calendar_edges(self.start, self.steps, self.timezone, *self._length)
 
     def local(self, time: int | datetime) -> datetime:
         """Convert a moment to the windows' time zone.
@@ -515,11 +511,6 @@ class RevisedWindows(Windows):
     """
 
     versions: int = 2
-
-    @cached_property
-    @override
-    def _once_released(self) -> Windows:
-        return Windows(self.start, self.every, self.steps, self.timezone)
 
     @property
     @override

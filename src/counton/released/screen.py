@@ -143,8 +143,14 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     declaration.
     """
     heading, groups = _heading_of_cells(released), released.groups
+    stds, step = [], f"{released.steps[-1]:,}"
+    totals, windows = released._last_series
+    if totals is not None:
+        stds.append(f"{figures(totals.std[-1])} of the total after window {step}")
+    if windows is not None:
+        stds.append(f"{figures(windows.std[-1])} of window {step} by itself")
     noise = [
-        ("error", f"standard deviation {_noise_in_words(released)}"),
+        ("error", f"standard deviation {', '.join(stds)}"),
         (
             "",
             "each estimate is the true number plus random noise, so a small one can be below 0",
@@ -165,17 +171,6 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
     return Screen(noise, heading, [table], left_out, _besides(released))
-
-
-def _noise_in_words(released: ReleasedNumbers) -> str:
-    """Return the standard deviations of the last released numbers in words."""
-    parts, step = [], f"{released.steps[-1]:,}"
-    totals, windows = released._last_series
-    if totals is not None:
-        parts.append(f"{figures(totals.std[-1])} of the total after window {step}")
-    if windows is not None:
-        parts.append(f"{figures(windows.std[-1])} of window {step} by itself")
-    return ", ".join(parts)
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:
