@@ -90,10 +90,15 @@ def test_other_bytes_options_or_writers_have_the_rows_read(folder: Path) -> None
     os.replace(copy / "state.db", folder / "state.db")  # the record of an old copy
     assert is_known(job)
     with closing(sqlite3.connect(folder / "state.db")) as state:
-        said = "UPDATE counton_last_read SET found = replace(found, '10', '11')"
-        state.execute(said)
-        state.commit()
-    assert not is_known(job)  # its seal is broken
+        for said in (
+            "UPDATE counton_last_read SET found = replace(found, '10', '11')",
+            "UPDATE counton_last_read SET found = x'00'",
+            "UPDATE counton_last_read SET seal = 'text'",
+            "UPDATE counton_last_read SET seal = 7",
+        ):
+            state.execute(said)
+            state.commit()
+            assert not is_known(job)  # its seal is broken
 
 
 def test_a_run_that_cannot_record_is_complete(

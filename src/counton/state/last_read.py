@@ -37,9 +37,9 @@ def read(
         return None
     said = f"SELECT * FROM {_TABLE} WHERE stream_id = :stream AND epoch = :epoch"
     row = connection.first(said, stream=stream_id, epoch=epoch)
-    if row is None or not hmac.compare_digest(
-        bytes(row.seal), _seal(subkey, epoch, asked, row.found)
-    ):
+    if row is None or not (isinstance(row.found, str) and isinstance(row.seal, bytes)):
+        return None  # SQLite keeps values of any type in a damaged row
+    if not hmac.compare_digest(row.seal, _seal(subkey, epoch, asked, row.found)):
         return None
     found: dict[str, Any] = json.loads(row.found)
     return found
