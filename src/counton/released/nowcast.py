@@ -222,11 +222,13 @@ class _Triangle:
         return ratio * float(self.versions[window - 1, lag]), ratio
 
     def _level(self, window: int, lag: int) -> float:
-        """Return the mean of the last windows of the same season whose counts were final.
+        """Return the mean count of the three newest final windows at the same point of the season,
+        such as the same weekday; if there are fewer than two, of the newest final windows.
 
         Args:
             window: number of the window.
-            lag: number of windows that had ended after this window.
+            lag: number of windows that had ended after this window. Windows count as final if they
+                were final at that time.
         """
         final = np.arange(window - 1 + lag - self.last + 1)
         same = final[final % self.season == (window - 1) % self.season][-3:]

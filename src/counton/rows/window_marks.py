@@ -156,12 +156,11 @@ class RowReading:
             or counted in groups found in the data ("discover").
         adds: rule by which rows change a statistic's sums; None if rows are only counted, or kept
             in order.
-        clock_change: which of its two moments a local time means that comes twice when clocks
-            change.
+        clock_change: which moment is meant by a local time that occurs twice when clocks change.
         time_format: format of times; None: ISO 8601.
         declared: groups that count by themselves, if the group ``other`` counts all other rows.
-        other: group that counts the rows of all other groups, or without a group; None if there is
-            none.
+        other: group that counts rows of all other groups and rows without a group; None if there
+            is no such group.
         since: groups that were named after the stream began, each with the step from which it
             counts by itself.
         policies: policies for rows that cannot be counted.

@@ -666,8 +666,8 @@ class TrainingNoise:
             )
         if not abs(std / self.std - 1) <= _SAME_STD:
             raise StateError(
-                f"the run of {self.name!r} has noise of standard deviation {std!r}, but its "
-                f"settings need {self.std!r}: give the value of noise.run, unchanged"
+                f"the saved run of {self.name!r} states noise of standard deviation {std!r}, but "
+                f"this noise has {self.std!r}: give the value that noise.run had, unchanged"
             )
         return std
 

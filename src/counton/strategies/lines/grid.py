@@ -400,11 +400,11 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return integer weights for one axis, from coarse to fine, with their errors: (error, (cell,
-    sum)).
+    """Return candidates for the integer weights by which one axis of a grid is measured.
 
-    ``cell`` is the weight of each cell and ``sum`` the weight of the sum of all cells. Errors fall
-    and weights grow along the list.
+    A candidate is (error, (cell, sum)): ``cell`` is the weight of each cell, ``sum`` the weight of
+    the sum of all cells, and ``error`` that of `_error`. Later candidates have larger weights and
+    smaller errors.
     """
     if cells == 1:
         return [(1.0, (1, 1))]

@@ -232,11 +232,13 @@ class SmoothBinary(StreamStrategy):
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the two parts into which a stretch of leaves is divided by their next bit, and how
-        often each occurs.
+        """Return the two parts of a stretch of leaves, each with the number of times that it occurs
+        in the stretch.
 
-        Leaves whose next bit is 0 form a node; those whose next bit is 1 do not. ``part.kind`` is
-        the number of zeros among the lowest ``part.level`` bits.
+        Args:
+            part: leaves that agree in all bits but the lowest ``part.level``; ``part.kind`` of
+                these bits are zeros. None: all leaves. The highest of these bits divides them:
+                leaves in which it is 0 form a node, and those in which it is 1 do not.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
