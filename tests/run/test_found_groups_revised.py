@@ -10,6 +10,7 @@ import json
 import sqlite3
 import zlib
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -359,3 +360,31 @@ def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path
     assert "names of groups" in found.problems[0]
     with pytest.raises(StateError, match="names of groups"):
         night_of(tmp_path, nights[3], 4, revise=revise)
+
+
+@pytest.mark.parametrize("revise", ["2d", None])
+def test_verify_notices_thresholds_that_are_too_low(
+    revise: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A margin calibrated wrongly, and thresholds that do not follow the margin."""
+    right, calibrated = Discovery.thresholds, Discovery.of
+    for night, rows in enumerate(some_nights(2), 1):
+        night_of(tmp_path, rows, night, revise=revise)
+    (found,) = verify(tmp_path / "s.db", key=chosen_key())
+    assert found.right
+    assert any("probability of at most delta" in words for words in found.checks)
+
+    monkeypatch.setattr(Discovery, "thresholds", lambda *given: right(*given) - 1)
+    (found,) = verify(tmp_path / "s.db", key=chosen_key())
+    assert "the guarantee allows delta" in found.problems[0]
+    monkeypatch.setattr(Discovery, "thresholds", right)
+
+    def too_low(*given: Any, **more: Any) -> Discovery:
+        found = calibrated(*given, **more)
+        return replace(found, margin=str(Fraction(found.margin) * 7 / 8))
+
+    monkeypatch.setattr(Discovery, "of", too_low)
+    (tmp_path / "low").mkdir()
+    night_of(tmp_path / "low", some_nights(1)[0], 1, revise=revise)
+    (found,) = verify(tmp_path / "low" / "s.db", key=chosen_key())
+    assert "the guarantee allows delta" in found.problems[0]

@@ -288,6 +288,26 @@ class Discovery:
         lowest, highest = (-(-int(one) // self.compared.row) for one in (found.min(), found.max()))
         return lowest, highest
 
+    def chance(self, terms: Design) -> float:
+        """Bound the probability that any release ever shows a group with rows of one unit only.
+
+        The bound is computed from the `thresholds` of all releases, not from the margin.
+        """
+        # The unit raises a group's sum by change * row at most, so noise must reach the rest.
+        assert isinstance(terms.law, DiscreteLaplace)
+        last, (places, row) = terms.strategy.horizon or 1, self.compared
+        variance = compared_variance(terms.strategy, terms.law, range(1, last + 1))
+        number = places * np.rint(variance / float(terms.law.variance)).astype(np.int64)
+        rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
+        tail, total = _tail_of(terms.law), 0.0
+        pairs, releases = np.unique(
+            np.stack([number.ravel(), rest.ravel()]), axis=1, return_counts=True
+        )
+        for (draws_in_one, reached), times in zip(pairs.T.tolist(), releases.tolist(), strict=True):
+            if reached < _NEVER // 2:
+                total += times * tail(draws_in_one, reached)
+        return self.groups * total * _ROUNDING
+
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
         """Return the smallest sum of a group's released cells that shows it: int64, shape
         ``(len(steps),)``.
@@ -389,6 +409,16 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
     """
+    tail, total = _tail_of(law), 0.0
+    for number, releases in counts.items():
+        variance = np.array([number * float(law.variance)])
+        reached = int(_above(variance * (1 - 1e-9), margin)[0])
+        total += releases * tail(number, reached)
+    return total * _ROUNDING
+
+
+def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
+    """Return the function (n, x) -> a bound on P(N >= x), where N is a sum of n draws."""
     # Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
     # for every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q
     # e^s) (1 - q e^-s)) below s = 1/b.
@@ -398,15 +428,14 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     s = np.linspace(0, rate, 4098)[1:-1]
     still = 2 * math.log(-math.expm1(-rate))
     moment = still - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate))
-    total = 0.0
-    for number, releases in counts.items():
-        variance = np.array([number * float(law.variance)])
-        reached = int(_above(variance * (1 - 1e-9), margin)[0])
-        tail = math.exp(float(np.min(number * moment - s * reached)))
+
+    def tail(number: int, reached: int) -> float:
+        found = math.exp(min(0.0, float(np.min(number * moment - s * reached))))
         if number <= _FEW and reached > 0:
-            tail = laplace_tail(law, number)(reached - 1) / 2
-        total += releases * min(1.0, tail)
-    return total * _ROUNDING
+            found = laplace_tail(law, number)(reached - 1) / 2
+        return found
+
+    return tail
 
 
 def counters_of(guarantee: Any) -> PureDP:

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -538,6 +539,29 @@ class _Recomputation:
             self._problems.append(
                 f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
                 f"state was altered; restore it from a copy"
+            )
+
+        if terms.counters is not None:
+            self._check_thresholds()
+
+    def _check_thresholds(self) -> None:
+        """Check that the thresholds of found groups keep the delta of the guarantee."""
+        from counton.numbers.discovery import Discovery, cells_from_dict
+
+        terms, cells = self._terms, cells_from_dict(json.loads(self._row.details).get("discovery"))
+        if not isinstance(cells, Discovery):
+            return
+        chance, delta = cells.chance(terms), Fraction(terms.guarantee.to_dict()["delta"])
+        if chance <= delta:
+            self._checks.append(
+                f"all thresholds together show a group of one {terms.contribution.unit} with a "
+                f"probability of at most delta = {float(delta):g}"
+            )
+        else:
+            self._problems.append(
+                f"the thresholds show a group of one {terms.contribution.unit} with a probability "
+                f"of up to {chance:.3g}, and the guarantee allows delta = {float(delta):g}: "
+                "end this stream, and begin another"
             )
 
     def _alteration(self, what: str) -> StateError:
