@@ -186,7 +186,7 @@ def test_questions_with_rows_for_an_answer(place: Workplace, table: str) -> None
     done = place.plain("answer", table, "--difference", "a,b", "--plot", "t.csv")
     assert "is not a file for a chart" in done.err
     done = place.plain("answer", table, "--plot", str(chart))
-    assert "draws answers" in done.err
+    assert "draws an answer, and nothing is asked" in done.err
     done = place.plain("answer", table, "--hidden", "--band")
     assert "two questions" in done.err
 

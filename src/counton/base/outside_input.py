@@ -169,7 +169,9 @@ def inflate(data: bytes, most: int) -> bytes:
     try:
         found = reader.decompress(data, most + 1)
     except zlib.error as error:
-        raise ValueError(f"the compressed data are damaged: {error}") from error
+        raise ValueError(
+            f"its compressed data are damaged ({error}): compress it again, or send it again"
+        ) from error
     if len(found) > most:
         raise InvalidInput(
             f"its compressed data expand to more than {most:,} bytes, more than counton ever "

@@ -66,10 +66,10 @@ def perform(options: AnswerOptions) -> None:
         )
     if options.plot is not None and not questions and tables not in _DRAWABLE:
         raise InvalidInput(
-            f"{field('plot', str(options.plot))} draws answers: ask for a difference, a ratio, a "
-            f"share, a total, the largest change, {field('by')}, {field('band')} or "
-            f"{field('nowcast', True)}; counton export "
-            f"{options.source} draws what was released"
+            f"{field('plot', str(options.plot))} draws an answer, and nothing is asked: ask for a "
+            f"difference, a ratio, a share, a total, the largest change, {field('by')}, "
+            f"{field('band')} or {field('nowcast', True)}; or give counton export "
+            f"{options.source} to draw what was released"
         )
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         raise InvalidInput(

@@ -768,7 +768,8 @@ class Ledger:
         """Return the part of a limit's delta that ApproxDP guarantees may spend; None: it was not
         stated.
 
-        For a quota it is the same fraction of the delta as for the ledger's limit.
+        The limit is that of the ledger, or the quota of a party within it. A quota gives the same
+        fraction of its own delta as the ledger's limit gives of its delta.
         """
         if self.approximate_delta is None or not isinstance(limit, ApproxDP):
             return self.approximate_delta
