@@ -62,6 +62,26 @@ def test_later_releases_change_no_total(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("found_groups", [False, True])
+def test_a_file_that_lacks_an_earlier_total_is_refused(tmp_path: Path, found_groups: bool) -> None:
+    """An earlier total may be the largest, so the totals here would be less than those shown."""
+    told, out = asked(tmp_path), tmp_path / "t.csv"
+    if found_groups:
+        many = pl.concat([told["events"]] * 20)
+        told |= {"events": many, "domain": None, "unknown": "discover", "delta": "1e-6"}
+    found = release("count", **told, out=out)
+    whole = found.table(never_falling=True)
+    written = pl.read_csv(out)
+    assert read(out).table(never_falling=True).equals(whole)
+    for rows in (pl.col("step") > 4, pl.col("step") != 6):
+        written.filter(rows | (pl.col("group") != "a")).write_csv(out)
+        with pytest.raises(InvalidInput, match="of 'a' is not in the file; give a file that has"):
+            read(out).table(never_falling=True)
+    # Of these steps no earlier total is missing.
+    early = read(out).only(range(1, 6)).table(never_falling=True)
+    assert early.equals(whole.filter(pl.col("step") < 6))
+
+
 def test_export_writes_them_with_the_bias(tmp_path: Path, place: Workplace) -> None:
     state, out = tmp_path / "s.db", tmp_path / "w.csv"
     found = release("count", **asked(tmp_path))

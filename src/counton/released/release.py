@@ -148,7 +148,7 @@ class Release:
         Raises:
             InvalidInput: with ``never_falling``: there are no totals of counts or sums; or they may
                 fall, since values may be below 0 or windows are revised; or they go on from those
-                of another stream.
+                of another stream; or a file lacks an earlier step.
 
         >>> import polars as pl
         >>> from counton import release

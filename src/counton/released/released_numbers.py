@@ -549,18 +549,31 @@ class ReleasedNumbers:
             # sums of all windows up to each step
             if self.design.strategy.facts.workload == "windows":
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
-            needed = needed[needed > 0]
-            of = np.arange(len(self.groups)) if places is None else places
-            gone = np.argwhere(~self.there[needed - 1][:, of])
-            if len(gone):
-                row, column = gone[0].tolist()
-                raise InvalidInput(
-                    f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
-                    f"file; give a file that has it{self._unshown}"
-                )
+            self.refuse_missing(needed[needed > 0], places)
         found = self._totals[np.maximum(steps - 1, 0)]
         found[steps == 0] = 0 if self.carried is None else self.carried.estimates
         return found if places is None else found[:, places]
+
+    def refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
+        """Raise an error if a file of counts or sums lacks the number of a step.
+
+        Args:
+            needed: the steps, from 1.
+            places: indices of the groups; None: all.
+
+        Raises:
+            InvalidInput: a step of a group is not in the file.
+        """
+        if self.there is None:
+            return
+        of = np.arange(len(self.groups)) if places is None else places
+        gone = np.argwhere(~self.there[needed - 1][:, of])
+        if len(gone):
+            row, column = gone[0].tolist()
+            raise InvalidInput(
+                f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
+                f"file; give a file that has it{self._unshown}"
+            )
 
     @cached_property
     def _totals(self) -> Numbers:
