@@ -62,7 +62,7 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 class _Powers:
     """The numbers exp(-first - n * rate) for n = 0, 1, ...; each is computed from the one before
-    it.
+    it, with ``guard_bits`` more bits than are asked for.
     """
 
     # If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b
@@ -116,9 +116,10 @@ class CumulativeLaw(ABC):
 
 
 class SignedGeometric(CumulativeLaw):
-    """The quotient of a discrete Laplace variable by 2**block_bits, rounded down.
+    """The distribution of a discrete Laplace variable divided by 2**block_bits and rounded down.
 
-    With ``block_bits = 0`` this is the Laplace variable.
+    It has the sign and all bits of the variable but the lowest ``block_bits``. With ``block_bits =
+    0`` this is the Laplace variable. ``scale`` is the scale of the Laplace variable.
     """
 
     # P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
@@ -146,11 +147,12 @@ class SignedGeometric(CumulativeLaw):
 
 
 class TruncatedGeometric(CumulativeLaw):
-    """One digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 - p^size), j in
-    0..size-1.
+    """The distribution of one digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 -
+    p^size), j in 0..size-1.
 
-    Here ``p = exp(-rate)``. The digits of a geometric variable in any base are independent. So they
-    are drawn one by one, and a large scale needs no large table.
+    Here ``p = exp(-rate)`` is the ratio of the probabilities of successive digits, and ``size`` the
+    number of digits to choose from. The digits of a geometric variable in any base are independent.
+    So they are drawn one by one, and a large scale needs no large table.
     """
 
     first = 0
@@ -175,12 +177,13 @@ class TruncatedGeometric(CumulativeLaw):
 
 
 class GaussianBlocks(CumulativeLaw):
-    """A distribution on blocks of 2**block_bits consecutive integers, proportional to the largest
-    Gaussian weight in each block.
+    """A distribution on blocks (ranges of 2**block_bits consecutive integers), proportional to the
+    largest Gaussian weight in each block.
 
-    Block s begins with the integer s * 2**block_bits. Its largest weight is that of its integer
-    nearest zero: the first one if s >= 0, else the last one. With ``block_bits = 0`` this is the
-    discrete Gaussian distribution itself.
+    The Gaussian weight of an integer x is exp(-x^2 / (2 sigma_squared)). Block s begins with the
+    integer s * 2**block_bits. Its largest weight is that of its integer nearest zero: the first one
+    if s >= 0, else the last one. With ``block_bits = 0`` this is the discrete Gaussian distribution
+    itself.
     """
 
     first = None
@@ -192,13 +195,17 @@ class GaussianBlocks(CumulativeLaw):
         self._sums: dict[int, tuple[int, list[int], int]] = {}
 
     def nearest(self, block: int) -> int:
-        """Return the integer of a block that is nearest zero: it has the block's largest weight."""
+        """Return the integer of a block (a range of 2**block_bits integers) that is nearest zero:
+        it has the block's largest weight.
+        """
         return block * self._block if block >= 0 else (block + 1) * self._block - 1
 
     def _cumulative(self, bits: int) -> tuple[int, list[int], int]:
-        """Return the lowest block, the cumulative weights of all blocks, and their error bound.
+        """Return the lowest block, the cumulative weights of the blocks from there on, and the
+        bound of their error.
 
-        Weights are integers: the Gaussian weight times 2**(bits + 64).
+        A block is a range of 2**block_bits integers x. Its weight is the largest exp(-x^2 / (2
+        sigma_squared)) in it times 2**(bits + 64), as an integer.
         """
         if bits not in self._sums:
             work = bits + 64
@@ -215,7 +222,8 @@ class GaussianBlocks(CumulativeLaw):
     def _weights(self, offset: int, count: int, work: int) -> list[int]:
         """Return ``count`` numbers exp(-rate x^2) * 2**work, each with an error of at most 2.
 
-        The first x is ``offset``, and each further x is one block greater.
+        The first x is ``offset``, and each further x is greater by 2**block_bits, the length of a
+        block.
         """
         # The ratio of one weight to the previous one falls by a constant factor from step to step.
         # If two numbers below 1 err by a and b units, their product errs by at most a + b + 1. So
@@ -254,7 +262,8 @@ class GaussianBlocks(CumulativeLaw):
 class InverseTable:
     """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
 
-    A draw reads sixteen random bits, then sixty-four, then as many as it needs. With larger
+    Inversion: for a uniform number U in [0, 1), the draw is the smallest j with U < F(j). A draw
+    reads sixteen random bits of U, then sixty-four, then as many as it needs. With larger
     ``guard_bits``, which tests use, more draws are compared exactly. This changes the speed, never
     a draw.
     """
@@ -297,7 +306,11 @@ class InverseTable:
     def draw(
         self, source: BlockSource, address: BlockAddress, tile: Tile, out: NDArray[np.int64]
     ) -> None:
-        """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``."""
+        """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``.
+
+        A tile is a rectangle of the noise table. ``source`` computes random bits from the key, and
+        ``address`` says which of a sample's bits are used.
+        """
         sixteen = source.words_of_tile(address, tile, "<u2")
         cells = self.cells.take(sixteen, mode="wrap")
         out[...] = cells
@@ -318,7 +331,7 @@ class InverseTable:
         """Return the draws of those samples that their first sixteen random bits do not decide.
 
         Arrays have one entry for each sample: its row and column in the noise table, and the
-        ``sixteen`` bits.
+        ``sixteen`` bits. ``source`` computes further bits, at ``address``.
         """
         leading = leading_bits(source, address, rows, columns, sixteen)
         # A real threshold lies within one unit above its floor, so equality decides nothing.
@@ -351,15 +364,21 @@ class InverseTable:
 def leading_bits(
     source: BlockSource, address: BlockAddress, rows: Words, columns: Words, sixteen: Words
 ) -> NDArray[np.uint64]:
-    """Return the first 64 bits of each sample's uniform number; its first sixteen bits are
+    """Return the first 64 bits of each sample's uniform number; its first ``sixteen`` bits are
     given.
+
+    Arrays have one entry for each sample: its row and column in the noise table, and these bits.
     """
     words = source.refine(address, rows, columns, lane=1)
     return sixteen << np.uint64(48) | words[:, 0] >> np.uint64(16)
 
 
 class Uniform:
-    """A uniform random number in [0, 1), whose bits are computed as comparisons need them."""
+    """A uniform random number in [0, 1), whose bits are computed as comparisons need them.
+
+    It belongs to the sample at ``row`` and ``column`` of the noise table; its first ``sixteen``
+    bits are given.
+    """
 
     def __init__(
         self, source: BlockSource, address: BlockAddress, row: int, column: int, sixteen: int
@@ -418,7 +437,11 @@ class TileSampler(ABC):
 
     @abstractmethod
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """Write exact draws of all samples of a tile to ``out``: int64, ``(rows, columns)``."""
+        """Write exact draws of all samples of a tile to ``out``: int64, ``(rows, columns)``.
+
+        A tile is a rectangle of the noise table of ``level``. ``source`` computes the random bits
+        from the key.
+        """
 
 
 class LaplaceSampler(TileSampler):
@@ -491,8 +514,8 @@ class GaussianBlockSampler(TileSampler):
         self._sure = np.array([0, *sure, 0], np.uint16)
 
     def _surely_accepted(self, block: int) -> int:
-        """Return a bound for a block: if 16 random bits are below it, any integer of the block is
-        accepted.
+        """Return a bound for a block (a range of integers): if 16 random bits are below it, any
+        integer of the block is accepted.
         """
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
@@ -527,7 +550,12 @@ class GaussianBlockSampler(TileSampler):
         values: NDArray[np.int64],
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Test proposed integers exactly; redraw those that are rejected until all are accepted."""
+        """Test proposed integers exactly; redraw those that are rejected until all are accepted.
+
+        Arrays have one entry for each sample: its row and column in the noise table, the proposal
+        (``values``), the block of integers from which it was drawn, and the first ``sixteen`` bits
+        of the uniform number that decides.
+        """
         values = values.copy()
         pending = np.arange(len(values))
         mask = np.uint64((1 << self._bits) - 1)
@@ -570,7 +598,8 @@ class GaussianBlockSampler(TileSampler):
         """Return, for each proposed integer x, whether V < exp(-(x^2 - nearest^2) / (2 sigma^2)).
 
         V is uniform in [0, 1), and ``sixteen`` are its first 16 bits; ``nearest`` is the integer of
-        x's block that is nearest to 0. Arrays have one entry for each sample.
+        x's block (range of integers) that is nearest to 0. Arrays have one entry for each sample;
+        ``place`` has its row and column in the noise table, ``values`` has x.
         """
         leading = leading_bits(source, address, *place, sixteen)
         size = 1 << self._bits

@@ -132,10 +132,12 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """The steps at which minimal occurrences of words end, as integers with one bit for each letter
-    read.
+    """Counts of words as episodes: pieces of the stream with the word's letters in order, perhaps
+    with others between.
 
-    Every word comes later in the list than the shorter words with which it begins.
+    For each word, an integer has a bit for each letter read, which says whether a minimal
+    occurrence (one with no shorter one within) ends there. Every word comes later in the list than
+    the shorter words with which it begins.
     """
 
     # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the

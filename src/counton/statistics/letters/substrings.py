@@ -122,9 +122,10 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Counts of words in a stream of letters, which is read in blocks.
+    """Counts of words as substrings of a stream of letters, which is read in blocks (ranges of
+    letters).
 
-    A word is encoded as an integer whose digits are its letters.
+    A word is encoded as an integer whose digits are the indices of its letters in the alphabet.
     """
 
     # For each letter of a block, the numbers of the words that end at it are computed, and compared

@@ -129,7 +129,7 @@ class Words(NamedCells):
         return self.firsts[len(word) - 1] + code
 
     def word(self, cell: int) -> list[int]:
-        """Return the word with this number, as the indices of its letters in the alphabet."""
+        """Return the word with number ``cell``, as the indices of its letters in the alphabet."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code, found = cell - self.firsts[length - 1], []
         for _ in range(length):
@@ -138,7 +138,7 @@ class Words(NamedCells):
         return found[::-1]
 
     def name_of(self, cell: int) -> str:
-        """Return the word with this number as a text, with spaces between letters that are
+        """Return the word whose number is ``cell`` as a text, with spaces between letters that are
         names.
         """
         return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
@@ -159,8 +159,8 @@ class Words(NamedCells):
         return [self.name_of(number) for number in numbers]
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
-        """Convert letters to their indices in the alphabet, as uint8 or uint16 of shape
-        ``(letters,)``.
+        """Convert letters, a text or a sequence of names, to their indices in the alphabet: uint8
+        or uint16 of shape ``(letters,)``.
 
         Raises:
             InvalidInput: a letter is not in the alphabet.
@@ -209,7 +209,11 @@ class Words(NamedCells):
 
     @abstractmethod
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """Return a counter of the words with these numbers, before any letter is read."""
+        """Return a counter of some words, before any letter is read.
+
+        ``cells`` has the numbers of these words in the list of all words (`Words.cell`): shape
+        ``(words,)``.
+        """
 
     @override
     def begin(self) -> Letters:
@@ -218,6 +222,9 @@ class Words(NamedCells):
 
 class WordTally:
     """Counts of some words among the letters read so far.
+
+    Args:
+        cells: the number of these words.
 
     Attributes:
         counts: number of occurrences of each word, int64 of shape ``(words,)``.
@@ -231,7 +238,8 @@ class WordTally:
     def advance(self, letters: NDArray[Any], stop: int) -> None:
         """Read on in ``letters`` up to index ``stop``, and count the words that end there.
 
-        Reading begins after the letters that are already read.
+        ``letters`` has the whole stream, as indices in the alphabet. Reading begins after the
+        letters that are already read.
         """
         raise NotImplementedError
 
@@ -253,7 +261,15 @@ class Letters(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Append the letters of further steps, in time proportional to the number of letters."""
+        """Append the letters of further steps, in time proportional to the number of letters.
+
+        Args:
+            events: the letters.
+            stops: for each step, how many of these letters there are up to its end.
+
+        Returns:
+            Counts of no words, shape ``(steps, 0)``, because words are counted on request.
+        """
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -293,10 +309,11 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """Return as bytes the letters after the first ``letter``, and the ends of the steps after
-        ``step``.
+        """Return as bytes the letters after the first ``letter`` letters, and the ends of the steps
+        after the first ``step`` steps.
 
-        Ends are left out if every step so far has one letter.
+        The end of a step is the number of letters up to there. Ends are left out if every step so
+        far has one letter.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
@@ -330,9 +347,10 @@ class Letters(Exact):
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Return exact counts of words after a step, int64 of the shape of ``cells``.
+        """Return exact counts of words up to the end of ``step``, int64 of the shape of ``cells``.
 
-        If the same words are requested again, only new letters are read.
+        ``cells`` has the numbers of the words (`Words.cell`). If the same words are requested
+        again, only new letters are read.
         """
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()

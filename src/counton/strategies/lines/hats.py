@@ -47,8 +47,11 @@ _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """The hats of one level: each cell lies under one hat that falls there and one that rises
-    there.
+    """The hats of one level.
+
+    A hat is a piecewise linear function on the line: it rises from 0 at one knot (a position) to
+    its peak at the next knot, and falls to 0 at the one after that. Each cell lies under one hat
+    that falls there and one that rises there.
     """
 
     starts: Integers  # first cell of each interval between knots
@@ -59,11 +62,11 @@ class _Level(NamedTuple):
 
 
 class Hats(OwnCells):
-    """A strategy that measures single cells and, on several levels, sums weighted by triangles
-    (hats).
+    """A strategy that measures single cells and, on several levels, sums of cells weighted by hats.
 
-    The hat of a knot has the weight ``amplitude`` at the knot, and falls linearly to 0 at the next
-    knot on either side.
+    A hat is a piecewise linear function on the line. Each level has positions on the line, its
+    knots, with a hat for each knot: the hat has the weight ``amplitude`` at its knot, falls
+    linearly to 0 at the next knot on either side, and is 0 beyond.
 
     Args:
         cells: number of cells n, up to 2^22.
@@ -127,8 +130,8 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return strategies for tests: without levels, with levels that do not nest, and with given
-        knots.
+        """Return strategies for tests: without hats, with knots (places of the hats' peaks) that do
+        not nest from level to level, and with given knots.
         """
 
         def waves(spacing: int, most: int) -> Integers:
@@ -146,7 +149,9 @@ class Hats(OwnCells):
     @property
     @override
     def brief(self) -> str:
-        """Short text for ``repr``; for a level with given knots it states their number."""
+        """Short text for ``repr``: the number of cells and, for each level, the distance between
+        its knots (places of the hats' peaks), or the number of its knots if they were given.
+        """
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
         )
@@ -154,12 +159,16 @@ class Hats(OwnCells):
 
     @property
     def amplitudes(self) -> tuple[Integers, ...]:
-        """Amplitudes of each level, one for each knot: int64, in units of ``2**-bits``."""
+        """Heights of the hats of each level at their knots (places of their peaks), in units of
+        ``2**-bits``: int64, one for each knot.
+        """
         return tuple(self._amplitudes)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: sizes, and a digest of the amplitudes."""
+        """JSON values that identify the strategy: sizes, and a digest of the amplitudes (heights of
+        the hats).
+        """
         digest = hashlib.sha256()
         for row in self._amplitudes:
             digest.update(np.ascontiguousarray(row, "<i8").tobytes())
@@ -173,7 +182,9 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: the parameters, the name, and all amplitudes exactly."""
+        """Return the description: the parameters, the name, and all amplitudes (heights of the
+        hats) exactly.
+        """
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
@@ -190,10 +201,11 @@ class Hats(OwnCells):
         return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
-        """Return the weight of each cell's own measurement: shape (cells,), in units of
+        """Return the weight with which each cell is measured alone: shape (cells,), in units of
         ``2**-bits``.
 
-        It is the largest weight with which the cell's column of C has norm at most 1.
+        It is the largest weight for which the cell's column of C, with its weights in all
+        measurements, has norm at most 1.
         """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
@@ -236,15 +248,15 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level: the index of the interval between two knots that contains each cell,
-        shape (cells,).
+        """For each level: the index of the interval between two knots (places of the hats' peaks)
+        that contains each cell, shape (cells,).
         """
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts: the hats of each level first, then the single
-        cells.
+        """Return the exact measurements of counts: first the sums weighted by the hats of each
+        level, then the single cells.
         """
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
@@ -273,10 +285,11 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of hats' weights ``lag`` or more cells
-        apart.
+        """Return an upper bound on the inner product of the hats' weights in two cells that are
+        ``lag`` or more apart.
 
-        In the second column, each hat has its largest weight at that distance.
+        For the second cell, each hat is taken with its largest weight in any cell at that distance
+        or farther.
         """
         if lag >= self.cells:
             return 0
@@ -309,7 +322,8 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations if each cell is known with ``precision``, shape (cells,).
+        """Return the normal equations of least squares for the cells, if each is known with
+        ``precision``, shape (cells,).
 
         ``precision`` is 1 / variance of what is known of a cell apart from the hats. The time is
         linear in the number of cells.
@@ -364,14 +378,22 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return a level's distance between knots, or all its knots, checked and as Python integers."""
+    """Return a level's distance between knots (places of the hats' peaks), or all its knots,
+    checked and as Python integers.
+
+    ``given`` is that distance or a sequence of knots, on a line of ``cells`` cells.
+    """
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
     return check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level: int64, increasing; only the last may lie beyond the line."""
+    """Return the knots of one level, where its hats have their peaks: int64, increasing; only the
+    last may lie beyond the line.
+
+    ``spacing`` is the distance between two knots, or all knots.
+    """
     if isinstance(spacing, int):
         return np.arange(-(-cells // spacing) + 1) * np.int64(spacing)
     knots = np.array(spacing, np.int64)
@@ -414,7 +436,8 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
     """Return the intervals between knots of a level, and the weights of its hats in each cell.
 
-    ``first`` is the index of the level's first hat among the hats of all levels.
+    The knots are the places of the hats' peaks, and ``amplitudes`` the heights there: shape
+    (knots,). ``first`` is the index of the level's first hat among the hats of all levels.
     """
     # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
     starts = knots[:-1].copy()
@@ -435,10 +458,10 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 
 
 class _HatEquations(NormalEquations):
-    """The normal equations for the rows H of hats: G u = r with G = H^T H + D, D = diag(precision).
+    """The normal equations G u = r of least squares, with G = H^T H + D and D = diag(precision).
 
-    They are solved with the matrix K = I + H D^-1 H^T, which has a row for each hat; the module's
-    docstring has the formula.
+    H has a row for each hat, with its weight in every cell. The equations are solved with the
+    matrix K = I + H D^-1 H^T, which has a row for each hat; the module's docstring has the formula.
 
     At every cell two hats of each level are above 0, one with an even and one with an odd index. So
     each level has two *slots*, for its present hat with an even index and that with an odd index. A
@@ -464,8 +487,8 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sum of ``numbers``, one for each cell, over each segment; 0 for an empty
-        segment.
+        """Return the sum of ``numbers``, one for each cell, over each segment (a range of cells in
+        which no hat ends); 0 for an empty segment.
         """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
@@ -474,8 +497,10 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each slot (the hats of a level with even, or odd, index), the weight in every
-        cell.
+        """For each level, two arrays of shape (cells,): in every cell, the weight of the hat with
+        an even index that is above 0 there, and of that with an odd index.
+
+        The places in this list are called slots.
         """
         found = []
         for level in self._levels:
@@ -486,10 +511,11 @@ class _HatEquations(NormalEquations):
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
         """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, by eliminating the hats in the order in
-        which they end.
+        which they end (fall to 0).
 
-        ``of_level`` and ``number`` state the level of each hat that ends within the line, and its
-        index in the level.
+        H has a row for each hat, with its weight in every cell; D is diag(precision). ``of_level``
+        and ``number`` state the level of each hat that ends within the line, and its index in the
+        level.
         """
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
@@ -538,10 +564,11 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Some entries of the inverse of K = I + H D^-1 H^T: those between the hats that are above
-        0 in each segment.
+        """Some entries of the inverse of K = I + H D^-1 H^T (a row for each hat): those between the
+        hats that are above 0 in each segment.
 
-        The shape is (segments, slots, slots).
+        A segment is a range of cells in which no hat ends. The shape is (segments, slots, slots),
+        with two slots for each level: its hat with an even index, and that with an odd index.
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
@@ -636,7 +663,8 @@ class _HatEquations(NormalEquations):
         """Return K^-1 ``right`` for a single column, as `_solve` does, by a loop over Python
         numbers.
 
-        For one column this is faster than arrays.
+        For one column this is faster than arrays. ``own`` has the indices of all hats in the order
+        in which they were eliminated, and ``right`` a number for each hat; it is overwritten.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
@@ -695,8 +723,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level, running sums over the cells of weights / precision: of falling and of
-        rising hats.
+        """For each level, running sums over the cells of a hat's weight / precision: of the hat
+        that falls in each cell, and of the hat that rises there.
 
         Each has the shape (cells + 1,) and begins with 0.
         """

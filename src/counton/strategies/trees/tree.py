@@ -279,8 +279,8 @@ class Tree:
 
 
 def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
-    """Return the level names, parents, labels and order of nodes for the arguments of
-    `Tree.from_leaves`.
+    """Return the names of levels and, for each level, the nodes' parents, labels and order of first
+    appearance, from the arguments of `Tree.from_leaves`.
 
     A row may name a node that has children elsewhere; it then adds nothing. A leaf must be listed
     once.

@@ -18,7 +18,8 @@ from counton.strategies.trees.tree_strategy import TreeStrategy
 
 
 class Measuring:
-    """The measurements of a tree as a vector of cells, in a fixed order.
+    """The measurements of a tree's nodes as a vector in a fixed order; its entries are called
+    cells.
 
     Args:
         strategy: the strategy for the tree, which states the weights of measurements.
@@ -37,7 +38,10 @@ class Measuring:
 
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
-        """For each level below the total, the indices of the nodes that have a measurement."""
+        """For each level below the total, the indices of the nodes that have a measurement.
+
+        These are all children of nodes with three or more children, and the first of two children.
+        """
         found = []
         for level, parents in enumerate(self.tree.parents):
             size = self.tree.children[level][parents]
@@ -80,7 +84,7 @@ class Measuring:
         return found
 
     def cells(self, leaves: Integers) -> Integers:
-        """Return the exact measurements of counts; all products must fit int64.
+        """Return the exact measurements of counts, called cells; all products must fit int64.
 
         Args:
             leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
@@ -115,7 +119,8 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """Return the weights of cells in the estimate of one node, by the index of the cell.
+        """Return the weights of cells (measurements) in the estimate of one node: from the index of
+        a cell to its weight; cells without weight are left out.
 
         ``node`` is the index of the node on ``level``. The time is proportional to the number of
         siblings of all nodes on its path.
@@ -146,8 +151,8 @@ class Measuring:
         return found
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
-        """Return estimates of all nodes as integers that add up exactly, from the released cells of
-        one step.
+        """Return estimates of all nodes as integers that add up exactly, from the released cells
+        (noisy measurements) of one step.
 
         Args:
             cells: noisy measurements, shape ``(size,)``.
@@ -178,7 +183,7 @@ class Measuring:
         """Return by how much each node's estimate exceeds the mean estimate of its parent's
         children, by level.
 
-        ``cells`` are released cells, shape (steps, size). For each level the result has shape
+        ``cells`` are noisy measurements, shape (steps, size). For each level the result has shape
         (steps, nodes).
         """
         tree, strategy, begin, found = self.tree, self.strategy, 1, []

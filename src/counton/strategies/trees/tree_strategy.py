@@ -269,11 +269,12 @@ class TreeStrategy(TableStrategy):
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return what the measurements of each node's children add to the norm of a unit's change:
-        (nodes,).
+        """Return how far one unit moves the measurements of each node's children, as norms: two
+        arrays of shape (nodes,).
 
-        The first array is for a unit that is added below the node, the second for a unit that moves
-        between two of its children. The norm is the 1-norm (``power`` 1) or the squared 2-norm (2).
+        The first is for a unit that is added below the node, the second for a unit that moves
+        between two of its children. ``level`` is that of the nodes. The norm is the 1-norm
+        (``power`` 1) or the squared 2-norm (2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
@@ -302,10 +303,12 @@ class TreeStrategy(TableStrategy):
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return two largest norms: of the column of a leaf, and of the difference of two leaves'
-        columns.
+        """Return how far one unit moves all measurements at most: if it is added to a leaf, and if
+        it moves to another leaf.
 
-        They are 1-norms (``power`` 1) or squared 2-norms (``power`` 2).
+        The first is the norm of a leaf's column of the measurement matrix, the second that of the
+        difference of two leaves' columns, without the measurement of the total: 1-norms (``power``
+        1) or squared 2-norms (``power`` 2).
         """
         # Computed from the leaves up.
         below = np.zeros(self.tree.sizes[-1], np.int64)
