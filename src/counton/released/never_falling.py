@@ -36,7 +36,7 @@ def totals_that_never_fall(released: ReleasedNumbers, steps: range | None) -> pl
     _refuse_falling(released)
     shown = released.shown_steps if steps is None else steps
     # Without an earlier step, its total could have been the largest so far.
-    released.refuse_missing(np.arange(1, released.steps.stop))
+    released._refuse_missing(np.arange(1, released.steps.stop))
     whole = released.table(range(1, released.steps.stop))
     said = (pl.col("estimate") + 0.5).floor().clip(0).cast(pl.Int64)
     times = [name for name in WHEN if name in whole.columns]

@@ -549,12 +549,12 @@ class ReleasedNumbers:
             # sums of all windows up to each step
             if self.design.strategy.facts.workload == "windows":
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
-            self.refuse_missing(needed[needed > 0], places)
+            self._refuse_missing(needed[needed > 0], places)
         found = self._totals[np.maximum(steps - 1, 0)]
         found[steps == 0] = 0 if self.carried is None else self.carried.estimates
         return found if places is None else found[:, places]
 
-    def refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
+    def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
         """Raise an error if a file of counts or sums lacks the number of a step.
 
         Args:
