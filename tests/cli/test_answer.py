@@ -252,7 +252,7 @@ def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str
         assert said in chart.read_text()
     done = place.plain("answer", table, "--sums", "1d", "--plot", str(place.folder / "c.svg"))
     assert done.code == 2
-    assert f"counton export {table} draws what was released" in " ".join(done.err.split())
+    assert f"counton export {table} to draw what was released" in " ".join(done.err.split())
 
 
 def test_hours_and_days_of_the_week_make_one_table(place: Workplace) -> None:
