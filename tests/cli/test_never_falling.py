@@ -127,3 +127,15 @@ def test_other_releases_are_refused(
     found = release(what, **told)
     with pytest.raises(InvalidInput, match=f"never_falling=True is for totals, and .* {said}"):
         found.table(never_falling=True)
+
+
+@pytest.mark.parametrize("steps", [range(3), range(3, DAYS + 2), range(1, 5, 2), range(-2, 2)])
+@pytest.mark.parametrize("rising", [False, True])
+def test_steps_that_are_not_released_are_refused(
+    tmp_path: Path, steps: range, rising: bool
+) -> None:
+    found = release("count", **asked(tmp_path))
+    with pytest.raises(InvalidInput, match=r"steps 1 to 12 are there: give consecutive ones"):
+        found.table(steps, never_falling=rising)
+    with pytest.raises(InvalidInput, match=r"such as range\(1, 13\)"):
+        found.only(steps)

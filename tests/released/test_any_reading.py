@@ -230,7 +230,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     assert beside.what == "count of home of one minus count of home of two"
     alone = [one.numbers.number_of("home", None, "count").std for one in (own, other)]
     assert beside.std == pytest.approx(math.hypot(*alone))
-    with pytest.raises(InvalidInput, match="its noise may be the same"):
+    with pytest.raises(InvalidInput, match="whose noise is the same"):
         own.difference("home", "home", of="count", beside=file)
     comparisons: Any = (own.difference, own.ratio, own.change)
     for compare in comparisons:
@@ -279,9 +279,9 @@ def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) 
     apart = alike.difference("paid sum", "again sum")
     assert apart.std == pytest.approx(math.hypot(*both))
     for beside in (alike.part("paid"), alike.part("again")):  # never taken for another stream
-        with pytest.raises(InvalidInput, match="its noise may be the same"):
+        with pytest.raises(InvalidInput, match="whose noise is the same"):
             alike.difference("paid sum", "sum", beside=beside)
-        with pytest.raises(InvalidInput, match="its noise may be the same"):
+        with pytest.raises(InvalidInput, match="whose noise is the same"):
             alike.part("paid").difference("sum", "sum", beside=beside)
     with pytest.raises(InvalidInput, match="simulate the report, and take this part"):
         rows.simulate()

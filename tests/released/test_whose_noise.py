@@ -84,7 +84,7 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         beside = one.difference("home", "home", beside=other)
         alone = [each.numbers.number_of("home").std for each in (one, other)]
         assert beside.std == pytest.approx(math.hypot(*alone)), door
-        with pytest.raises(InvalidInput, match="its noise may be the same"):
+        with pytest.raises(InvalidInput, match="whose noise is the same"):
             one.difference("home", "home", beside=runs[0])
     with pytest.raises(
         InvalidInput, match="belong to different streams, because their terms differ"
@@ -119,7 +119,7 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
     one, other = map(counton.read, files)
     assert one.numbers.design.noise_id is None
     assert wider(asked(one), asked(other)) == pytest.approx(BONFERRONI, rel=0.02)
-    with pytest.raises(InvalidInput, match="its noise may be the same"):
+    with pytest.raises(InvalidInput, match="whose noise is the same"):
         one.difference("home", "home", beside=other)
 
 

@@ -146,9 +146,10 @@ class Release:
                 step before. Rises add up to the total.
 
         Raises:
-            InvalidInput: with ``never_falling``: there are no totals of counts or sums; or they may
-                fall, since values may be below 0 or windows are revised; or they go on from those
-                of another stream; or a file lacks an earlier step.
+            InvalidInput: steps are not consecutive, or not all released; with ``never_falling``:
+                there are no totals of counts or sums; or they may fall, since values may be below 0
+                or windows are revised; or they go on from those of another stream; or a file lacks
+                an earlier step.
 
         >>> import polars as pl
         >>> from counton import release
@@ -159,6 +160,8 @@ class Release:
         >>> shown["total"].is_sorted(), shown["in_window"].sum() == shown["total"].max()
         (True, True)
         """
+        if steps is not None:
+            _check_steps(self.numbers, steps)
         if never_falling:
             from counton.released.never_falling import totals_that_never_fall
 
@@ -190,8 +193,11 @@ class Release:
             groups: names of the groups, in the wanted order.
 
         Raises:
-            InvalidInput: a group is unknown or named twice.
+            InvalidInput: a group is unknown or named twice; or steps are not consecutive, or not
+                all released.
         """
+        if steps is not None:
+            _check_steps(self.numbers, steps)
         return type(self)(self.numbers.only(steps, groups))
 
     def part(self, name: str) -> Self:
@@ -929,6 +935,17 @@ class Release:
     def _repr_html_(self) -> str:
         words = self.describe()
         return page(self.numbers, words, self.figures) if self.numbers.steps else html(words, {})
+
+
+def _check_steps(numbers: ReleasedNumbers, steps: range) -> None:
+    """Refuse steps that are not consecutive, or not all released."""
+    there = numbers.steps
+    inside = there.start <= steps.start and steps.stop <= there.stop
+    if steps and not (steps.step == 1 and inside):
+        raise InvalidInput(
+            f"steps is {steps!r}, but steps {there.start:,} to {there.stop - 1:,} are there: give "
+            f"consecutive ones of them, such as range({there.start}, {there.stop})"
+        )
 
 
 def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
