@@ -741,8 +741,8 @@ class Ledger:
     def _open_account(self, known: list[Spend]) -> _Account:
         """Return an empty account for the unit of the ``known`` entries.
 
-        These entries decide its neighbouring relation and its shares of delta. They must not depend
-        on earlier releases.
+        These entries decide its neighbouring relation and how the limit's delta is divided. They
+        must not depend on earlier releases.
         """
         relation = self.relation
         if relation is None:
@@ -751,10 +751,10 @@ class Ledger:
         return self._start(known, relation, self.limit)
 
     def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
-        """Return an empty account for the party of the ``known`` entries, with the party's quota as
-        limit.
+        """Return an empty account for the party of the ``known`` entries; its limit is the party's
+        quota, the most that the party may spend.
 
-        The entries decide its shares of delta.
+        The entries decide how the delta of the quota is divided.
         """
         return self._start(known, relation, self.quotas[known[0].party or ""])
 
@@ -984,8 +984,8 @@ def _in_options(guarantee: Guarantee) -> str:
 
 
 def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
-    """Return, for each kind of unit, its relation, Renyi orders and shares of delta as JSON
-    values.
+    """Return, for each kind of unit, what its first entries fixed, as JSON values: the neighbouring
+    relation, the Renyi orders, and how the limit's delta is divided.
     """
     return {
         unit: {"relation": account.relation, **account.filter.to_dict()}
@@ -1023,8 +1023,8 @@ def _checked_party(party: object) -> str:
 
 
 def _checked_quota(party: str, quota: Limit, limit: Limit) -> Limit:
-    """Return the quota, if it is of the limit's kind and no parameter is larger; else raise
-    `InvalidInput`.
+    """Return the quota, the most that a party may spend, if it is of the limit's kind and no
+    parameter is larger; else raise `InvalidInput`.
     """
     if type(quota) is not type(limit) or _larger(quota, limit) != limit:
         raise InvalidInput(

@@ -44,7 +44,11 @@ MANY_GROUPS = 2**22
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """Add up partial sums by the columns ``by``."""
+    """Add up partial sums, in tables of equal columns, over rows with equal values of the columns
+    ``by``.
+
+    Of the column ``us`` of times, if there is one, the newest time is kept.
+    """
     together = pl.concat(added)
     sums = [name for name in together.columns if name not in (*by, "us")]
     newest = [pl.col("us").max()] if "us" in together.columns else []
@@ -174,6 +178,9 @@ def sums_by_cell(
 ) -> pl.LazyFrame:
     """Return sums of rows by window and by the group's position in the list of declared groups
     (``domain``).
+
+    ``adds`` says which sums a row changes and by how much; None: rows are only counted. ``more``
+    are further arguments of `_add`.
     """
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")

@@ -202,11 +202,12 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """The rows of C over several cells, and the largest weight of each cell in a row of its
-        own.
+        """The rows of C over several cells, and the largest weight with which a row of C measures
+        each cell alone.
 
         The shapes are (rows, cells) and (cells,). The weight is 0 for a cell that no row measures
-        alone; other rows over a single cell are among the first.
+        alone. If several rows measure a cell alone, all but that of the largest weight are among
+        the first.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -477,7 +478,7 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
-    """Return the strategy whose matrix is saved as text; the last result is cached for repeated
-    calls.
+    """Return the strategy of class ``kind`` whose matrix is saved as the text ``matrix``; the last
+    result is cached for repeated calls.
     """
     return kind(integers_from_text(matrix, shape), name)

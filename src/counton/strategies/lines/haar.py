@@ -180,7 +180,8 @@ class Haar(WeightedTree):
         """Return estimates of the cells, shape (cells, *shape), computed from the root of the tree
         down.
 
-        ``read(rows)`` is a function that returns the noisy measurements of a range of indices.
+        ``read(rows)`` is a function that returns the noisy measurements of a range of indices:
+        shape (len(rows), *shape). ``shape`` is that of a single measurement.
         """
         # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]

@@ -97,11 +97,11 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Number of bits that an entry of the residual r - G u may have, to be known exactly from
-        its residues.
+        """Number of bits that an entry of the residual r - G u may have so that it is known exactly
+        although it is computed modulo 2^64.
 
-        Residues are those modulo 2^64 and, where sums allow it, also modulo a prime. G is the
-        matrix of the equations, and u a trial solution of G u = r.
+        If sums allow it, the residual is computed modulo a prime too, which gives more bits. G is
+        the matrix of the equations, and u a trial solution of G u = r.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -324,24 +324,28 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """Return pairs (row, weight): the rows of H in which the cell has a weight other than 0."""
+        """Return pairs (row, weight): the rows over several cells in which the cell has a weight
+        other than 0.
+        """
 
     @abstractmethod
     def overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of H that are ``lag`` >= 1 or more
-        cells apart.
+        """Return a bound on the inner product of two columns of H, the rows over several cells; the
+        columns are ``lag`` >= 1 or more cells apart.
         """
 
     @abstractmethod
     def powers(self, norm: Norm) -> Integers:
-        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each column of H:
-        shape (cells,).
+        """Return the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of each cell's weights
+        in the rows over several cells: shape (cells,).
         """
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of the magnitudes in any row of H^T H."""
+        """Upper bound of the sum of the magnitudes in any row of H^T H, where H has the rows over
+        several cells.
+        """
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:

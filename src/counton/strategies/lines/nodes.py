@@ -170,11 +170,11 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances by level, leaves first: of nodes' estimates, and of sums of
-        their children's.
+        """Return two lists of variances by level, leaves first: of the nodes' estimates, and of the
+        sums of their children's estimates (for a leaf, its own).
 
-        These estimates use only measurements of the node and of nodes below it. Arrays have shape
-        (nodes,).
+        Here the estimate of a node uses only measurements of the node and of nodes below it. Arrays
+        have shape (nodes,).
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
@@ -343,8 +343,9 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
     """Return each level's factor in a workload's error on a tree, leaves first: shape (levels,).
 
-    The error is the sum over levels of this factor times the variance of a node's estimate at the
-    level.
+    The error, the summed variance of all queries, is the sum over levels of this factor times the
+    variance of a node's estimate from its own subtree. ``radices`` are the numbers of children of a
+    node, lowest level first.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
@@ -353,9 +354,10 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
     """Return the logarithm of a workload's least error on a tree, and the weights of its levels for
-    it.
+    it, leaves first.
 
-    The error is the summed variance times the squared sensitivity. Weights begin with the leaves.
+    The error is the summed variance times the squared sensitivity in the norm ``norm``. ``radices``
+    are the numbers of children of a node, lowest level first.
     """
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)

@@ -112,12 +112,12 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Move prefix sums of the leaves from one level of the tree to the next level above.
+        """Move prefixes of the line from one level of the tree to the next level above.
 
         ``node`` is the index of the node of ``level`` in which each prefix ends, and ``share`` the
-        mean weight of that node in the prefix. The result has both for the higher level. ``counts``
-        are numbers of nodes by level, and ``radix`` is the number of children of a node above
-        ``level``.
+        mean weight of that node in the prefix (`_Profile`). The result has both for the higher
+        level. ``counts`` are numbers of nodes by level, and ``radix`` is the number of children of
+        a node above ``level``.
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -239,8 +239,8 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Two sums over the prefixes that end in a node: of the node's mean weights, and of their
-    squares.
+    """Two sums over the prefixes of the line that end in a node: of the node's mean weights in
+    them, and of the squares.
 
     The mean weight of a cell in a prefix is 1 or 0. That of any other node is the mean over its
     children, each counted in proportion to its number b (`TreeLaw`). ``length`` is the number of
@@ -253,8 +253,12 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node, and the variance that they add to all prefixes that end among
-    them.
+    """The children of one node, and the variance that they add to all prefixes of the line that end
+    among them.
+
+    Args:
+        children: for each child, sums over the prefixes that end in it.
+        own: the number b of each child (`TreeLaw`).
     """
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:

@@ -277,11 +277,11 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind of equal variance, and the number of intervals of each
-        kind.
+        """Return one interval for each kind of intervals, and the number of intervals of each kind.
 
-        The arrays are starts, ends and numbers, each of shape (kinds,). None if the kinds are not
-        known.
+        Intervals of one kind have sums of equal variance if ``joint_law`` is the distribution of
+        the estimates. The arrays are starts, ends and numbers, each of shape (kinds,). None if the
+        kinds are not known.
         """
         return None
 
@@ -317,11 +317,11 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval of each kind of equal variance, and the number of intervals of each
-        kind.
+        """Return one interval for each kind of intervals, and the number of intervals of each kind.
 
-        The arrays are starts, ends and numbers, each of shape (kinds,). None unless all numbers of
-        children in the tree of ``joint_law`` are powers of two.
+        Intervals of one kind have sums of equal variance if ``joint_law`` is the distribution of
+        the estimates. The arrays are starts, ends and numbers, each of shape (kinds,). None unless
+        all numbers of children in the tree of ``joint_law`` are powers of two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of

@@ -275,11 +275,11 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """The numbers g of all steps (see `g`) at the nodes of the level ``upper``: shape (nodes,
-        classes).
+        """The numbers g of all steps at the nodes of the level ``upper``: shape (nodes, classes).
 
-        A class has all steps with equal ``step >> _key_bits``, whose columns of C are equal on the
-        levels from ``upper`` on.
+        g is the part of a step's count that the measurements of this level and of all higher ones
+        contain together (see `g`). A class has all steps with equal ``step >> _key_bits``, whose
+        columns of C are equal on the levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -290,7 +290,8 @@ class OctaveColumns:
         """Entries of the columns of C on each of the levels from ``upper`` on: shape ``(nodes,
         classes)``.
 
-        A class has all steps with equal ``step >> _key_bits``, whose columns are equal there.
+        A class has all steps with equal ``step >> _key_bits``, whose columns are equal there. A
+        node is one noisy measurement.
         """
         # Given ``entering``, they are the columns of least norm, computed by least squares and
         # rounded.
@@ -825,8 +826,8 @@ class MultiscaleInterpolation(StreamStrategy):
             yield self._down(field, high, every[base].start, needed, 0)
 
     def _needed_nodes(self, nodes: range, level: int) -> list[range]:
-        """Return, for ``level`` and each higher level, the nodes from which ``nodes`` of ``level``
-        are interpolated.
+        """Return, for ``level`` and each higher level, the nodes (points of time with noise) from
+        which the noise at ``nodes`` of ``level`` is interpolated.
         """
         needed = [nodes]
         for there in self._grid.nodes[level + 1 :]:
@@ -841,8 +842,9 @@ class MultiscaleInterpolation(StreamStrategy):
         """Return the interpolated noise at the nodes ``needed[0]`` of ``level``: their own noise,
         plus that of the level above, interpolated.
 
-        ``needed`` has the nodes of ``level`` and of higher levels. ``above`` has the interpolated
-        noise on the level above these, from the node ``first`` on.
+        ``needed`` has the nodes (points of time with noise) of ``level`` and of higher levels.
+        ``above`` has the interpolated noise on the level above these, from the node ``first`` on.
+        ``field`` is the source of the nodes' own noise.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper
@@ -871,7 +873,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
     """Return the weights of five nodes of a level in each release, given those of five nodes one
-    level below: shape (steps, 5).
+    level below (``read``): both of shape (steps, 5).
 
     The values of the level below are interpolated from this level. ``nodes`` has, for each step,
     the middle one of the five nodes below.

@@ -150,8 +150,8 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each noise level of the inner strategy, the level's number and the number of nodes of
-        a window.
+        """For each noise level of the strategy of a window's versions (``inner``), the level's
+        number and the number of a window's nodes (noisy measurements).
         """
         # From these numbers follow the indices of each window's nodes.
         return [[level, width] for level, width in sorted(self._widths.items())]
@@ -182,12 +182,12 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _widths(self) -> dict[int, int]:
-        """For each noise level, the number of nodes of a window."""
+        """For each noise level, the number of a window's nodes (noisy measurements)."""
         return self.inner._level_widths()
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes of the inner strategy as nodes of ``window``: with their indices among the
-        nodes of all windows.
+        """Return nodes (noisy measurements) of the strategy of one window as nodes of ``window``:
+        with their indices among the nodes of all windows.
         """
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
@@ -195,15 +195,20 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return the place of a window's nodes among those of all windows, from 0 on.
+        """Return how many windows' nodes (noisy measurements) are numbered before those of
+        ``window``.
 
         Windows numbered 0 and below have nodes too. No row belongs to them, so the numbers released
-        for them in the first nights are noise alone.
+        for them in the first nights (releases at ends of windows) are noise alone.
         """
         return window - 1 + self.lags
 
     def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
         """Return the noise of the versions with consecutive lags, for consecutive windows together.
+
+        A version is the count of a window with the rows that arrived up to a lag, in windows.
+        ``field`` is the source of the noise, and gives each node (noisy measurement) an array of
+        ``field.shape``.
 
         Returns:
             int64, shape ``(len(lags), len(windows), *field.shape)``.
@@ -219,7 +224,8 @@ class WindowVersions(StreamStrategy):
         """Return the noise of the same nodes in each window: ``(len(nodes), len(windows),
         *field.shape)``.
 
-        Nodes of the inner strategy whose noise is in no version get the noise 0.
+        ``nodes`` are the indices within one window of nodes (noisy measurements) on ``level``;
+        ``field`` is the source of their noise. Nodes whose noise is in no version get the noise 0.
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
@@ -243,21 +249,22 @@ class WindowVersions(StreamStrategy):
         return self
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives by the end of its own window.
+        """Return the nodes (noisy measurements) that a row enters if it arrives by the end of its
+        own window.
 
         ``step`` is the number of the window.
         """
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the final version of a window; ``step`` is its
-        number.
+        """Return the nodes (noisy measurements) whose noise is in the final version of a window;
+        ``step`` is its number.
         """
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it belongs to a window and arrives ``lag`` windows
-        later.
+        """Return the nodes (noisy measurements) that a row enters if it belongs to a window and
+        arrives ``lag`` windows later.
 
         >>> from counton.strategies import Binary
         >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
@@ -267,8 +274,8 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the version of a window that is released ``lag``
-        windows later.
+        """Return the nodes (noisy measurements) whose noise is in the version of a window that is
+        released ``lag`` windows later.
         """
         found = self.inner.row(self._check_lag(lag) + 1)
         return self._in_block(check_step(self, window), found)
@@ -413,10 +420,10 @@ class WindowVersions(StreamStrategy):
         self.inner._check_law(law)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of final numbers up to each window in
-        ``stops``.
+        """Return the variance of a weighted sum of totals, in variances of one node's noise.
 
-        The unit is the variance of one node's noise.
+        Total i adds up the final numbers of the windows up to ``stops[i]``, and has the weight
+        ``weights[i]``.
         """
         return _over_stretches(self, stops, weights)
 
@@ -425,6 +432,8 @@ class WindowVersions(StreamStrategy):
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
         """Return the noise of versions of a window with consecutive lags: int64, ``(len(lags),
         *field.shape)``.
+
+        ``field`` is the source of the noise of nodes (noisy measurements).
         """
         return self._versions(field, range(window, window + 1), lags)[:, 0]
 
@@ -445,6 +454,8 @@ class WindowVersions(StreamStrategy):
 
     def night_noise(self, field: NodeNoise, nights: range) -> Integers:
         """Return the noise of all numbers released at the ends of consecutive windows ("nights").
+
+        ``field`` is the source of the noise of nodes (noisy measurements).
 
         Returns:
             int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the versions
@@ -467,9 +478,10 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of those versions of a window that consecutive nights release.
+    """Return the lags of those versions of ``window`` that consecutive nights release.
 
-    ``last`` is the largest lag.
+    A night is the release at the end of a window; the lag of a version is the number of windows
+    from its own window to that one, at most ``last``.
     """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
@@ -573,7 +585,8 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return the lag of the newest version of each window in ``steps``.
+        """Return the lag of the newest version of each window in ``steps``: how many windows after
+        it ended that version was released.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -620,8 +633,8 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of a window's newest version by the lag of this version, shape ``(lags +
-        1,)``.
+        """Variances of a window's newest version by the lag at which it was released (in windows
+        after its own): shape ``(lags + 1,)``.
         """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
@@ -641,10 +654,10 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of newest versions up to each window in
-        ``stops``.
+        """Return the variance of a weighted sum of totals, in variances of one node's noise.
 
-        The unit is the variance of one node's noise.
+        Total i adds up the newest versions of the windows up to ``stops[i]``, and has the weight
+        ``weights[i]``.
         """
         return _over_stretches(self, stops, weights)
 
@@ -778,9 +791,11 @@ class EveryVersion(StreamStrategy):
         return self.windows.squared_sensitivity()
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of versions up to each step in ``stops``.
+        """Return the variance of a weighted sum of totals, in variances of one node's noise.
 
-        Versions of one window are correlated; those of different windows are independent.
+        Total i adds up the versions of all steps up to ``stops[i]``, and has the weight
+        ``weights[i]``. Versions of one window are correlated; those of different windows are
+        independent.
         """
         read: dict[int, dict[int, float]] = {}
         for first, last, weight in _stretches(stops, weights):
@@ -847,9 +862,10 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return the matrix C of one window's strategy, in units of 2^-lattice_bits.
+    """Return the matrix C by which one window's strategy measures the arrivals at each lag, in
+    units of 2^-lattice_bits.
 
-    It has integers, and the shape ``(nodes, versions)``.
+    It has integers, and the shape ``(nodes, versions)``; a node is one noisy measurement.
     """
     unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
     columns = [inner.column(step) for step in steps]
@@ -869,10 +885,11 @@ def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield runs of steps that have the same weight in a weighted sum of totals, and that weight.
+    """Yield ranges of steps that have the same weight in a weighted sum of totals, and that weight.
 
-    A triple (first, last, weight) is for the steps first + 1 .. last. Total i sums the steps up to
-    ``stops[i]`` and has the weight ``weights[i]``.
+    Total i sums the steps up to ``stops[i]`` and has the weight ``weights[i]``; so a step's weight
+    is the sum of those of all totals that include it. A triple (first, last, weight) is for the
+    steps first + 1 .. last; steps of weight 0 are left out.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]
@@ -887,9 +904,11 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
 
 
 def _over_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
-    """Return the variance of a weighted sum of totals of windows, for independent windows.
+    """Return the variance of a weighted sum of totals of windows whose numbers have independent
+    noise.
 
-    Total i sums the windows up to ``stops[i]`` and has the weight ``weights[i]``.
+    Each step of ``strategy`` is a window. Total i sums the windows up to ``stops[i]`` and has the
+    weight ``weights[i]``.
     """
     found = 0.0
     for first, last, weight in _stretches(stops, weights):
