@@ -189,6 +189,19 @@ def test_a_plan_compares_windows_totals_and_both_and_keeps_nothing(loans: Any) -
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 
+def test_a_plan_within_an_error_compares_forms_for_the_promise_that_it_found(loans: Any) -> None:
+    at = NEW.index("--epsilon")
+    asked = [*NEW[:at], *NEW[at + 2 :]]
+    asked += ["--within", "20", "--release", "windows", "--plan"]
+    done = loans.plain("count", "loans.csv", *asked, "--json")
+    assert done.code == 0, done.err
+    plans = json.loads(done.out)["plans"]
+    assert {plan["guarantee"]["epsilon"] for plan in plans.values()} == {
+        plans["windows"]["guarantee"]["epsilon"]
+    }
+    assert max(plans["both"]["numbers"][1]["halfwidths"]) > 20
+
+
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
 def test_the_plan_of_a_release_is_what_its_intervals_reach(release: str, loans: Any) -> None:
     planned = plan_of(loans)[release]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -95,9 +96,16 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     """Print what a single job would spend and publish, and its errors.
 
     For counts and sums in time windows, all three forms of release are shown: windows, totals, and
-    both. No row is read, and nothing is written.
+    both, each for the promise of the form that is asked for. No row is read, and nothing is
+    written.
     """
     planned = planned_job(job)
+    promised: dict[str, Any] = {}
+    if job.promise.within is not None:  # it would find another promise for each form
+        promised = planned.definition.guarantee.to_dict() | dict.fromkeys(
+            ("within", "least", "size")
+        )
+        del promised["guarantee"]
     form, cut = planned.definition.release, planned.definition.cut
     plans: dict[str, PlannedJob] = {form: replace(planned, name=form)}
     several = cut.timed and form in _FORMS and not cut.lags
@@ -105,7 +113,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         for other in _FORMS:
             if other != form:
                 with suppress(CountonError):  # the stream exists, or has no end
-                    plans[other] = planned_job(job.having(release=other), other)
+                    plans[other] = planned_job(job.having(release=other, **promised), other)
     if as_json:
         found = {name: plan.to_dict() for name, plan in plans.items()}
         print_json({"released": False, "release": form, "plans": found})
