@@ -116,8 +116,9 @@ class BlockTree:
     ) -> Integers:
         """Return the noise of the counts of some nodes of a level, as measured, in units of 2^-24.
 
-        It is a draw of noise divided by the node's weight: shape (nodes, coordinates). ``own`` has
-        the weight of each block in the line.
+        It is a draw of noise divided by the node's weight: shape (nodes, coordinates), with as many
+        coordinates as ``field``, the source of noise, draws numbers for each node. ``own`` has the
+        weight of each block in the line.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -126,10 +127,11 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the counts of the children of some nodes of ``level``, as measured.
+        """Return the noise of the counts of the children of some nodes of ``level``, as measured:
+        shape (children, coordinates), in units of 2^-24.
 
-        ``level`` is above 0. ``own`` has the weight of each block in the line. The shape is
-        (children, coordinates), in units of 2^-24.
+        ``level`` is above 0. ``field`` is the source of noise; coordinates are the numbers that it
+        draws for each node. ``own`` has the weight of each block in the line.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
@@ -139,9 +141,10 @@ class BlockTree:
         """Return the noise of each node's estimate: its own measurement combined with its
         children's estimates.
 
-        ``below`` has the noise of the children's estimates, shape (children, coordinates).
-        ``measured`` has the noise of the nodes' own measurements, shape (nodes, coordinates), and
-        is overwritten; None: they are not measured.
+        ``below`` has the noise of the children's estimates, shape (children, coordinates), with a
+        coordinate for each number that is drawn for a node. ``measured`` has the noise of the
+        nodes' own measurements, shape (nodes, coordinates), and is overwritten; None: they are not
+        measured.
         """
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
@@ -156,7 +159,8 @@ class BlockTree:
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
         """Return the noise of the tree's estimate of each block's total, in units of 2^-24.
 
-        The shape is (blocks, coordinates). ``own`` has the weight of each block in the line.
+        The shape is (blocks, coordinates), with as many coordinates as ``field``, the source of
+        noise, draws numbers for each node. ``own`` has the weight of each block in the line.
         """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
@@ -177,7 +181,8 @@ class BlockTree:
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
-        The shape is (steps, coordinates). ``own`` has the weight of each block in the line.
+        The shape is (steps, coordinates), with as many coordinates as ``field``, the source of
+        noise, draws numbers for each node. ``own`` has the weight of each block in the line.
         ``sums`` has the noise of the running totals before the first of the blocks in which these
         steps lie, and after each of the blocks.
         """
@@ -313,10 +318,10 @@ class BlockTree:
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
         """Add ``taken`` times the noise of a node's estimate to ``weights``, the weights of draws
-        of noise.
+        of noise in a release.
 
         The keys of ``weights`` are (level of noise, index). Level l of the tree has noise level l +
-        1.
+        1; ``node`` is the index of the node on ``level``.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
@@ -364,15 +369,15 @@ class BlockTree:
 
 
 def _sum_children(below: Integers, radix: int) -> Integers:
-    """Return the sum over the children of each node: shape (nodes * radix, coordinates) to (nodes,
-    coordinates).
+    """Return the sum of ``below`` over the ``radix`` children of each node: shape (nodes * radix,
+    coordinates) to (nodes, coordinates).
     """
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
 def _quotients(drawn: Integers, weights: Integers) -> Integers:
-    """Return drawn / weights in units of 2^-24, rounded to the nearest: floor(2^24 drawn / weights
-    + h).
+    """Return draws of noise divided by weights, in units of 2^-24, rounded to the nearest:
+    floor(2^24 drawn / weights + h).
 
     h is 1/2 for even weights, and 1/2 - 1 / (2 weight) for odd weights.
 

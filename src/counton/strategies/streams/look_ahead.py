@@ -104,9 +104,10 @@ class _Place(NamedTuple):
 
 
 class _Rows(Reader):
-    """The noise of one running stream with many coordinates, computed one step after the other.
+    """The noise of one running stream with many coordinates (counts kept side by side), computed
+    one step after the other.
 
-    It continues where the last window ended.
+    It continues after the steps that were last computed.
     """
 
     def __init__(self, strategy: LookAhead, field: NodeNoise) -> None:
@@ -339,9 +340,9 @@ class LookAhead(StreamStrategy):
     ) -> None:
         """Add ``taken`` times the noise of the estimates of some nodes of a level to ``weights``.
 
-        ``weights`` maps (level, index) of a node to the weight of its noise in a release. Estimates
-        use measurements up to ``depth`` levels below the node; None: as many levels as the strategy
-        uses there.
+        ``weights`` maps (level, index) of a node to the weight of its noise in a release. An
+        estimate combines the measurements of the node and of nodes up to ``depth`` levels below it;
+        None: as many levels as the strategy uses there.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -406,8 +407,9 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield the places of steps in the nodes of each level, lowest level first; step 0 is
-        before the first.
+        """Yield the places of steps in the nodes of each level, lowest level first.
+
+        ``ends`` are the steps; step 0 is before the first.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
@@ -526,7 +528,8 @@ class LookAhead(StreamStrategy):
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the reader of a running stream's noise.
 
-        With many coordinates it continues where the last window ended, which is faster.
+        With many coordinates (counts kept side by side) it continues after the steps that were last
+        computed, which is faster. ``field`` is the source of the nodes' noise.
         """
         # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).

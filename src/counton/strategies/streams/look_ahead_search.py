@@ -63,13 +63,14 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the fraction of a node's steps in its last child, and two means over the node's steps.
+    """Return the fraction of a node's steps that lie in its last child, and two means over all
+    steps of the node: of v and of v^2.
 
-    The means are those of v and of v^2, where v is the sum of the variances of the children's
-    estimates, each times the fraction of the estimate that is in the release at the step. The node
-    has ``count`` children. ``own`` and ``width`` are the variance of the estimate and the number of
-    steps of each but the last; ``tail`` and ``rest`` are those of the last. ``one`` and ``two`` are
-    the means of the last child's fraction and of its square over its steps.
+    At a step, v is the sum over the children of the variance of the child's estimate times the
+    fraction of this estimate that the release contains. The node has ``count`` children. ``own``
+    and ``width`` are the variance of the estimate and the number of steps of each but the last;
+    ``tail`` and ``rest`` are those of the last. ``one`` and ``two`` are the means of the last
+    child's fraction and of its square over its steps.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -89,7 +90,8 @@ def _moments(
 def largest_variance(trees: Subtrees) -> float:
     """Return the largest variance over all steps of the trees, in variances of one node's noise.
 
-    It is found by branch and bound.
+    It is found by branch and bound: parts of a tree whose upper bound is below a variance already
+    found are left out.
     """
     # What the levels above a node add is a concave function of the fraction of its estimate that is
     # in the release. The most that the levels below add is known from smaller trees.
@@ -101,7 +103,9 @@ _Parabola = tuple[float, float, float]
 
 
 class _Peaks:
-    """Branch and bound for the largest variance over the steps of a tree `LookAhead`."""
+    """Branch and bound for the largest variance over the steps of a tree `LookAhead`: parts of the
+    tree whose upper bound is below a variance already found are left out.
+    """
 
     def __init__(self, trees: Subtrees) -> None:
         self._trees = trees
@@ -133,18 +137,20 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the variance that a node and all nodes above it add, as a parabola.
+        """Return the variance that a node and all nodes above it add, as a parabola: the
+        coefficients a, b, c of a + b p + c p^2.
 
-        The variable is the fraction of the node's estimate that is in the release. ``above`` is the
-        parabola without the node itself. ``last`` is True for the last node of its level.
+        The variable p is the fraction of the node's estimate that is in the release. ``above`` is
+        the parabola without the node itself. ``last`` is True for the last node of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
-        """Return the larger of ``best`` and the largest variance at a step of a node.
+        """Return the larger of ``best`` and the largest variance at a step of a node of ``level``.
 
-        ``arch`` is the parabola of `_arch` for the node.
+        ``arch`` is the parabola of `_arch` for the node: the variance that it and all nodes above
+        it add. ``last`` is True for the last node of its level.
         """
         if level == 0:
             return max(best, sum(arch))
@@ -287,17 +293,19 @@ class _Search:
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
-        """Return True if the tree is no larger than needed: the horizon needs all children of a top
-        node.
+        """Return True if the tree is no larger than needed: a node of the highest level with one
+        child less would have fewer steps than the horizon.
+
+        ``radices`` are the numbers of children, lowest level first.
         """
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Return integer weights for which changing any one of them by one does not lower the
-        error.
+        """Return integer weights of the levels for which changing any one of them by one does not
+        lower the error.
 
-        The search begins at ``weights``. For the largest variance, weights of large trees are
-        returned as they are.
+        The search begins at ``weights``; ``radices`` are the numbers of children, lowest level
+        first. For the largest variance, weights of large trees are returned as they are.
         """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
@@ -325,8 +333,11 @@ class _Search:
     def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
-        """Return the error, the radices and improved real weights, after some rounds of
-        improvement.
+        """Return the error, the radices and improved real weights of the levels, after some
+        ``rounds`` of improvement.
+
+        ``radices`` are the numbers of children, lowest level first, and the rounds begin at
+        ``weights``.
         """
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
         # is equal at every level; scaling each weight by the product's fourth root comes closer to
@@ -356,7 +367,8 @@ class _Search:
         """Return the error that the search minimises: variance times squared sensitivity, up to a
         factor.
 
-        For the largest variance it is a close upper bound.
+        ``radices`` are the numbers of children, lowest level first, and ``weights`` those of the
+        levels. For the largest variance it is a close upper bound.
         """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
@@ -381,8 +393,8 @@ class _Search:
         return float(moved ** (3 - norm))
 
     def _costs(self, radices: Sequence[int]) -> list[float]:
-        """Return, for each level, how much a weight of 1 on that level adds to the norm of a unit's
-        change.
+        """Return, for each level, how much a weight of 1 on that level adds to the norm of one
+        unit's change of all measurements.
         """
         # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
         # steps in the node, divided by the number of steps.
@@ -395,9 +407,11 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return, for each level, the factor of the variance of a node's estimate in the error.
+        """Return, for each level, the factor by which the variance of a node's estimate enters the
+        error.
 
-        The error is the sum over levels of factor times variance.
+        The error is the sum over levels of factor times variance. ``radices`` are the numbers of
+        children, lowest level first.
         """
         width, over = 1, [0.0]
         largest, release = self._metric == "max", self._question.release
@@ -416,10 +430,11 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor of the variance of a node's estimate in the variance of a
-    single step.
+    """Return, for each level, the factor by which the variance of a node's estimate enters the
+    variance of a single step's count.
 
-    The variance of a single step's count is the sum over levels of factor times variance.
+    The latter is the sum over levels of factor times variance. ``radices`` are the numbers of
+    children, lowest level first.
     """
     loads, left = [], 1.0
     for radix in radices:
@@ -431,6 +446,9 @@ def _alone(radices: Sequence[int]) -> list[float]:
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
     """Return, for each level, the variance of a complete node's estimate from its own and lower
     measurements.
+
+    ``radices`` are the numbers of children, lowest level first, and ``weights`` those of the
+    levels.
     """
     estimates = [1 / weights[0] ** 2]
     found = [estimates[0]]

@@ -66,7 +66,9 @@ class NightContrasts:
     def independent(self, nights: int) -> Floats:
         """Return the matrix P for the first nights, shape ``(nights, nights)``.
 
-        P times the contrasts of these nights has independent entries of variance 1.
+        P times the contrasts of these nights has independent entries of variance 1. The contrast of
+        a night is what the total grew since the night before, minus what the sum of all windows'
+        newest versions grew.
         """
         return self._up_to(nights)[0][:nights, :nights]
 
@@ -130,8 +132,12 @@ class NightContrasts:
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
     def _write_covariance(self, into: Floats, first: int) -> None:
-        """Write the covariances of nights from ``first`` on, and of earlier ones with them, below
-        the diagonal of ``into``. Nights are numbered from 0 on.
+        """Write into the matrix ``into``, on and below its diagonal, the covariances of the
+        contrasts of nights from ``first`` on with those of all nights up to each.
+
+        The contrast of a night is what the total grew since the night before, minus what the sum of
+        all windows' newest versions grew. Nights are numbered from 0 on. Entries above the diagonal
+        have no meaning.
         """
         # A strategy may be quick for few beginnings and many ends: so few columns at a time.
         for start in range(0, len(into), _TOGETHER):

@@ -164,10 +164,12 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the amplitudes of a level of equally spaced knots, for another number of cells.
+        """Return the heights of a level of hats at their knots, on a line with another number of
+        cells.
 
-        They are interpolated linearly between those of the shape (``heights``). Both are integers
-        in units of 2^-12, one for each knot; knots are ``spacing`` cells apart.
+        Hats are triangular weights, and knots the places of their peaks, ``spacing`` cells apart.
+        The result is interpolated linearly between the ``heights`` of the shape. Both are integers
+        in units of 2^-12, one for each knot.
         """
         if cells == self.cells:
             return heights

@@ -47,10 +47,11 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and their estimates. The arrays last computed are kept.
+    """The noise of the nodes of some trees, and of their estimates. The arrays last computed are
+    kept.
 
-    The last node of a level gets as many children as any other; those beyond the horizon have noise
-    0.
+    ``field`` is the source of noise, and ``counts`` the number of nodes of each level. The last
+    node of a level gets as many children as any other; those beyond the horizon have noise 0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -58,7 +59,9 @@ class LevelNoise:
         self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
-        """Return the noise of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``."""
+        """Return the noise of consecutive nodes of a level, read-only: ``(len(nodes), *shape)``,
+        with the shape of the noise of one node.
+        """
         return self.hold((level, 0), nodes, self._draw)
 
     def _draw(self, level: int, nodes: range) -> Integers:
@@ -86,7 +89,7 @@ class Subtrees:
     """Trees of equal shape side by side; the last tree ends at the last step.
 
     Levels count from single steps, 0, to the roots, ``len(radices)``. Noise and estimates are
-    int64; ``*shape`` are the coordinates of a step. Estimates are in units of 2^-16.
+    int64; ``*shape`` is the shape of the count of one step. Estimates are in units of 2^-16.
 
     Args:
         steps: number of steps in all trees together.
@@ -187,7 +190,8 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for levels 1, 2, ..., the sums of ``variances`` over the children of a node.
+        """Return, for levels 1, 2, ..., the sums over the children of a node of their
+        ``variances``, which begin with level 0.
 
         Each pair is for a complete node and for the last node of the level.
         """
@@ -197,8 +201,10 @@ class Subtrees:
         ]
 
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return the variances of estimates that use one more level below than those of
-        ``variances``.
+        """Return the variances of estimates that use measurements of one more level below the node
+        than those of ``variances``.
+
+        Each pair is for a complete node and for the last node of the level.
         """
         # They combine a node's measurement with its children's estimates with the least variance,
         # or with the weight ``own``.
@@ -216,7 +222,7 @@ class Subtrees:
         ``(len(nodes), *shape)``.
 
         An estimate combines the node's measurement with those of ``depth`` levels below. The unit
-        is 2^-16.
+        is 2^-16. ``drawn`` has the noise of measurements.
         """
         # The difference between measurement and children's sum does not change with the data, so it
         # may be rounded.
@@ -240,7 +246,8 @@ class Subtrees:
         """Return the sum of the estimates of the children of each node, of shape ``(len(nodes),
         *shape)``.
 
-        It is computed for some nodes at a time, to save memory.
+        An estimate of a child uses ``depth`` - 1 levels below it; ``drawn`` has the noise of
+        measurements. Some nodes are computed at a time, to save memory.
         """
         radix, parts = self.radices[level - 1], []
         together = self.widths[level - 1] // self.widths[level - depth]
