@@ -298,3 +298,11 @@ def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any
 def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
     for name, said in (("quantiles", "whose quantiles are shown"), ("average", "whose mean is")):
         assert said in " ".join(place.plain("statistic", name, "-h").out.split())
+
+
+def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(loans: Any) -> None:
+    asked = ["statistic", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
+    asked += ["--upper", "3", "--resolution", "1", "--by", "branch", "--domain", "a,b"]
+    done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
+    assert done.code == 2
+    assert "a new stream needs --time, --every, --start and --steps" in done.err

@@ -212,7 +212,8 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     If options are missing, one message names them all.
     """
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
-    each_row = job.times.time is None and not card.windowed
+    in_groups = job.groups.by is not None and card.by_groups is None  # which needs windows
+    each_row = job.times.time is None and not card.windowed and not in_groups
     needed = () if once else ("steps",) if each_row else ("time", "every", "start", "steps")
     endless = job.times.around is not None or job.promise.expire or job.times.revise is not None
     lacking = [field(name) for name in needed if job.option(name) is None]
