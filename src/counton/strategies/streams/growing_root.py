@@ -369,8 +369,10 @@ class _Within(NormalisedSqrt):
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return the noise inside some blocks of ``size`` steps as a source with one coordinate for
-    each block.
+    """Return the noise inside some blocks of ``size`` steps, all taken together: a source that
+    draws for each node, a place in a block, the noise of all blocks.
+
+    ``field`` is the source of noise, in which ``level`` has one draw for each step of these blocks.
     """
     first, count = blocks.start * size, len(blocks)
 
@@ -448,7 +450,8 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """The noise of releases, computed node after node, for several coordinates (cells) at once.
+    """The noise of releases, computed node after node, for several coordinates (counts kept side by
+    side, ``cells`` in number) at once.
 
     Let s be the noise of running totals by the matrix square root with unscaled columns, and d_i
     the norms of the columns. The noise of release t is d_t s_t plus the sum over i < t of (d_i -
@@ -468,7 +471,8 @@ class _Releases:
         self._last_w = np.zeros(0, np.int64)
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
-        """Return the noise of the releases at the next nodes: int64, shape (nodes, cells).
+        """Return the noise of the releases at the next nodes: int64, shape (nodes, cells), with a
+        cell for each count kept side by side.
 
         Args:
             z: the nodes' own noise, shape (nodes, cells).
@@ -529,15 +533,17 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return True if the numbers of all nodes up to a step, times ``times``, are few enough to
-        keep.
+        """Return True if few enough numbers would be kept for ``times`` times as many nodes as
+        there are up to step ``steps``.
+
+        A node is a step or, later, a block of steps.
         """
         return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
-        """True while numbers for twice as many nodes as so far could be kept, so that time per step
-        is constant.
+        """True while numbers for twice as many nodes (steps or blocks of steps) as so far could be
+        kept, so that time per step is constant.
         """
         return self._has_room(self._next, 2)
 

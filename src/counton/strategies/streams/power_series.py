@@ -50,7 +50,7 @@ def fft_length(count: int) -> int:
 
 def relative_slack(length: int) -> float:
     """Return a bound on the error of each coefficient of a convolution of x and y by FFT, divided
-    by |x|_2 |y|_2.
+    by the product of the 2-norms of x and y.
 
     ``length`` is the length of the transform.
     """
@@ -60,7 +60,8 @@ def relative_slack(length: int) -> float:
 def convolve(x: Floats, y: Floats, count: int) -> Floats:
     """Return the first ``count`` coefficients of the product of two power series, in float64.
 
-    Each has an error of at most ``relative_slack(fft_length(count))`` times |x|_2 |y|_2.
+    ``x`` and ``y`` have their coefficients. Each result has an error of at most
+    ``relative_slack(fft_length(count))`` times the 2-norms of x and of y.
 
     >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
     [1.0, 3.0]
@@ -122,8 +123,8 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
     """Return the first ``count`` coefficients of a product of two series of integers, exactly
     modulo 2^64.
 
-    Entries are at most 2^62 in magnitude. Both series are split into digits so short that every
-    float64 convolution is certain to round to the right integer.
+    ``x`` and ``y`` have their coefficients, at most 2^62 in magnitude. Both series are split into
+    digits so short that every float64 convolution is certain to round to the right integer.
     """
     length = fft_length(count)
     widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
@@ -153,7 +154,7 @@ def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
 def exact_convolution(x: Integers, z: Integers) -> list[int]:
     """Return the first len(z) coefficients of the product of two series of integers, exactly.
 
-    Entries are at most 2^62 in magnitude.
+    ``x`` and ``z`` have their coefficients, at most 2^62 in magnitude.
 
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]

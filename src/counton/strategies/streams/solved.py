@@ -384,8 +384,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each row of the line over several cells: the sum of its rises from cell to cell, and
-        its largest entry.
+        """For each row of the line over several cells: the sum of the rises of its entries from
+        cell to cell, with 0 before the first and after the last, and its largest entry.
 
         They are two mappings from the number of the row.
         """
@@ -424,7 +424,8 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters, with their weights.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters, with their
+        weights.
 
         They are the line's rows that contain the step's block, and one node of each level of the
         block's tree.
@@ -524,7 +525,8 @@ class LeastSquaresFactorization(StreamStrategy):
         return sums, determinant
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the release at ``step``, with exact weights.
+        """Return the nodes (noisy measurements) whose noise is in the release at ``step``, with
+        exact weights.
 
         They are the line's rows, nodes of all blocks, and nodes inside the step's block. Only for
         lines of up to 256 cells.
@@ -701,8 +703,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Two arrays over the steps of a block: the part of the block up to the step, and the
-        variance that the block's tree adds to the release, times the square of the block's weight.
+        """Two arrays with an entry for each step of a block: the fraction of the block's steps up
+        to this one, and the variance that the block's tree adds to the release, times the square of
+        the block's weight.
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)
@@ -809,7 +812,7 @@ def _checked_line(line: object) -> OwnCells:
 
 
 class _BlockSums(Reader):
-    """The noise of the releases of one stream.
+    """The noise of the releases of one stream, whose steps are divided into blocks.
 
     The noise of the totals up to every block is computed at the first release, and kept.
     """
@@ -821,10 +824,11 @@ class _BlockSums(Reader):
 
     @cached_property
     def _sums(self) -> Integers:
-        """Noise of the totals of the first 0, 1, ... blocks, int64 of shape ``(blocks + 1,
+        """Noise of the totals of the first 0, 1, ... blocks of steps, int64 of shape ``(blocks + 1,
         coordinates)``.
 
-        The unit is 2^-10, or 2^-14 with trees inside blocks.
+        A coordinate is one of the numbers that are drawn for each node. The unit is 2^-10, or 2^-14
+        with trees inside blocks.
         """
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
@@ -858,10 +862,10 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Yield the noise of consecutive steps, some steps at a time: the noise of the total up to
-        the step's block, plus that inside the block.
+        """Yield the noise of the releases of consecutive steps, some steps at a time: that of the
+        total of whole blocks of steps, plus that inside the step's block.
 
-        Each array has the shape ``(steps, *field.shape)``.
+        ``field`` is the source of the noise. Each array has the shape ``(steps, *field.shape)``.
         """
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])

@@ -122,6 +122,7 @@ def by_blocks(
 ) -> NDArray[np.int64]:
     """Return the noise of the releases at ``steps``, computed for some coordinates at a time.
 
+    A coordinate is one of the numbers that ``field``, the source of noise, draws for each node.
     ``write(z, steps, out)`` writes the result for some coordinates into ``out``, shape
     ``(len(steps), coordinates)``, from the noise z of nodes 1, 2, ..., shape ``(nodes,
     coordinates)``. ``few`` is True if ``write`` needs no Fourier transform; then more coordinates
@@ -144,7 +145,7 @@ def floor_all(
     floor is uncertain.
 
     A floor is uncertain if a change of the number by ``guard`` or less can change it. A place is a
-    row and column of ``released``.
+    row and column of ``released``. A coordinate is one of the numbers of a release.
 
     Args:
         cells: numbers, shape (coordinates, releases).
@@ -358,15 +359,17 @@ class RootStrategy(StreamStrategy):
         return by_blocks(field, check_window(self, steps), self._are_few(steps), self._round)
 
     def _are_few(self, steps: range) -> bool:
-        """Return True if direct sums for these steps cost less than a Fourier transform."""
+        """Return True if direct sums for the releases at ``steps`` cost less than a Fourier
+        transform of all steps.
+        """
         return not self.weight_bits and len(steps) <= _FEW_STEPS
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:
         """Write the rounded noise of the releases at ``steps`` into ``released``, for some
-        coordinates.
+        coordinates (numbers of a release).
 
-        It is floor(2^fraction_bits B z + `OFFSET`). ``z`` has the shape (nodes, coordinates), and
-        ``released`` (steps, coordinates).
+        It is floor(2^fraction_bits B z + `OFFSET`). ``z`` has the noise of nodes 1, 2, ..., shape
+        (nodes, coordinates), and ``released`` the shape (steps, coordinates).
         """
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
@@ -390,11 +393,11 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """Return the rounded noise of one release, computed by integers, with more digits until
-        rounding is certain.
+        """Return the rounded noise of one number of a release, computed by integers, with more
+        digits until rounding is certain.
 
-        It is floor(2^fraction_bits B z + `OFFSET`) at the step of the last node in ``z``, shape
-        ``(nodes,)``.
+        It is floor(2^fraction_bits B z + `OFFSET`) at the step of the last node in ``z``, the noise
+        of the nodes up to there: shape ``(nodes,)``.
         """
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is needed.

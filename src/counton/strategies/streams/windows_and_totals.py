@@ -190,7 +190,8 @@ class WindowsAndTotals(StreamStrategy):
         return tuple(node._replace(level=node.level + self._first_level) for node in nodes)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives by the end of its own window.
+        """Return the nodes (noisy measurements) that a row enters if it arrives by the end of its
+        own window.
 
         ``step`` is the number of the window.
         """
@@ -208,13 +209,15 @@ class WindowsAndTotals(StreamStrategy):
         return (*self.windows.lag_column(window, lag), *self._of_totals(arrives))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the final number of a window; ``step`` is its
-        number.
+        """Return the nodes (noisy measurements) whose noise is in the final number of a window;
+        ``step`` is its number.
         """
         return self.windows.row(step)
 
     def total_row(self, night: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the total released on a night."""
+        """Return the nodes (noisy measurements) whose noise is in the total released on a night, at
+        the end of a window.
+        """
         return self._of_totals(self.totals.row(check_step(self, night)))
 
     def l1_sensitivity(self) -> Fraction:
@@ -263,7 +266,11 @@ class WindowsAndTotals(StreamStrategy):
         check_law(self.totals, self.law)
 
     def _contrasts_for(self, law: NoiseDistribution) -> NightContrasts:
-        """Return the `NightContrasts` of both strategies; one object serves all nights.
+        """Return the covariances of the contrasts of all nights, for both strategies; one object
+        serves all nights.
+
+        The contrast of a night is what the total grew since the night before, minus what the sum of
+        the windows' newest versions grew.
 
         Args:
             law: the noise of a node of the windows.
@@ -283,8 +290,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return by how many fraction bits the released numbers exceed the noise of one part,
-        windows or totals.
+        """Return how many more fraction bits the released numbers have than the noise of one part:
+        of windows or of totals.
         """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 
@@ -323,7 +330,7 @@ class _NightReader(Reader):
 
 
 class _Sums(NamedTuple):
-    """Errors and weights of sums of windows, each from window 1 up to some window.
+    """Errors and weights of estimated sums of windows, each from window 1 up to some window.
 
     Arrays have one entry for each sum.
 
@@ -422,11 +429,13 @@ class LeastSquaresAsOf(AsOf):
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
-        """Return the covariances of sums of newest versions with the contrasts of nights
-        (`NightContrasts`): shape (nights, sums).
+        """Return the covariances of sums of newest versions with the contrasts of nights: shape
+        (nights, sums).
 
-        Sum j has the windows 1 to ``stops[j]``. The first ``since`` nights are left out, and with
-        them the windows that were final by then, which have no part in later contrasts.
+        The contrast of a night is what the total grew since the night before, minus what the sum of
+        the windows' newest versions grew (`NightContrasts`). Sum j has the windows 1 to
+        ``stops[j]``. The first ``since`` nights are left out, and with them the windows that were
+        final by then, which have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -489,7 +498,10 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
-        """Return errors and weights of the sums of the windows up to each of ``stops``.
+        """Return errors and weights of the estimated sums of the windows up to each of ``stops``.
+
+        The contrast of a night is what the total grew since the night before, minus what the sum of
+        the windows' newest versions grew.
 
         Args:
             read: the weight of each night's contrast in each sum, shape ``(nights, sums)``.
@@ -505,8 +517,8 @@ class LeastSquaresAsOf(AsOf):
         return _Sums(self._alone[stops] - less, alone, size, versions)
 
     def _of_sums(self, stops: Integers) -> _Sums:
-        """Return errors and weights of the sums of the windows up to each of ``stops``; 0 for a sum
-        of no windows.
+        """Return errors and weights of the estimated sums of the windows from 1 up to each of
+        ``stops``; 0 for a sum of no windows.
         """
         found = _Sums(*(np.zeros(stops.shape) for _ in _Sums._fields))
         parts = np.where(stops < self.first_newest, stops // _TOGETHER, -1)
@@ -602,10 +614,10 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, as estimated on the night.
+        """Return the variance of a weighted sum of totals of windows, as estimated on the night.
 
-        Total i sums the windows up to ``stops[i]`` and has the weight ``weights[i]``. The unit is
-        the variance of one node's noise.
+        Total i sums the windows from 1 up to ``stops[i]`` and has the weight ``weights[i]``. The
+        unit is the variance of one node's noise.
         """
         by_stop: Floats = np.bincount(stops, weights, self.night + 1).astype(np.float64)
         windows = np.cumsum(by_stop[::-1])[::-1][1:]
