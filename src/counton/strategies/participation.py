@@ -342,7 +342,10 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return ``find(strategy, question)``, and store it on the strategy object for later calls."""
+    """Return ``find(strategy, question)``, and store it on the strategy object for later calls.
+
+    ``question`` identifies what is computed, such as the steps in which a unit may count.
+    """
     # Not in a cache by parameters: equal parameters may not identify a strategy.
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if question not in known:
@@ -389,7 +392,8 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Return bounds on the norms of an integer vector, each lowered where the other one allows it.
+    """Return bounds on the 1-norm and the squared 2-norm of an integer vector, each lowered where
+    the other one allows it.
 
     Every integer vector has l1 <= l2_squared <= l1^2.
     """
@@ -643,8 +647,8 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
-    """Return the most that each change by +1 or -1 in turn adds to the squared 2-norm; None: not
-    known.
+    """Return a bound on what each change adds to the squared 2-norm by which a unit moves the
+    measurements, if it counts by +1 and -1 in turn; None: not known.
     """
     # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
     # column, because inner products of columns only fall with their distance.
@@ -685,10 +689,11 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """Return the largest norm of alternating changes, by trying all sets of up to ``changes``
-    steps.
+    """Return the largest norm by which a unit that counts by +1 and -1 in turn moves the
+    measurements, by trying all sets of up to ``changes`` steps.
 
-    ``weights`` is the matrix C, shape (nodes, horizon).
+    ``weights`` is the matrix C, shape (nodes, horizon). It is a 1-norm (``norm`` 1) or a squared
+    2-norm (``norm`` 2).
     """
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
@@ -704,7 +709,11 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield upper bounds on the norm of ``changes`` alternating changes, for any matrix C."""
+    """Yield upper bounds on the norm by which ``changes`` changes of +1 and -1 in turn move the
+    measurements, for any matrix C.
+
+    They bound the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2).
+    """
     # The docstring of the module proves these bounds ("Rows" and "Products").
     variations, of_steps = _added_by_changes(strategy)
     yield int((variations**norm).sum())
@@ -811,11 +820,11 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, over all choices of its
-    steps.
+    """Return the most by which a unit moves the measurements of a tree, if each part of the tree
+    holds at most as many of its steps as the schedule's least distance allows.
 
-    Let n_v be the sum of the weights of the unit's steps in node v. The result is the sum over all
-    nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
+    Let n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum
+    over all nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
 
     Args:
         alternating: True if the unit counts by +1 and -1 in turn. Then n_v is the number of its
@@ -861,8 +870,10 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the largest sums over two parts of a tree together, for 0 to ``room`` of a unit's
-    steps.
+    """Return the largest sums over the nodes of two parts of a tree together: index m is for m
+    steps of a unit in both parts, from 0 to ``room``.
+
+    ``left`` and ``right`` have the largest sums of each part.
     """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
@@ -932,10 +943,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return the largest sums over ``times`` equal parts of a tree together, for 0 to ``room``
-    steps.
+    """Return the largest sums over the nodes of ``times`` equal parts of a tree together: index m
+    is for m steps of a unit, from 0 to ``room``.
 
-    ``best`` has the largest sums over one part: index m is for m steps of a unit.
+    ``best`` has the largest sums over one part.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -978,7 +989,8 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the indices at which a sequence is strictly concave, and its first and last index.
+    """Return the indices at which a sequence is strictly concave (its increase is smaller after
+    than before), and its first and last index.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
