@@ -119,6 +119,9 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert all(line.startswith("# ") for line in lines[::2])
     assert not any(line.startswith("#") for line in lines[1::2])
     assert "\n# what one reader's day may lose by all releases together: " in text
+    assert (
+        "\n# a run stops if more windows than this have ended since the newest event, its" in text
+    )
     other = LOANS + "".join(f"r{i},west,2026-11-02 0{i}:00\n" for i in range(9))
     (loans / "loans.csv").write_text(other)
     terminal("loans.csv", "--force", zone_of_days=["start=2026-10-24"])

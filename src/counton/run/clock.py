@@ -157,8 +157,8 @@ def is_stated(until: str | datetime | None) -> bool:
 def _refuse_quiet(
     until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
-    """Refuse to release windows if more than ``most`` of them follow the newest event: a file may
-    be missing.
+    """Refuse to release windows if more than ``most`` of them have ended since the newest event,
+    its own window among them: a file may be missing.
 
     If only new events are given, windows that are released already do not count as empty.
     """
@@ -167,15 +167,17 @@ def _refuse_quiet(
         return
     last = "there is no event"
     if seen.newest is not None:
-        last = f"the newest event is of {windows.local(seen.newest)}, {since:,} windows before"
-    would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
+        ended = (
+            f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
+        )
+        last = f"the newest event is of {windows.local(seen.newest)}: {ended}"
     raise InvalidInput(
-        f"{field('until', until)} would release {would} in {'them' if new > 1 else 'it'} ({last}), "
-        "and a release is final. If a file is missing, add it. If nothing happened in that time, "
+        f"{field('until', until)} would release {new:,} window{'s' * (new > 1)}, but {last}; "
+        "a release is final. If a file is missing, add it. If nothing happened in that time, "
         f"give {field('yes', True)}. If the data are of the past, give {field('until', NEWEST)}; "
         "then readers learn the window of the newest event, and that time is not protected. If "
-        f"windows without rows are usual, give {field('quiet')}, the number of them that is "
-        "normal, chosen without looking at these rows"
+        f"windows without rows are usual, give {field('quiet')}, the number of windows since the "
+        "newest event that is normal, its own among them, chosen without looking at these rows"
     )
 
 
