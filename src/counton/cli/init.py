@@ -711,8 +711,8 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "watermark": "how long after its end a window is released, so that late rows count",
         "revise": "how long late rows count in their own window, which is published anew",
         "quiet": "a run stops if more windows than this have ended since the newest event, its own "
-        "window among them (is a file missing?); if single rows are days apart, yes = true releases "
-        "them all",
+        "window among them (is a file missing?); if single rows are days apart, yes = true "
+        "releases them all",
         "timezone": "zone of local times, and of days",
         "by": "column of the groups",
         "domain": "the groups, published: from a public list, not from the rows",
