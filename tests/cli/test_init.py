@@ -115,6 +115,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert "exact: 1 without reader: 1 rows in all" in shown
     assert "16.7% with 2" in shown  # ann's third row of a day, of six with a reader and a time
     text = (loans / "nightly.toml").read_text()
+    assert text.startswith("# Run every night by: counton run nightly.toml\n")
     lines = text.partition("[jobs.loans]\n")[2].splitlines()
     assert all(line.startswith("# ") for line in lines[::2])
     assert not any(line.startswith("#") for line in lines[1::2])

@@ -100,7 +100,7 @@ def perform(options: InitOptions) -> None:
             raise
     job, plan = check_job(said, look)
     _check_rows(job, look, asked=terminal and not options.yes)
-    save(job, options.save, _comments(job, plan), anew=True)
+    save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save)
 
 
@@ -687,15 +687,17 @@ def _zone_here() -> str:
     return "UTC"
 
 
-def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
+def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
     """Return the comments for the job file, by the key that each stands above. They contain no
     exact numbers.
     """
     errors = "; ".join(errors_in_words(plan))
     noun = noun_of(job.times.every or "1d")
+    name = shlex.quote(file.name) if file.name.isprintable() else "FILE"
     heading = (
-        "Run every night by: counton run. Change anything before the first run. After it, options\n"
-        "that define the stream are fixed. Paths are relative to the folder of this file."
+        f"Run every night by: counton run {name}\n"
+        "Change anything before the first run. After it, options that define the stream are fixed.\n"
+        "Paths are relative to the folder of this file."
     )
     whose = "one row" if job.people.user is None else f"one {plan.definition.unit}"
     return {
@@ -761,7 +763,7 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
         else f" of each of {len(definition.groups):,} groups ({job.groups.by})"
     )
     noun = noun_of(job.times.every or "1d")
-    what = _comments(job, plan)["release"]
+    what = _comments(job, plan, file)["release"]
     console.write_line(
         f"{file} is written. It publishes {what}{of}, from {job.times.start} on.", bold=True
     )
