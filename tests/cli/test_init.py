@@ -411,8 +411,8 @@ def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, l
 
 
 IN_THE_NEXT = (
-    "A row that comes after its window is released counts in the next one; --revise 2d{} counts it "
-    "in its own, which is published anew for two days."
+    "A row that comes after its window is released counts in the next one; to count it in its "
+    "own, published anew for two days, begin again with --revise 2d{}."
 )
 
 
@@ -421,9 +421,10 @@ IN_THE_NEXT = (
     [
         (
             ("--unit", "loan"),
-            "late rows cannot be told apart; --revise 2d with --id counts",
+            "late rows cannot be told apart; to count it in its own, published anew for two days, "
+            "begin again with --revise 2d --id COLUMN.",
         ),
-        (("--user", "reader"), IN_THE_NEXT.format(" with --id")),
+        (("--user", "reader"), IN_THE_NEXT.format(" --id COLUMN")),
         (("--user", "reader", "--id", "row"), IN_THE_NEXT.format("")),
         (("--append", "--unit", "loan"), IN_THE_NEXT.format("")),
         (("--append", "--unit", "loan", "--revise", "3d"), "its own, which is provisional for 3d."),

@@ -660,16 +660,16 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 def _late_row(job: Job) -> str:
-    """Describe in which window a late row counts, and the option that lets it count in its own
-    window.
+    """Describe in which window a late row counts, and the options with which another ``init`` lets
+    it count in its own window.
     """
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
     new, known = holds_new_events(job.events) or job.rows.append, job.rows.id is not None
     option = field("revise", "2d")
     if not (new or known):
-        option += f" with {field('id')}"
-    revised = f"; {option} counts it in its own, which is published anew for two days"
+        option += f" {field('id')} COLUMN"
+    revised = f"; to count it in its own, published anew for two days, begin again with {option}"
     if new or known or job.people.user is not None:
         return f"counts in the next one{revised}"
     why = "in a file of all events without ids late rows cannot be told apart"
