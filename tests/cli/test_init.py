@@ -367,6 +367,15 @@ def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) ->
     assert job_of(loans)["most"] == 4
 
 
+def test_an_error_may_be_named_within(terminal: Terminal, loans: Path) -> None:
+    done = terminal(
+        *("loans.csv", "--domain", "north,south", "--by", "branch"),
+        zone_of_days=["start=2026-10-24"], how_far_off=["within=15"],
+    )  # fmt: skip
+    assert (done.code, "Error" in done.out) == (0, False), done.out
+    assert job_of(loans)["epsilon"] == "0.579"  # as of the answer 15
+
+
 @pytest.mark.parametrize(("answer", "told"), [("epsilon=3", False), ("epsilon=3.5", True)])
 def test_a_large_loss_is_remarked_upon(terminal: Terminal, answer: str, told: bool) -> None:
     done = terminal("loans.csv", how_far=[answer])

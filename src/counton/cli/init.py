@@ -637,13 +637,13 @@ class _Questions:
             self.say(f"  An epsilon of {self.said['epsilon']} hides little; at most 1 is usual.")
 
     def take_error(self, answer: str) -> None:
-        name, is_loss, loss = answer.replace(" ", "").partition("=")
-        if is_loss and name == "epsilon":
-            self.having(epsilon=loss)
-        elif is_loss:
+        name, is_named, value = answer.replace(" ", "").rpartition("=")
+        if name == "epsilon":
+            self.having(epsilon=value)
+        elif is_named and name != "within":
             raise InvalidInput(f"{answer!r} is neither an error, as in 15, nor epsilon=1")
         else:
-            self.having(epsilon=within(self.said, self.look, answer))
+            self.having(epsilon=within(self.said, self.look, value))
 
 
 def _span(facts: FirstFacts) -> str:
