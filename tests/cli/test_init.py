@@ -421,7 +421,7 @@ def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, l
 
 IN_THE_NEXT = (
     "A row that comes after its window is released counts in the next one; to count it in its "
-    "own, published anew for two days, begin again with --revise 2d{}."
+    "own, published anew for two days, begin init again with --revise 2d{}."
 )
 
 
@@ -431,7 +431,7 @@ IN_THE_NEXT = (
         (
             ("--unit", "loan"),
             "late rows cannot be told apart; to count it in its own, published anew for two days, "
-            "begin again with --revise 2d --id COLUMN.",
+            "begin init again with --revise 2d --id COLUMN.",
         ),
         (("--user", "reader"), IN_THE_NEXT.format(" --id COLUMN")),
         (("--user", "reader", "--id", "row"), IN_THE_NEXT.format("")),

@@ -669,7 +669,9 @@ def _late_row(job: Job) -> str:
     option = field("revise", "2d")
     if not (new or known):
         option += f" {field('id')} COLUMN"
-    revised = f"; to count it in its own, published anew for two days, begin again with {option}"
+    revised = (
+        f"; to count it in its own, published anew for two days, begin init again with {option}"
+    )
     if new or known or job.people.user is not None:
         return f"counts in the next one{revised}"
     why = "in a file of all events without ids late rows cannot be told apart"
@@ -696,8 +698,8 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
     name = shlex.quote(file.name) if file.name.isprintable() else "FILE"
     heading = (
         f"Run every night by: counton run {name}\n"
-        "Change anything before the first run. After it, options that define the stream are fixed.\n"
-        "Paths are relative to the folder of this file."
+        "Change anything before the first run. After it, options that define the stream are\n"
+        "fixed. Paths are relative to the folder of this file."
     )
     whose = "one row" if job.people.user is None else f"one {plan.definition.unit}"
     return {
