@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from counton import Counter, Key, plan
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures_above
-from counton.base.strategy_names import KINDS
+from counton.base.strategy_names import KINDS, PAPERS
 from counton.laws import simulate
 from counton.numbers.node_law import law_for
 from counton.planning import planner
@@ -597,6 +598,26 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
         both.halfwidth(0)
 
 
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
+def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
+    """The first and the last step of a tree may read one node, and steps between them many."""
+    forms: list[ReleaseForm] = ["totals", "windows", "both"]
+    for steps, form, kind in itertools.product((1, 2, 64, 100), forms, [*KINDS, *PAPERS]):
+        try:
+            found = plan(steps, guarantee, release=form, strategies=[kind])
+        except InvalidInput:
+            continue  # not for this guarantee or these numbers
+        for words in found.in_words().split("; "):
+            windows = "of one step" in words
+            stops = np.arange(1, steps + 1)
+            starts = stops - 1 if windows else np.zeros_like(stops)
+            halves = found.best.errors.window_halfwidths(starts, stops, 0.95)
+            stated = [float(one) for one in re.findall(r"(?:at most|,|and) ([0-9.]+)", words)]
+            assert figures_above(halves.max()) == figures_above(max(stated)), (kind, words)
+            named = dict(re.findall(r"([0-9.]+) in step (\d+)", words))
+            assert all(float(half) >= halves[int(step) - 1] for half, step in named.items())
+
+
 @pytest.mark.parametrize(
     ("horizon", "metric", "bar"),
     [(10**7, "mean", 6.05), (10**7, "max", 6.12), (10**9, "mean", 7.53), (10**9, "max", 7.60)],
@@ -633,7 +654,10 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     assert planned.steps == 8760
     bounded = plan(8760, guarantee).best
     assert 1 <= planned.best.errors.mean_std / bounded.errors.mean_std <= 1.45
-    assert "in step 8,760 (there is no last step), in 95 of 100" in planned.describe()
+    assert re.search(
+        r"step 8,760( and \d+ in the worst step up to 8,760)? \(there is no last step\), in 95 of",
+        planned.describe(),
+    )
     assert "no last step, errors of the first 8,760 steps" in planned.describe(full=True)
     assert planned.best.errors.largest_error(0.95) == math.inf
     assert planned.release_seconds(planned.best) is not None

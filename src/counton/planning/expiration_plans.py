@@ -32,7 +32,7 @@ from counton.planning.expiration_search import (
     least_loss,
 )
 from counton.planning.lower_bounds import least_largest_error
-from counton.planning.planner import Plan, off_in_words
+from counton.planning.planner import Plan, off_in_words, worst_step
 from counton.planning.restarts import RestartedCounter
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
@@ -84,16 +84,18 @@ class FadingPlan(Plan[Design[Expiring]]):
         return self.best.errors.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the losses by age, and the error of a total at the first and the
-        last step.
+        """Return a sentence with the losses by age, and the error of a total at the first step,
+        at the last one, and at the worst one if it is worse.
 
         ``level`` is the probability with which each error is kept.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
-        halves = {step: self.halfwidth(step, level) for step in (1, self.steps)}
+        worst = worst_step(self.best.errors, self.steps)
+        steps = dict.fromkeys((1, self.steps, *([] if worst is None else [worst])))
+        halves = {step: self.halfwidth(step, level) for step in steps}
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
-        off = off_in_words("a total", halves)
+        off = off_in_words("a total", halves, worst=worst, ends=False)
         return f"{self.unit} at most {limits}: {off}, in {percent(level)} of 100{held}"
 
     @override

@@ -35,7 +35,7 @@ from typing_extensions import override
 
 from counton import strategies as known
 from counton.base import strategy_names as names
-from counton.base.columns import TextTable, align_lines
+from counton.base.columns import TextTable, align_lines, list_in_words
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, figures_above, percent
@@ -43,7 +43,7 @@ from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
-from counton.numbers.intervals import ErrorsOf
+from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import (
     calibration_of,
     check_addresses,
@@ -213,16 +213,56 @@ class Plan(Generic[D]):
         return html("\n".join(self.head()), columns, _BRIEF)
 
 
-def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
+def off_in_words(
+    what: str, halfwidths: Mapping[int, float], *, worst: int | None = None, ends: bool = True
+) -> str:
     """Return a clause with the half-widths of the number ``what``, by step.
 
-    >>> off_in_words("a total", {1: 11.2, 52: 24.9})
+    Args:
+        halfwidths: half-widths at the first step, the last one and perhaps the worst one.
+        worst: the step with the largest error up to the last one; None: it is not known.
+        ends: whether the stream ends with the last step.
+
+    >>> off_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
     'a total is off by at most 12 in step 1 and 25 in step 52'
+    >>> off_in_words("a total", {1: 5.9, 64: 5.9, 63: 16.5}, worst=63)
+    'a total is off by at most 5.9 in step 1, 5.9 in step 64 and 17 in the worst step'
+    >>> off_in_words("a total", {1: 5.9, 64: 5.9}, worst=1)
+    'a total is off by at most 5.9'
     """
-    ends = {step: figures_above(half) for step, half in halfwidths.items()}
-    alike = len(ends) > 1 and len({*ends.values()}) == 1
-    texts = [half if alike else f"{half} in step {step:,}" for step, half in ends.items()]
-    return f"{what} is off by at most {' and '.join(dict.fromkeys(texts))}"
+    last, largest = max(halfwidths), figures_above(max(halfwidths.values()))
+    named = {step: figures_above(halfwidths[step]) for step in (1, last) if step in halfwidths}
+    if ends and worst in halfwidths and len(named) > 1 and {*named.values()} == {largest}:
+        return f"{what} is off by at most {largest}"
+    texts = [f"{half} in step {step:,}" for step, half in named.items()]
+    if largest not in named.values():
+        texts.append(f"{largest} in the worst step{'' if ends else f' up to {last:,}'}")
+    return f"{what} is off by at most {list_in_words(texts)}"
+
+
+#: Largest number of steps whose errors are all computed, to find the worst one.
+_MOST_SEARCHED = 2**16
+
+
+def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
+    """Return the first of the steps up to ``steps`` with the largest error; None if they are too
+    many to compare.
+
+    ``over`` is the number of the latest steps whose sum is released; None: the release itself.
+
+    >>> from counton import ZCDP, plan
+    >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
+    >>> worst_step(found.best.errors, 1024)
+    1023
+    """
+    if steps > _MOST_SEARCHED:
+        return None
+    stops = np.arange(1, steps + 1)
+    if over is None:
+        std = errors.std(range(1, steps + 1))
+    else:
+        std = errors.window_std(np.maximum(stops - over, 0), stops)
+    return 1 + int(np.argmax(std))
 
 
 def _rest(more: int) -> str:
@@ -370,17 +410,21 @@ class StreamPlan(Plan[Design]):
 
     def in_words(self, level: float = 0.95) -> str:
         """Return a sentence with the errors of the best design at the first step and at the last
-        one.
+        one, and at the worst one if it is worse.
 
-        ``level`` is the probability with which each error is kept.
+        Up to 65,536 steps are searched for the worst one. ``level`` is the probability with which
+        each error is kept.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
-        forms = [self._off(level)]
-        if self.best.errors.release == "both":
+        form, best = self.best.errors.release, self.best.strategy
+        # A strategy for totals releases the number of one step as a difference of two of them.
+        apart = form == "windows" and best.facts.workload == "totals"
+        forms = [self._off(level, over=1 if apart else None)]
+        if form == "both":
             forms.append(self._off(level, over=1))
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
 
@@ -388,12 +432,15 @@ class StreamPlan(Plan[Design]):
         windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
         own = "the number of one step" if windows else counts
-        steps = dict.fromkeys((1, self.steps))
+        worst = worst_step(self.best.errors, self.steps, over=over)
+        steps = dict.fromkeys((1, self.steps, *([] if worst is None else [worst])))
         ends = {step: self.halfwidths(step, level, over=over) for step in steps}
         return "; ".join(
             off_in_words(
                 f"{name} of one step" if name and windows else name or own,
                 {step: end[name] for step, end in ends.items() if name in end},
+                worst=worst,
+                ends=self.horizon is not None,
             )
             for name in ends[self.steps]
         )
