@@ -141,7 +141,7 @@ class Counter:
         if strategy.facts.reads_another:
             raise InvalidInput(
                 f"strategy {strategy!r} only describes how the releases of another strategy are "
-                "read: begin the stream with that other strategy"
+                "read: begin the stream with the strategy in its parameters"
             )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(

@@ -450,8 +450,9 @@ class StreamPlan(Plan[Design]):
         noise.
 
         The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
-        units; ``metric`` None is the plan's own. They are known for units that count in one step:
-        for Laplace noise under `PureDP`, for Gaussian noise under `ZCDP` and `ApproxDP`.
+        units; ``metric`` None is the plan's own. They are known if a protected unit, such as a
+        user, counts in one step alone: for Laplace noise under `PureDP`, for Gaussian noise under
+        `ZCDP` and `ApproxDP`. Otherwise the result is empty.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}

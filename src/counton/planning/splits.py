@@ -344,7 +344,9 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
-    """Return the largest share of the budget that all parts with a bound may take together."""
+    """Return the largest share of the budget that the parts of a report whose error is bounded may
+    take together.
+    """
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
 

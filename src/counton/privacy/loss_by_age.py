@@ -484,8 +484,10 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A move of the two intervals that hold the ends of a window to their parent intervals, one
-    level up.
+    """A step up in the forest of intervals, in the search for the position of largest loss.
+
+    Two intervals hold the first and the last position of a window; the step goes from them to their
+    parents.
 
     ``left_bit`` and ``right_bit`` are 1 if the interval is the right child of its parent. ``carry``
     is the carry bit when the window's length is added to its start.
@@ -640,11 +642,15 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the costs of all trees of intervals after the first one, whose root is at this level:
-    shape (places,).
+    """Return the cost in privacy of all trees of intervals but the first: shape (places,), one for
+    each place where the window can lie.
 
-    The first tree holds the window's first position. The others lie between both ends of the
-    window, or hold its last position.
+    The first tree holds the window's first position and has its root at ``level``. The others lie
+    between both ends of the window, or hold its last position.
+
+    Args:
+        carry: carry bit of the last `_Step`.
+        right: costs of the interval with the last position, up to ``level``.
     """
     number = 1 + window.distance(level, carry)  # the left end being the first of its level
     root = level

@@ -588,7 +588,7 @@ class ReleasedNumbers:
         return cast("Numbers", np.rint(found / unit) * unit)
 
     def _refuse_found(self) -> None:
-        """Raise an error for a question that needs declared groups."""
+        """Raise an error if groups were found in the data: some questions need declared groups."""
         if self.since is not None:
             raise InvalidInput(
                 "groups that were found in the data are each shown only from one of the releases "

@@ -365,7 +365,12 @@ def says_labels(reading: RowReading) -> bool:
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Encode the labels of marked rows (see `mark_rows`) in one column ``total``."""
+    """Replace the labels of rows by one column ``total``: the code by which the statistic knows the
+    sums that a row changes.
+
+    Args:
+        rows: rows with their windows and groups, as `mark_rows` returns them.
+    """
     parts = [one for one in parts_of_columns(reading) if one is not None]
     names = [f"part {place}" for place in range(len(parts))]
     codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]

@@ -634,10 +634,10 @@ def _come_and_gone(
 def place_sums(
     cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
 ) -> NDArray[np.float64]:
-    """Return the sum of the absolute values of a column for each place (sum that a statistic keeps
-    for each group), over all windows and groups.
+    """Return a column's absolute values added up over all windows and groups, for each place.
 
-    The result has shape ``(places,)``.
+    A statistic keeps several sums for each group; a place is the index of one of them. The result
+    has shape ``(places,)``.
 
     Args:
         cells: table of sums; its column ``group`` holds the number of the group times ``places``,

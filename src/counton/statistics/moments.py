@@ -724,7 +724,9 @@ class Moments(TallyStatistic):
 
     @cached_property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """For each row of the table, by its label: the kind of number, followed by its columns."""
+        """For each row of the table, by its label: the kind of number, and the columns of values
+        from which it is computed, as in ``{"mean age": ("mean", "age")}``.
+        """
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
         asked: list[tuple[str, ...]] = [("count",)]
         asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]

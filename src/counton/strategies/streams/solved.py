@@ -485,8 +485,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Normal equations for computing variances, with the exact variances of the trees'
-        estimates.
+        """Normal equations of the least-squares fit to the trees' estimates, for computing
+        variances: they have the exact variances of these estimates.
         """
         # Noise is computed with weights that differ from the best by a relative error below 2^-22.
         # This increases variances by its square only.

@@ -51,7 +51,9 @@ class ToeplitzTraining(TrainingStrategy):
 
     @abstractmethod
     def coefficients(self) -> Floats:
-        """Return the first column of the Toeplitz matrix before step scaling: shape (steps,)."""
+        """Return the first column of the Toeplitz matrix C of the strategy, before step scaling:
+        shape (steps,).
+        """
 
     @abstractmethod
     def inverse(self) -> Floats:
