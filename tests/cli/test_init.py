@@ -355,6 +355,16 @@ def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
     done = terminal("loans.csv", "--epsilon", "1", "--force", zone_of_days=[far, far])
     assert (done.code, done.left) == (0, {}), done.out
     assert job_of(loans)["start"] == "2030-01-01"
+    refused, _, after = done.out.partition("A run would refuse these rows today: ")[2].partition(
+        "is written"
+    )
+    assert refused
+    assert "until newest" not in after
+    assert "before the first run:" in after
+    assert "\n  exact: --start 2026-01-01 would fit the rows." in after
+    assert "begin init again with --start and --force." in after
+    done = terminal("loans.csv", "--epsilon", "1", "--force", zone_of_days=["start=2026-01-01"])
+    assert "A run would refuse" not in done.out
 
 
 def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:

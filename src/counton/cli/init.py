@@ -99,9 +99,9 @@ def perform(options: InitOptions) -> None:
             console.write_line("\nnothing is written")
             raise
     job, plan = check_job(said, look)
-    _check_rows(job, look, asked=terminal and not options.yes)
+    runs = _check_rows(job, look, asked=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
-    _print(console, job, plan, look, options.save)
+    _print(console, job, plan, look, options.save, runs=runs)
 
 
 def _read_options(options: InitOptions) -> Said:
@@ -142,8 +142,9 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
     )
 
 
-def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
-    """Read the first rows of events as a run does; print how many rows it leaves out.
+def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
+    """Read the first rows of events as a run does, and return whether it accepts them; print how
+    many rows it leaves out.
 
     Args:
         asked: whether the command asked questions; a refusal is then printed, not raised.
@@ -156,9 +157,9 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
             raise
         message = error.translate(option_names(InitOptions))
         errors.write_line(f"A run would refuse these rows today: {message}")
-        return
+        return False
     if asked:
-        return
+        return True
     counts = found.for_operator()
     aside = ""
     if found.refusal is not None and counts.quarantined:
@@ -172,6 +173,22 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> None:
             of = "" if look.whole else " of the first rows"
             errors.write_line(f"{EXACT}: {what}{of}: {rows:,}{aside}")
         aside = ""
+    return True
+
+
+def _fitting_start(job: Job, look: FirstLook) -> str | None:
+    """Return January 1 of the first row's year if a run from then on would accept the rows that it
+    refuses now, else None. This is an exact fact, for the operator alone.
+    """
+    first = look.for_operator(job).first
+    start = "" if first is None else f"{first.year:04}-01-01"
+    if start in ("", str(job.times.start)):
+        return None
+    try:
+        look.read_as_run(job.having(start=start), first_until(job, look))
+    except CountonError:
+        return None
+    return start
 
 
 def _fields_in(answer: str, names: Collection[str]) -> dict[str, str]:
@@ -756,8 +773,14 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
     }
 
 
-def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path) -> None:
-    """Print the plan in words, and how to run the job now and every night."""
+def _print(
+    console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path, *, runs: bool
+) -> None:
+    """Print the plan in words, and how to run the job now and every night.
+
+    Args:
+        runs: whether a run would accept the rows; otherwise no first run is recommended.
+    """
     definition = plan.definition
     of = (
         ""
@@ -778,8 +801,17 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
         console.write_line(f"  For {job.times.steps:,} windows at most. No {noun} is released yet.")
     run = shlex.join(["counton", "run", str(file)])
     console.write_line("")
-    console.write_line("the first time:", bold=True)
-    if first_until(job, look) is not None:
+    console.write_line("the first time:" if runs else "before the first run:", bold=True)
+    if not runs:
+        again = "--force"
+        if (start := _fitting_start(job, look)) is not None:
+            console.write_line(
+                f"  exact: --start {start} would fit the rows. The start is published: choose it "
+                "by what is known without them."
+            )
+            again = "--start and --force"
+        console.write_line(f"  Mend what a run refuses, or begin init again with {again}.")
+    elif first_until(job, look) is not None:
         console.write_line(f"  {run} --until newest")
         console.write_line(
             "  The newest row is some windows old: the clock would release empty windows. Its "
