@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,9 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
         best = plan(365, guarantee).best_published
         assert best is not None
         assert found.numbers.design.strategy == best.strategy
+        ranked = plan(365, guarantee, strategies=["published"])
+        assert ranked.best.strategy == best.strategy
+        assert all(paper_of(one.strategy.sources) for one in ranked)
         assert "(FORC 202" in found.methods(full=True)
     own = count(rows, PureDP(1))
     assert own.numbers.design.strategy.saved_name == "Solved"
@@ -66,6 +70,8 @@ def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
 def test_streams_without_an_end_have_none(rows: Path) -> None:
     with pytest.raises(InvalidInput, match="'published' cannot serve any number of steps"):
         count(rows, PureDP(1), strategy="published", around=365)
+    with pytest.raises(InvalidInput, match="'published' cannot serve any number of steps"):
+        plan(None, PureDP(1), strategies=["published"])
 
 
 def test_plans_say_papers_and_what_they_cost() -> None:
@@ -83,6 +89,11 @@ def test_plans_say_papers_and_what_they_cost() -> None:
     done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1", "--full"])
     said = " ".join(done.output.split())
     assert "10.29, 30% above the best (7.89)" in said
+    done = CliRunner().invoke(
+        app, ["plan", "365", "--epsilon", "1", "--strategy", "published", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert all("ours" not in row["paper"] for row in json.loads(done.output)["choices"])
     assert "scale l1 / epsilon; ours: theorem a_floor_estimates in proofs/Statements.v;" in said
 
 

@@ -642,10 +642,11 @@ def ranked_designs(
     """
     listed = None if strategies is None else [*strategies]
     wanted = {one for one in listed or () if isinstance(one, str)}
-    if unknown := sorted(wanted - {"auto", *names.KINDS, *names.PAPERS}):
+    known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
+    if unknown := sorted(wanted - {"auto", *known_names}):
         raise InvalidInput(
             f"{field('strategy', unknown[0])} is not known; give one of "
-            f"{', '.join((*names.KINDS, *names.PAPERS))}, or auto to compare all kinds"
+            f"{', '.join(known_names)}, or auto to compare all kinds"
         )
     check_metric(metric)
     check_release_form(release)
@@ -664,7 +665,8 @@ def ranked_designs(
     cells = check_shape(shape)
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
     ranks = listed is None or "auto" in wanted
-    if not (ranks or of_kinds):
+    published = names.PUBLISHED in wanted
+    if not (ranks or of_kinds or published):
         found: tuple[_Contenders, ...] = ()
     elif horizon is None:
         found = _endless(release, _norms(guarantee), metric, around)
@@ -686,7 +688,17 @@ def ranked_designs(
             norms=_norms(guarantee),
         )
     if not ranks:
-        found = tuple(one for one in found if one.kind in of_kinds)
+        found = tuple(
+            one
+            for one in found
+            if one.kind in of_kinds or (published and _is_published(one.members))
+        )
+        if listed == [names.PUBLISHED] and not found:
+            steps = "any number of" if horizon is None else f"{horizon:,}"
+            raise InvalidInput(
+                f"strategy {names.PUBLISHED!r} cannot serve {steps} steps under {guarantee}: no "
+                "refereed paper describes one of these strategies; give auto"
+            )
     found = (*found, *(_as_printed(name, horizon) for name in names.PAPERS if name in wanted))
     given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
@@ -743,6 +755,10 @@ def ranked_designs(
         )
     choices.sort(key=lambda pair: (pair[0].errors.by(metric), pair[0].errors.by(other)))
     return choices, notes
+
+
+def _is_published(members: Sequence[StreamStrategy]) -> bool:
+    return any(paper_of(one.sources) is not None for one in members)
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:

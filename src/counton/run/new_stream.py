@@ -13,8 +13,7 @@ import numpy as np
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
-from counton.base.literature import paper_of
-from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.base.strategy_names import KINDS, PAPERS
 from counton.job import stated_options as statements
 from counton.job.job import Job, require_guarantee
 from counton.job.own_strategies import own_strategy
@@ -360,7 +359,7 @@ def _best(
         metric,
         contribution=contribution,
         shape=shape,
-        strategies=None if name in ("auto", PUBLISHED) else (name,),
+        strategies=None if name == "auto" else (name,),
         release=release,
         simple=simple,
         compare=whole or name != "auto" or corrections > 0,
@@ -385,8 +384,6 @@ def _best(
         return min(designs, key=error).strategy
     for choice in designs:
         if whole and not sums_draws(choice.strategy):
-            continue
-        if name == PUBLISHED and paper_of(choice.strategy.sources) is None:
             continue
         return choice.strategy
     raise InvalidInput(

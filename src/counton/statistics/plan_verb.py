@@ -67,7 +67,8 @@ def plan(
             count, added or removed.
         shape: shape of one step's input.
         strategies: the strategies to rank; None: all. A name stands for a kind, as in a job:
-            "kary"; "kary-paper" is the kind exactly as its paper states it.
+            "kary"; "kary-paper" is the kind exactly as its paper states it, and "published" all
+            kinds that refereed papers describe.
         epsilon, delta, rho: the guarantee in numbers. With ``within``, ``delta`` alone asks for
             approximate privacy.
         of: a statistic, such as ``Distinct()``, which sets contribution and shape; errors are then
