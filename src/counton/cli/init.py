@@ -133,6 +133,10 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         f"  {' '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
         for one in left
     ]
+    if (job := job_of(said)).groups.by is None:
+        lines.append(
+            f"{field('by')} COLUMN for a number by group, if you want one{_groups(job, look)}"
+        )
     whole = "" if look.whole else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
     why = "the events do not tell some options" if options.yes else "there is no terminal to ask at"
@@ -140,6 +144,13 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         "\n".join([f"{why}; {columns}; give a value for each:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
     )
+
+
+def _groups(job: Job, look: FirstLook) -> str:
+    """Name the columns that may hold groups: values repeat in them, which is an exact fact."""
+    others = (person_column(look), job.people.user, job.rows.id)
+    columns = [one for one in look.for_operator(job).repeated if one not in others]
+    return f" (exact: values repeat in {_some(columns)})" if columns else ""
 
 
 def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
