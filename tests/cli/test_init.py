@@ -101,6 +101,8 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
     )
     assert len(re.sub(r"\]\(.*?\)", "]", page).split()) + len(done.out.split()) <= 1000  # to read
     assert "windows before the first row are published, too" in done.out
+    assert "One row, a person's day (per=1d), or a person with all rows (per=ever)." in done.out
+    assert "per=1d most=3]: " in done.out
     assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
     monkeypatch.chdir(loans)
     ran = place.plain("run", "loans.toml", "--until", "2026-10-26T06:00")

@@ -520,7 +520,11 @@ class _Questions:
             self.having(domain=_names_in(answer))
 
     def whom(self) -> None:
-        self.say("4. Whom does it protect? One row, or a person with all rows.", bold=True)
+        self.say(
+            "4. Whom does it protect? One row, a person's day (per=1d), or a person with all rows "
+            "(per=ever).",
+            bold=True,
+        )
         people = self.job.people
         if people.first or people.most is not None:
             return
