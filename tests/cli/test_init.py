@@ -417,6 +417,11 @@ def test_another_column_of_people_or_period_is_asked_for_its_bound(
     assert (done.code, done.left) == (0, {}), done.out
     assert "rows that a bound in 1d leaves out, of the events from" in done.out
     assert {"user": "Kunde", "per": "1d", "most": 2}.items() <= job_of(loans).items()
+    done = terminal("loans.csv", "--force", column_of_people=["per=1mo most=2"])
+    assert "exact: rows that a bound in 1mo leaves out, of the events from" in done.out
+    assert "rows that a bound in 1mo" not in (loans / "nightly.toml").read_text()
+    done = terminal("loans.csv", "--force", column_of_people=["per=1d most=2"])
+    assert done.out.count("rows that a bound in 1d leaves out") == 1  # shown before the answer
     done = terminal("loans.csv", "--force", column_of_people=["per=1mo unit=borrower"])
     assert "how many rows of one person count at most [3]: " in done.out
     assert {"per": "1mo", "most": 3, "unit": "borrower"}.items() <= job_of(loans).items()

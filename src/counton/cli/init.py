@@ -556,7 +556,7 @@ class _Questions:
     def unit_of_rows(self) -> str | None:
         return complete_job(self.said, self.look).promise.unit
 
-    def tell_bounds(self, people: Said) -> None:
+    def tell_shares(self, people: Said) -> None:
         """Show the fraction of rows that each bound on a person's rows leaves out, up to the first
         bound that leaves out none.
         """
@@ -569,6 +569,10 @@ class _Questions:
             often = f"in {people['per']}" if "per" in people else "for ever"
             beyond = f"rows that a bound {often} leaves out, of the {_span(facts)}"
             self.exact(f"{beyond}: {', '.join(told)}")
+
+    def tell_bounds(self, people: Said) -> None:
+        """Show what each bound on a person's rows leaves out, before a bound is asked for."""
+        self.tell_shares(people)
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
     def take_whom(self, answer: str, shown: Said) -> None:
@@ -592,6 +596,8 @@ class _Questions:
         more = {name: value for name, value in given.items() if name == "unit"} | people
         if "most" in given:
             self.having(**more, most=_whole_number(given["most"]))
+            if people != shown:
+                self.tell_shares(people)
             return
         check_job(self.said | more | {"most": _MOST}, self.look)  # refuses the other fields first
         if people == shown:
