@@ -39,6 +39,7 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
     assert all(bound["source"] in table for bound in bounds)
     assert "vacuous   " not in table
+    assert "smooth binary, even height (height 16, zeros 8)" in " ".join(table.split())
     assert table.count("how far from possible: mean std: 2.75 times the proved lower bound") == 2
     assert all(factor["source"] in table for factor in (matrix, anything))
 

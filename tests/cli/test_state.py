@@ -580,3 +580,26 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
     assert len(said) == 2
     assert said[0] == said[1]
     assert said[0].startswith("strategy: versions of each window")
+
+
+def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
+    place: Any, events: str, tmp_path: Path
+) -> None:
+    """The mechanism of a paper is told apart from the one with better parameters."""
+    said = {
+        "smooth-paper": "smooth binary, even height; 365 steps, height 12, zeros 6",
+        "smooth": "smooth binary; 365 steps, height 28, zeros 2",
+        "kary": "k-ary with subtraction; 365 steps, arity 28",
+    }
+    for kind, words in said.items():
+        kept = str(tmp_path / f"{kind}.db"), str(tmp_path / f"{kind}.csv")
+        done = place(
+            *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
+            *("--until", "2013-01-05", "--steps", "365", "--epsilon", "1", "--yes"),
+            *("--strategy", kind, "--state", kept[0], "--out", kept[1]),
+        )
+        assert done.code == 0, done.err
+        for shown in kept:
+            assert f"strategy {words}" in " ".join(place("show", shown, "--full").out.split())
+            name = words.partition(";")[0]
+            assert f"strategy: {name}, with Laplace noise" in place("show", shown).out

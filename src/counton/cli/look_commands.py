@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from counton.run import Definition
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
+    from counton.strategies import StreamStrategy
 
 
 def print_ledger(options: LedgerOptions) -> None:
@@ -473,7 +474,8 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         *([("people", promised["people"])] if "people" in promised else []),
         *([("by group", promised["by_group"])] if "by_group" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
-        *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
+        *([] if once else [("noise", sharing_in_words(terms.strategy))]),
+        *([] if once else _mechanism(terms.strategy)),
         ("unit", definition.unit),
         *([] if once else [("publishes", publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {percent(numbers.level)}%"),
@@ -519,6 +521,14 @@ def _strategy(design: Design, noun: str = "step") -> str:
     named = strategy_in_words(design.strategy, noun)
     noise = f"with {design.family.capitalize()} noise"
     return f"{named}, {noise}; {origin_of(design.strategy.sources)}"
+
+
+def _mechanism(strategy: StreamStrategy) -> list[tuple[str, str]]:
+    """Return pairs of name and words: a strategy with its parameters, and its paper or theorem."""
+    from counton.base.literature import origin_of
+    from counton.numbers.strategy_words import constants_in_words
+
+    return [("strategy", constants_in_words(strategy)), ("paper", origin_of(strategy.sources))]
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
@@ -627,8 +637,6 @@ def _steps_of(stream: dict[str, Any]) -> str:
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """Describe a stream whose inputs a program gives directly, as pairs of name and words."""
-    from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import strategy_in_words
 
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
@@ -638,8 +646,7 @@ def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("released", _steps_of(stream)),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("strategy", strategy_in_words(strategy)),
-        ("paper", origin_of(strategy.sources)),
+        *_mechanism(strategy),
     ]
     return [*rows, *_error(stream)]
 
@@ -653,7 +660,6 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """Describe a stream of events, or a table of events, as pairs of name and words."""
-    from counton.base.literature import origin_of
     from counton.cli.run_words import protection
     from counton.released.periods import begun_anew
     from counton.run.definition import Definition
@@ -672,7 +678,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("unit", definition.unit),
         *_changes_since_creation(definition),
         *protection(definition, reader.design.law),
-        *([("paper", origin_of(definition.strategy.sources))] if cut.goes_on else []),
+        *(_mechanism(definition.strategy) if cut.goes_on else []),
         *_errors_besides_noise(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:

@@ -24,6 +24,7 @@ from counton.statistics.tally_statistic import is_tallied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from counton.numbers.design import Design
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
@@ -207,6 +208,8 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
         f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"
     )
+    if with_parameters := list(filter(None, map(_parameters, ranked))):
+        console.write_line(f"parameters: {'; '.join(dict.fromkeys(with_parameters))}")
     console.write_line(ranked.published_in_words)
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
@@ -223,6 +226,14 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")
+
+
+def _parameters(choice: Design) -> str:
+    """Return the kind of a design with the parameters that papers name; "" if it has none."""
+    from counton.numbers.strategy_words import named_constants
+
+    stated = ", ".join(named_constants(choice.strategy))
+    return stated and f"{choice.kind} ({stated})"
 
 
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:

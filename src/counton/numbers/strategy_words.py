@@ -43,6 +43,8 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
         kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
     elif name == "Octave":
         kind = names.WHOLE_OCTAVE if stated["whole"] else names.OCTAVE
+    elif name == "SmoothBinary":
+        kind = names.EVEN_SMOOTH if stated["height"] == 2 * stated["zeros"] else names.SMOOTH
     elif name in _NAMES:
         kind = _NAMES[name]
     else:
@@ -58,7 +60,6 @@ _NAMES = {
     "Independent": names.INDEPENDENT,
     "LookAhead": names.LOOK_AHEAD,
     "NormalisedSqrt": names.NORMALISED,
-    "SmoothBinary": names.SMOOTH,
     "SqrtToeplitz": names.SQUARE_ROOT,
 }
 
@@ -72,15 +73,27 @@ def constants_in_words(strategy: StreamStrategy) -> str:
 
     All its parameters are in the description of a released file.
 
-    >>> from counton.strategies import GrowingSquareRoot, KAry
+    >>> from counton.strategies import GrowingSquareRoot, KAry, SmoothBinary
     >>> constants_in_words(KAry(365, 20))
     'k-ary with subtraction; 365 steps, arity 20'
+    >>> constants_in_words(SmoothBinary.even(365))
+    'smooth binary, even height; 365 steps, height 12, zeros 6'
     >>> constants_in_words(GrowingSquareRoot())
     'growing square root; without a last step'
     """
-    stated, last = strategy.parameters, strategy.horizon
-    steps = "without a last step" if last is None else f"{last:,} steps"
+    last = strategy.horizon
+    steps = "without a last step" if last is None else f"{last:,} step{'s' * (last != 1)}"
+    return f"{strategy_in_words(strategy)}; {', '.join([steps, *named_constants(strategy)])}"
+
+
+def named_constants(strategy: StreamStrategy) -> list[str]:
+    """Return the parameters of a strategy that papers name, in words.
+
+    >>> from counton.strategies import Binary, SmoothBinary
+    >>> named_constants(SmoothBinary.best(365)), named_constants(Binary(365))
+    (['height 28', 'zeros 2'], [])
+    """
+    stated = strategy.parameters
     own = not type(strategy).__module__.startswith("counton.")  # all of its constants matter
     shown = [name for name in stated if name != "horizon"] if own else _CONSTANTS
-    more = (f", {name} {stated[name]}" for name in shown if stated.get(name))
-    return f"{strategy_in_words(strategy)}; {steps}{''.join(more)}"
+    return [f"{name} {stated[name]}" for name in shown if stated.get(name)]
