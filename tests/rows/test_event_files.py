@@ -463,6 +463,20 @@ def test_frames_of_other_libraries(package: str, tmp_path: Path) -> None:
     assert dense(read(frame)) == [[2, 0], [0, 1], [0, 0], [1, 0]]
 
 
+def test_a_column_in_the_index_of_a_pandas_frame_is_found() -> None:
+    pandas = pytest.importorskip("pandas")
+    times = pandas.to_datetime(["2013-01-01"])
+    for name, words in (
+        ("time", r"it has no columns, and 'time' is in its index: give .* reset_index\(\)$"),
+        (None, r"and its index holds times: give .* reset_index\(names='time'\)$"),
+        ("other", r"and its index holds times: give .* reset_index\(names='time'\)$"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            read(pandas.DataFrame(index=pandas.Index(times, name=name)))
+    with pytest.raises(InvalidInput, match=r"it has no columns$"):
+        read(pandas.DataFrame(index=[0, 1]))
+
+
 @pytest.mark.parametrize("frame", [3, {"time": ["2013-01-01"]}, None, object()])
 def test_what_is_no_frame_is_refused(frame: object) -> None:
     with pytest.raises(InvalidInput, match="neither the path of a file nor a data frame"):

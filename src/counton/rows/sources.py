@@ -114,7 +114,8 @@ class Rows(ABC):
         asked, present = self._parts_of(columns), self.columns()
         for name in asked:
             if name not in present and not self._may_lack(name):
-                raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
+                listed = f"{_listing(present)}{self._elsewhere(name)}"
+                raise InvalidInput(f"{self.name} has no column {name!r}; {listed}")
             if f"{name}_duplicated_0" in present:  # as polars calls the second one
                 raise InvalidInput(
                     f"{self.name} has two columns {name!r}, so nobody can tell which is meant; "
@@ -142,6 +143,10 @@ class Rows(ABC):
     def _may_lack(self, name: str) -> bool:
         """Return True if the rows may lack this column, so that its values are null."""
         return False
+
+    def _elsewhere(self, name: str) -> str:
+        """Return words for where a missing column may be, with the remedy."""
+        return ""
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
         """Return the names of the file's own columns from which these columns are made."""
@@ -349,13 +354,25 @@ class EventFrame(Rows):
     name = "the data frame"
     kind = "a data frame"
 
-    def __init__(self, frame: object) -> None:
+    def __init__(self, frame: Any) -> None:
         self._frame = _in_polars(frame)
+        #: Index of a pandas frame, which is none of its columns.
+        self._index = frame.index if hasattr(frame, "reset_index") else None
         self._hashed: dict[tuple[str, ...], str] = {}
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         return self._frame
+
+    @override
+    def _elsewhere(self, name: str) -> str:
+        if self._index is None:
+            return ""
+        if name in self._index.names:
+            return f", and {name!r} is in its index: give the frame's reset_index()"
+        if self._index.dtype.kind == "M":
+            return f", and its index holds times: give the frame's reset_index(names={name!r})"
+        return ""
 
     @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
