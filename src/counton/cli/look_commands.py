@@ -475,7 +475,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
         *([("by group", promised["by_group"])] if "by_group" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
         *([] if once else [("noise", sharing_in_words(terms.strategy))]),
-        *([] if once else _mechanism(terms.strategy)),
+        *([] if once else _mechanism(terms.strategy, definition.cut.noun)),
         ("unit", definition.unit),
         *([] if once else [("publishes", publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {percent(numbers.level)}%"),
@@ -523,12 +523,13 @@ def _strategy(design: Design, noun: str = "step") -> str:
     return f"{named}, {noise}; {origin_of(design.strategy.sources)}"
 
 
-def _mechanism(strategy: StreamStrategy) -> list[tuple[str, str]]:
+def _mechanism(strategy: StreamStrategy, noun: str = "step") -> list[tuple[str, str]]:
     """Return pairs of name and words: a strategy with its parameters, and its paper or theorem."""
     from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import constants_in_words
+    from counton.numbers.strategy_words import named_constants, strategy_in_words
 
-    return [("strategy", constants_in_words(strategy)), ("paper", origin_of(strategy.sources))]
+    words = ", ".join([strategy_in_words(strategy, noun), *named_constants(strategy)])
+    return [("strategy", words), ("paper", origin_of(strategy.sources))]
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
@@ -678,7 +679,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("unit", definition.unit),
         *_changes_since_creation(definition),
         *protection(definition, reader.design.law),
-        *(_mechanism(definition.strategy) if cut.goes_on else []),
+        *(_mechanism(definition.strategy, definition.cut.noun) if cut.goes_on else []),
         *_errors_besides_noise(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:
