@@ -792,3 +792,9 @@ def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
     ranked |= {choice.kind for each in endless for choice in each}
     assert ranked == {kind.words for kinds in KINDS.values() for kind in kinds}
     assert all(kind.name == name for name, kinds in KINDS.items() for kind in kinds)
+
+
+def test_windows_as_differences_of_totals_have_the_error_of_a_difference() -> None:
+    made = plan(64, PureDP(1), release="windows", strategies=["binary-paper"])
+    std = made.best.errors.window_std([63], [64]).item()
+    assert made.halfwidth(64) == made.halfwidths(64, over=1)[""] > 1.9 * std

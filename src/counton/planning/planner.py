@@ -370,12 +370,14 @@ class StreamPlan(Plan[Design]):
         Args:
             step: the step, from 1.
             level: probability with which each interval holds.
-            over: number of the latest steps whose sum is released; None: all steps so far.
+            over: number of the latest steps whose sum is released; None: what the plan releases.
 
         Raises:
             InvalidInput: the step or the level is out of range.
         """
         step = check_integer("step", step, 1)
+        if over is None and self._by_differences:
+            over = 1
         if self.own_halfwidths is not None:
             # The number of rows is stated for the last step alone.
             size = {} if over is None and step == self.steps else {"rows": None}
@@ -420,13 +422,16 @@ class StreamPlan(Plan[Design]):
         'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
         """
         last = "" if self.horizon is not None else " (there is no last step)"
-        form, best = self.best.errors.release, self.best.strategy
-        # A strategy for totals releases the number of one step as a difference of two of them.
-        apart = form == "windows" and best.facts.workload == "totals"
-        forms = [self._off(level, over=1 if apart else None)]
-        if form == "both":
+        forms = [self._off(level, over=1 if self._by_differences else None)]
+        if self.best.errors.release == "both":
             forms.append(self._off(level, over=1))
         return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {percent(level)} of 100"
+
+    @property
+    def _by_differences(self) -> bool:
+        """True if the number of one step is released as the difference of two totals."""
+        best = self.best
+        return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
 
     def _off(self, level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"
