@@ -60,6 +60,7 @@ class Answers:
 def attend(master: int, answers: Answers, done: threading.Event) -> None:
     """Read what is shown, and answer, until all is over."""
     while True:
+        over = done.is_set()  # asked first: what is written before it is read
         ready = select.select([master], [], [], 0.02)[0]
         if ready:
             try:
@@ -69,7 +70,7 @@ def attend(master: int, answers: Answers, done: threading.Event) -> None:
             answers.shown += new
         elif (said := answers.reply()) is not None:
             os.write(master, said)
-        elif done.is_set():
+        elif over:
             return
 
 

@@ -71,7 +71,10 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
         ("--steps 3", "the last window ended at 2024-03-04T00:00:00+01:00"),
         ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
         ("--steps 40 --until 2924-03-01", "lies in the future"),
-        ("--steps 40 --until 2024-04-08", "newest event is of 2024-03-08 23:30:00+01:00, "),
+        (
+            "--steps 40 --until 2024-04-08",
+            "newest event is of 2024-03-08 23:30:00+01:00: 31 windows",
+        ),
     ],
 )
 def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, words: str) -> None:

@@ -85,7 +85,7 @@ def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
 
 
 def test_cells_are_the_statistics_own(file: Path) -> None:
-    with pytest.raises(InvalidInput, match="leave both out"):
+    with pytest.raises(InvalidInput, match="leave it out"):
         Stream.create(file, "s", Binary(7), PureDP(1), statistic=TopK(["a"]), shape=(1,))
     with (
         Stream.create(file, "s", Binary(7), PureDP(1)) as stream,

@@ -139,6 +139,10 @@ class Declared:
         """
         return f"{groups:,} {said}"
 
+    def chance(self, terms: Design) -> float | None:
+        """Return None: declared groups are shown whatever the rows are."""
+        return None
+
     def found_in(self, groups: str, by: str | None) -> str:
         """Return ``groups`` unchanged: declared groups need not be found."""
         return groups

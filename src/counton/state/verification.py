@@ -546,12 +546,13 @@ class _Recomputation:
 
     def _check_thresholds(self) -> None:
         """Check that the thresholds of found groups keep the delta of the guarantee."""
-        from counton.numbers.discovery import Discovery, cells_from_dict
+        from counton.numbers.discovery import cells_from_dict
 
         terms, cells = self._terms, cells_from_dict(json.loads(self._row.details).get("discovery"))
-        if not isinstance(cells, Discovery):
+        chance = cells.chance(terms)
+        if chance is None:
             return
-        chance, delta = cells.chance(terms), Fraction(terms.guarantee.to_dict()["delta"])
+        delta = Fraction(terms.guarantee.to_dict()["delta"])
         if chance <= delta:
             self._checks.append(
                 f"all thresholds together show a group of one {terms.contribution.unit} with a "

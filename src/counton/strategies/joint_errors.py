@@ -104,7 +104,7 @@ def step_covariance(
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
     >>> step_covariance(Binary(7), DiscreteGaussian(9), range(3, 5), range(3, 4)).tolist()
-    [[18.0], [-18.0]]
+    [[9.0], [-9.0]]
     """
     faster = getattr(strategy, "_step_covariance", None)
     if faster is not None and not strategy.facts.rounding_variance:
