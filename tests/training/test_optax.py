@@ -463,6 +463,6 @@ def test_secret_places_are_refused_as_a_state_of_jax_does_not_keep_them() -> Non
     noise = TrainingNoise(
         strategy, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
     )
-    with pytest.raises(InvalidInput, match="a state of JAX does not keep them"):
+    with pytest.raises(InvalidInput, match="draws secret positions of examples, which a state"):
         private_aggregate(noise, batch_size=15)
     noise.add(1, {"w": np.zeros(4)})
