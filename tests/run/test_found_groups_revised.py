@@ -30,7 +30,7 @@ from counton.released.read_options import Look
 from counton.released.release_facts import own_facts_of
 from counton.released.version_figures import figure_of_versions
 from counton.run import export, methods, publish, read, run
-from counton.state import Store, Stream, verify
+from counton.state import Store, Stream, journal, verify
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
 # ------------------------------------------------------------------------- the exact probability
@@ -388,3 +388,25 @@ def test_verify_notices_thresholds_that_are_too_low(
     night_of(tmp_path / "low", some_nights(1)[0], 1, revise=revise)
     (found,) = verify(tmp_path / "low" / "s.db", key=chosen_key())
     assert "the guarantee allows delta" in found.problems[0]
+
+
+def test_verify_reads_no_more_often_if_more_steps_were_released_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[range] = []
+    read_steps = journal.read
+
+    def counted(connection: Any, stream: int, start: int, stop: int, shape: Any) -> Any:
+        reads.append(range(start, stop))
+        return read_steps(connection, stream, start, stop, shape)
+
+    monkeypatch.setattr(journal, "read", counted)
+    numbers = set()
+    for last in (3, 29):
+        (tmp_path / f"{last}").mkdir()
+        night_of(tmp_path / f"{last}", rows_of(1, "home", 60), last, revise=None)
+        reads.clear()
+        (found,) = verify(tmp_path / f"{last}" / "s.db", key=chosen_key())
+        assert found.right, found
+        numbers.add(len(reads))
+    assert len(numbers) == 1

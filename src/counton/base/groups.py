@@ -9,6 +9,7 @@ import polars.
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -228,7 +229,7 @@ class GroupNames(Sequence[str]):
         'shop'
         """
         if isinstance(self._held, list):
-            return next((name for name in self._held if self._held.count(name) > 1), None)
+            return next((name for name, many in Counter(self._held).items() if many > 1), None)
         names = self.column
         return None if names.n_unique() == len(names) else names.filter(names.is_duplicated())[0]
 

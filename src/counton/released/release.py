@@ -674,7 +674,9 @@ class Release:
             InvalidInput: groups are declared, so that all are shown; or the level is 0.5 or less.
         """
         terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
-        self.numbers._cells  # noqa: B018 - of no other statistic is the compared number published
+        if not isinstance(self.numbers.published, CellValues):
+            # Of no other statistic is the number published that is compared with the threshold.
+            self.numbers._cannot("totals and windows")
         thresholds = self.numbers.definition.cells.thresholds(terms, last)
         missed = (1 - level) / check_integer("groups", groups, 1)
         if missed >= 0.5:

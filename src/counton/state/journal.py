@@ -224,6 +224,16 @@ def read(
         return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
+def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
+    """Yield the steps that were journaled together, up to step ``last``, and how many numbers each
+    of them released.
+    """
+    with reading(f"the journal up to step {last}"):
+        for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):
+            steps = range(row.step - row.steps + 1, row.step + 1)
+            yield steps, unpack(row.estimates, (row.steps, -1)).shape[1]
+
+
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
     """Raise an error for the first step whose input differs from the input of its release.
 

@@ -379,11 +379,11 @@ class _Recomputation:
 
     def _recompute_values(self) -> None:
         terms, row = self._terms, self._row
-        start = write_checkpoint(terms.text, self._key.fingerprint, StreamProgress.start(terms))
+        nothing_yet = StreamProgress.start(terms)
+        start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
         delay, last = terms.strategy.facts.delay, row.step
-        cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
-        so_far = np.zeros(cells, np.int64)
+        so_far = np.zeros(nothing_yet.waiting.totals.shape[1:], np.int64)
         every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
@@ -466,15 +466,14 @@ class _Recomputation:
             for begin in range(1, last + 1, size):
                 yield range(begin, min(begin + size, last + 1))
             return
-        widths = [
-            math.prod(self._read_values(range(step, step + 1)).values.shape)
-            for step in range(1, last + 1)
-        ]
-        for step in range(1, last + 1):
-            size = max(1, _CHUNK // widths[begin - 1])
-            if step == last or widths[step] != widths[begin - 1] or step + 1 - begin == size:
-                yield range(begin, step + 1)
-                begin = step + 1
+        with self._database.transaction(write=False) as connection:
+            rows = [*journal.widths(connection, self._row.id, last)]
+        for (steps, width), (before, held) in zip(rows[1:], rows, strict=False):
+            if width != held or steps.stop - begin > _CHUNK // max(width, 1):
+                yield range(begin, before.stop)
+                begin = before.stop
+        if begin <= last:
+            yield range(begin, last + 1)
 
     def _read_values(self, steps: range) -> journal.Entries:
         """Return the released values of steps, by cell and version."""
