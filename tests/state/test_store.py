@@ -19,7 +19,7 @@ from counton import (
 )
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.privacy import Contribution, Guarantee, Spend
-from counton.state import Store, state_summary
+from counton.state import Store, sqlite_file, state_summary
 from counton.strategies import Binary, Epochs
 
 
@@ -161,6 +161,26 @@ def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key
         list(pool.map(lambda n: create(state, f"s{n}", PureDP(1), key), range(6)))
     with Store(state) as store:
         assert len(store.streams) == 6
+
+
+def test_a_file_that_a_faster_process_made_serves_as_well(
+    tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is there when it is looked for, with its log; once it comes before it is checked."""
+    file, check = tmp_path / "s.db", sqlite_file.check
+    create(str(file), "a", PureDP(1), key)
+    (tmp_path / "s.db-wal").touch()
+    sqlite_file.create(file)
+    other = tmp_path / "other.db"
+
+    def late(path: Path) -> None:
+        if not path.exists():
+            sqlite_file.create(path)
+        check(path)
+
+    monkeypatch.setattr(sqlite_file, "check", late)
+    with Store(other) as store:
+        store.set_limit(PureDP(1))
 
 
 def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:

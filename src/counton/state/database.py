@@ -153,8 +153,9 @@ class Database:
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
-            self._file = sqlite_file.identity(self.path)
             sqlite_file.check(self.path)
+            # After the check: before it, another process may not have made the file yet.
+            self._file = sqlite_file.identity(self.path)
             self._moment = sqlite_file.moment_of(self.path)
         pause = f"-c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
         self._connections = self.address.connections(

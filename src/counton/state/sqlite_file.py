@@ -226,7 +226,8 @@ def check_only_name(path: Path) -> None:
 def create(path: Path) -> None:
     """Make an empty state file in one act: a killed process leaves no file, or a whole one."""
     log = path.with_name(path.name + "-wal")
-    if log.exists():  # SQLite would read it into the new file
+    # SQLite would read it into the new file; a faster process makes the file before its log.
+    if log.exists() and not path.exists():
         raise StateError(
             f"state {path} is missing, but its log {log.name} exists: restore the state beside it, "
             "or remove the log if the state was deleted on purpose"
