@@ -540,7 +540,7 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
             with run(job) as outcome:
                 values = np.asarray(outcome.stream.releases().values, float)
                 design = outcome.stream.design
-    values = np.rint(values / float(design.resolution)).reshape(len(values), -1)
+    values = np.rint(values / float(design.units.exact)).reshape(len(values), -1)
     return np.diff(values, axis=0, prepend=0), design
 
 

@@ -161,7 +161,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
     if facts.versions > 1:
         add_arrivals(np.zeros_like(xs[0]), xs, sums := np.empty_like(xs), totals=facts.totals)
-    whole = [Fraction(one) / design.released_unit for one in released.values.reshape(-1).tolist()]
+    whole = [Fraction(one) / design.units.released for one in released.values.reshape(-1).tolist()]
     values = np.array([round(one) for one in whole]).reshape(case.steps, -1)
     told = json.loads(json.dumps(design.public()))
     return {

@@ -139,7 +139,7 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
             run(Job(case["statistic"], events, state, **asked)).close()
     with Store(state) as store:
         reader = store.reader("it")
-        values = np.asarray(reader.releases().values, float) / float(reader.design.resolution)
+        values = np.asarray(reader.releases().values, float) / float(reader.design.units.exact)
     values = np.rint(values).reshape(len(values), -1)
     return np.diff(values, axis=0, prepend=0), reader.design
 

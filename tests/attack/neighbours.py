@@ -260,7 +260,7 @@ def compare(without: Published, with_it: Published, *, found_groups: bool = Fals
     steps = len(change)
     if not change.size:
         return
-    unit = float(design.released_unit / design.resolution)
+    unit = float(design.units.released / design.units.exact)
     assert np.allclose(change / unit, np.rint(change / unit), atol=1e-3), "no whole numbers"
     moved = measured(design, list(np.reshape(change, (steps, -1))))
     far, most = distance_of(design)(moved, 0 * moved), declared(design)

@@ -210,7 +210,7 @@ def at_the_end(terms: Design, counter: Counter) -> float:
     release = counter.release(np.zeros_like(sums) if totals else sums)
     away = np.abs(release.value - terms.to_data(sums << terms.strategy.facts.fraction_bits)).max()
     return float(
-        away / (release.std + 2.0**-52 * largest_sum(terms.strategy) * float(terms.resolution))
+        away / (release.std + 2.0**-52 * largest_sum(terms.strategy) * float(terms.units.exact))
     )
 
 

@@ -543,7 +543,7 @@ def test_one_place_multiplies_errors_by_the_unit() -> None:
     reads = {
         str(file.relative_to(source))
         for file in source.rglob("*.py")
-        if re.search(r"terms\.(resolution|one)\b", file.read_text("utf-8"))
+        if re.search(r"terms\.units\.exact\b", file.read_text("utf-8"))
     }
     others = {"released/description.py", "state/verification.py", "laws/statistic_laws.py"}
     assert reads == {"numbers/formulas.py", *others}

@@ -52,7 +52,7 @@ def measured(found: Inspection) -> np.ndarray[Any, Any]:
     cells = cells_of(found.released.numbers)
     assert cells is not None
     terms = found.released.numbers.design
-    return np.rint(np.asarray(cells, np.float64).reshape(-1) / float(terms.resolution))
+    return np.rint(np.asarray(cells, np.float64).reshape(-1) / float(terms.units.exact))
 
 
 # --------------------------------------------------------------------------- rows of each user

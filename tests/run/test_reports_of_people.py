@@ -66,7 +66,7 @@ def changes(
         with run(job) as outcome:
             stream, pattern = outcome.stream, outcome.definition.contribution.pattern
             values = np.asarray(stream.releases().values, float)
-            values = np.rint(values / float(stream.design.resolution)).astype(np.int64)
+            values = np.rint(values / float(stream.design.units.exact)).astype(np.int64)
             released = Release(outcome.read().numbers.at_hand())
     assert isinstance(pattern, BoundedChange)
     return np.diff(values, axis=0, prepend=0), pattern, released

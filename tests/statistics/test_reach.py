@@ -97,7 +97,7 @@ def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) 
     for night, rows in enumerate(given):
         with run(job(way, state, rows, night + 1)) as outcome:
             values = np.asarray(outcome.stream.releases().values, float)
-            values = values / float(outcome.stream.design.resolution)
+            values = values / float(outcome.stream.design.units.exact)
             definition = outcome.definition
     cells = np.rint(values).astype(np.int64).reshape(DAYS, -1)
     return Released(np.diff(cells, axis=0, prepend=0), definition)

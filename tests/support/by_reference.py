@@ -143,8 +143,8 @@ def sums_of(state: Path, out: Path) -> Path:
         rows.writerow(["step", "group", "cell", "sum"])
         for step in steps:
             for cell, name in enumerate(names):
-                released = round(Fraction(flat[step - 1, cell].item()) / terms.released_unit)
-                exact = (released - int(noise[step - 1, cell])) * terms.released_unit
+                released = round(Fraction(flat[step - 1, cell].item()) / terms.units.released)
+                exact = (released - int(noise[step - 1, cell])) * terms.units.released
                 # The reference is given the sums of all items so far, and looks back by itself.
                 rows.writerow([step - terms.strategy.facts.delay, name, cell, exact])
     return path

@@ -206,7 +206,7 @@ def published(
                         fixed = []
                     if ask is None:
                         values = np.asarray(outcome.stream.releases().values, float)
-                        values = values / float(outcome.stream.design.resolution)
+                        values = values / float(outcome.stream.design.units.exact)
                     else:
                         values = table["estimate"].to_numpy().reshape(-1, len(ask))
                     contribution = outcome.definition.contribution

@@ -96,8 +96,8 @@ def share_used(without: Nights, with_it: Nights) -> float:
         AssertionError: it moves them further.
     """
     design = with_it.design
-    step = float(design.released_unit)
-    known = np.rint((with_it.values - without.values) / step * step / float(design.resolution))
+    step = float(design.units.released)
+    known = np.rint((with_it.values - without.values) / step * step / float(design.units.exact))
     change, strategy = known.astype(np.int64), design.strategy
     if strategy.facts.totals:
         return _share_of_both(change, with_it)

@@ -575,7 +575,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     if statistic.parts and statistic.spans:
         counted = np.asarray(statistic.encode(*columns)) >= 0
     number = int(counted.sum())
-    value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
+    value = _changes(statistic, batches).sum(axis=0) * float(terms.units.exact)
     release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
     reading = read_release(statistic, release)
 

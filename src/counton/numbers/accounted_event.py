@@ -64,10 +64,10 @@ def dp_event(design: Design[Any]) -> DpEvent:
         raise InvalidInput(
             f"design is {quote(design)}; give the terms of a stream, as release.design"
         )
-    if not design.whole or design.counters is not None:
+    if design.part is not None or design.counters is not None:
         why = (
             "spends a part of its budget on choosing which groups are shown"
-            if design.whole
+            if design.part is None
             else "is a part"
         )
         raise InvalidInput(

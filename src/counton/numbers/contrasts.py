@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, percent, quantity
-from counton.numbers.design import Design
+from counton.numbers.design import Design, stream_cell
 from counton.numbers.formulas import CellSum, Estimate, Formula, Term
 from counton.numbers.intervals import check_level
 
@@ -147,5 +147,5 @@ def sum_formula(
     value = math.fsum(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )
-    placed = (part._replace(cell=terms.stream_cell(part.cell)) for part in parts)
+    placed = (part._replace(cell=stream_cell(terms, part.cell)) for part in parts)
     return Formula.of(CellSum(value, terms, tuple(placed)))

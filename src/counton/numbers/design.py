@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,44 @@ LARGEST_SUM = 2**61
 LARGEST_WINDOW = 2**52
 
 
+class Units(NamedTuple):
+    """Steps of a stream's numbers, in data units: numbers are integer multiples of them.
+
+    Attributes:
+        exact: step of exact sums, the resolution; 1 for counts.
+        noise: step of drawn noise. For a statistic it is in units of a cell.
+        released: step of released values.
+    """
+
+    exact: Fraction
+    noise: Fraction
+    released: Fraction
+
+
+@dataclass(frozen=True)
+class DesignPart:
+    """The place of some cells in a stream: those of one statistic of a report, or those of groups
+    with equal epsilon. The numbers of a part are in data units, without the weight.
+
+    Attributes:
+        one: the value, in data units, of 1 in the stream's cells: the statistic's resolution
+            divided by its weight.
+        weight: the factor by which the stream multiplies the part's cells.
+        starts: index of each group's first cell in the stream; one index if there are no groups.
+        width: number of cells of a group.
+    """
+
+    one: Fraction
+    weight: int
+    starts: Sequence[int]
+    width: int
+
+    @property
+    def exact(self) -> Fraction:
+        """The value, in data units, of 1 in the part's cells before they are multiplied."""
+        return self.one * self.weight
+
+
 @dataclass(frozen=True, kw_only=True)
 class Design(Generic[S]):
     """All public parameters of a stream of releases; its errors follow from them.
@@ -75,6 +113,8 @@ class Design(Generic[S]):
             ``counton.statistics``.
         noise_id: public identity of the noise: designs with equal identities have the same key and
             the same noise. None: unknown, as for a plan.
+        part: if this is the design of a part of a stream, such as one statistic of a report, the
+            part's place in the stream; None: the whole stream.
         errors_of: the numbers to which the errors refer. It does not change the stream.
         kind: in a plan, the kind of strategy among which this design is best. It does not change
             the stream.
@@ -102,6 +142,7 @@ class Design(Generic[S]):
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
     noise_id: str | None = None
+    part: DesignPart | None = None
     errors_of: ErrorsOf = field(default=ErrorsOf(), repr=False)
     kind: str = field(default="", compare=False, repr=False)
 
@@ -111,20 +152,20 @@ class Design(Generic[S]):
     @cached_property
     def errors(self) -> Errors:
         """The errors of the numbers in ``errors_of``, in data units."""
-        of = self.strategy, self.law, self.guarantee, self.resolution, self.cells, self.errors_of
+        of = self.strategy, self.law, self.guarantee, self.units.exact, self.cells, self.errors_of
         return Errors(*of)
 
     @cached_property
     def cells(self) -> int:
         return math.prod(self.shape)
 
-    @property
-    def resolution(self) -> Fraction:
-        """Resolution of the exact sums in data units: sums are integer multiples of it. It is 1 for
-        counts.
-        """
-        resolution = self.contribution.resolution
-        return Fraction(1) if resolution is None else resolution
+    @cached_property
+    def units(self) -> Units:
+        """Steps of exact sums, of noise and of released values, in data units."""
+        exact = self.contribution.resolution if self.part is None else self.part.one
+        exact, facts = Fraction(1) if exact is None else exact, self.strategy.facts
+        noise, released = (Fraction(2) ** b for b in (facts.lattice_bits, facts.fraction_bits))
+        return Units(exact, exact / noise, exact / released)
 
     @property
     def family(self) -> Family:
@@ -155,13 +196,6 @@ class Design(Generic[S]):
             isinstance(promised, ZCDP) and self.law.family == "laplace"
         )
         return _SEEN if apart and not self.strategy.facts.causal else FORMAT
-
-    @property
-    def whole(self) -> bool:
-        """True for the design of a stream, False for that of a part, such as one statistic of a
-        report.
-        """
-        return True
 
     @property
     def step_shape(self) -> tuple[int, ...]:
@@ -248,13 +282,6 @@ class Design(Generic[S]):
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
 
-    def stream_cell(self, cell: int) -> int:
-        """Return the index of a cell in the whole stream, given its index in this design.
-
-        They differ if this is the design of a part, such as one statistic of a report.
-        """
-        return cell
-
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
         """Return the noise of this stream's nodes as a function of their addresses, under ``key``.
 
@@ -290,40 +317,23 @@ class Design(Generic[S]):
         }
         return json.dumps(address, sort_keys=True, separators=(",", ":"))
 
-    @property
-    def law_unit(self) -> Fraction:
-        """Step of the noise, in data units: drawn noise is an integer multiple of it.
-
-        For a statistic it is in units of a cell.
-        """
-        return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
-
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values for readers; parameters of the noise distribution are in
         data units.
 
         `from_dict` reads this form too.
         """
-        found = {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
+        found = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
         return found if self.noise_id is None else found | {"noise_id": self.noise_id}
-
-    @cached_property
-    def released_unit(self) -> Fraction:
-        """Step of released values, in data units: they are integer multiples of it."""
-        return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
-
-    def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """Convert exact sums of cells from multiples of the resolution to data units."""
-        return self.contribution.from_grid(cells)
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Convert released integers to data units: int64 for counts, otherwise float64.
 
         The result depends only on the released integers, so floating point reveals nothing more.
         """
-        if self.contribution.resolution is None and self.released_unit == 1:
+        if self.contribution.resolution is None and self.units.released == 1:
             return released
-        return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
+        return np.asarray(value_grid.to_data(released, self.units.released), np.float64)
 
 
 def design_for(
@@ -360,6 +370,17 @@ def design_for(
         counters=counters,
         **stated,
     )
+
+
+def stream_cell(terms: Design, cell: int) -> int:
+    """Return the index of a cell in the whole stream, given its index in a design.
+
+    They differ if the design is that of a part, such as one statistic of a report.
+    """
+    if terms.part is None:
+        return cell
+    group, own = divmod(cell, terms.part.width)
+    return terms.part.starts[group] + own
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:

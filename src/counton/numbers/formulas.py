@@ -838,7 +838,7 @@ def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
         if known is terms or known == terms:
             return place
         same = known.noise_id is not None and known.noise_id == terms.noise_id
-        if same and known.resolution == terms.resolution:
+        if same and known.units.exact == terms.units.exact:
             return place
     return len(streams)
 

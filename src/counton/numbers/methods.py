@@ -181,7 +181,7 @@ def _noise(terms: Design, measured: str = "") -> str:
         totals = replace(terms, strategy=both.totals, law=both.law)
         return f"{_noise(windows, ' of a window')} {_noise(totals, ' of a total')}"
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
-    unit = float(terms.law_unit)
+    unit = float(terms.units.noise)
     if isinstance(law, DiscreteLaplace):
         how = f"discrete Laplace noise of scale {figures(float(law.scale) * unit)}"
     else:

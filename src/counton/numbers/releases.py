@@ -252,7 +252,7 @@ class Releases(PublicNumbers):
     @property
     def unit(self) -> Fraction:
         """Smallest difference of two values, in data units: all values are multiples of it."""
-        return self._design.released_unit
+        return self._design.units.released
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -571,7 +571,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     if isinstance(guarantee, ApproxDP):
         # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
         least *= (1 - _COARSER) ** 2
-    scale = float(design.resolution) * (of.mean if metric == "mean" else of.largest)
+    scale = float(design.units.exact) * (of.mean if metric == "mean" else of.largest)
     return {family: math.sqrt(least * unit) * scale}
 
 
@@ -743,7 +743,7 @@ def _why_not_for_units_that_count_once(design: Design) -> str | None:
 
 
 def _unit(design: Design) -> float:
-    return design.contribution.per_cell * float(design.resolution)
+    return design.contribution.per_cell * float(design.units.exact)
 
 
 def _source_of_variance(design: Design, metric: Metric) -> str:

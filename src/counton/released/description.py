@@ -486,7 +486,7 @@ class CarriedTotals:
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
         """Return the totals in the form of a file's description."""
-        of = self.of(len(groups)).to_dict(terms.resolution)
+        of = self.of(len(groups)).to_dict(terms.units.exact)
         return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:

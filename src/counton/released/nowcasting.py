@@ -160,7 +160,7 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
             found.covariance,
             season=season_of(numbers.definition.windows.every),
             level=numbers.level,
-            row=float(numbers.design.resolution),
+            row=float(numbers.design.units.exact),
         )
         return replace(made, windows=made.windows + before)
 

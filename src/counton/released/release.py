@@ -731,7 +731,7 @@ class Release:
             shape, values = (len(held.groups),), held.own.estimates
         elif held.statistic.card.on_demand:
             held._cannot("simulations")
-        elif not held.design.whole:
+        elif held.design.part is not None:
             raise InvalidInput(
                 f"{held.definition.what} is part of report {held.design.name!r}: simulate the "
                 "report, and take this part of each simulation"

@@ -271,7 +271,7 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     They are the guarantee and the description of the stream.
     """
     facts = promise_of(released) | released.facts()
-    if isinstance(released.published, Releases) or not released.design.whole:
+    if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
     own = own_facts_of(released)
     described = description_of(released.design, released.definition, released.level, own)

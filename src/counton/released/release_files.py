@@ -669,7 +669,7 @@ def _cells(
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
     carried = _carried_totals(files, described, groups, values.dtype)
-    unit = float(table.released_unit)
+    unit = float(table.units.released)
     for one in files:
         rows = one.rows
         if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both

@@ -584,7 +584,7 @@ class ReleasedNumbers:
         found = cast("Numbers", np.cumsum(estimates, axis=0))
         if not facts.least_squares:
             return found
-        unit = float(self.design.released_unit)  # so that sums are equal in any order
+        unit = float(self.design.units.released)  # so that sums are equal in any order
         return cast("Numbers", np.rint(found / unit) * unit)
 
     def _refuse_found(self) -> None:
@@ -1078,7 +1078,7 @@ class ReleasedNumbers:
         half[shown] *= factor
         # whole numbers are inside or outside, never between
         if not self.design.strategy.facts.fraction_bits:
-            unit = float(self.design.released_unit)
+            unit = float(self.design.units.released)
             half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
         return replace(wide, level=self.level, together=half)
 

@@ -140,7 +140,7 @@ class Revisions:
         """Return the newest versions of a night, what totals add to them (`innovations`), and the
         resolution, in units of which both are.
         """
-        unit = float(self.design.resolution)
+        unit = float(self.design.units.exact)
         return self.newest(night).reshape(night, -1) / unit, self.innovations, unit
 
     @cached_property
@@ -149,7 +149,7 @@ class Revisions:
         `LeastSquaresAsOf.innovations`. Shape ``(nights, cells)``.
         """
         nights = len(self.values)
-        _, *parts = by_night(self.values / float(self.design.resolution), self.lags)
+        _, *parts = by_night(self.values / float(self.design.units.exact), self.lags)
         strategy = self.design_together(nights).strategy
         return strategy.innovations(*(one.reshape(nights, -1) for one in parts))
 
@@ -184,7 +184,7 @@ class Revisions:
         lags)``.
         """
         lags = np.arange(self.lags + 1)
-        unit = float(self.design.law_unit) ** 2 * self.design.law.variance
+        unit = float(self.design.units.noise) ** 2 * self.design.law.variance
         return self.design.strategy.windows.lag_covariance(lags[:, None], lags) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
@@ -335,7 +335,7 @@ def _read_together(
         for of, starts in enumerate((np.zeros_like(windows), windows - 1)):
             errors[(0, of, *at)] = terms.errors.window_std(starts, windows)
             errors[(1, of, *at)] = terms.errors.window_halfwidths(starts, windows, level)
-    values *= float(revisions.design.resolution)
+    values *= float(revisions.design.units.exact)
     for lag in range(lags + 1):
         until = last - lag
         yield {

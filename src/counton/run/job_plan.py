@@ -181,7 +181,7 @@ class PlannedJob:
                 "in the plan"
             )
         terms = design_of(definition, definition.shape, self.spend.name)
-        nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
+        nothing = terms.contribution.from_grid(np.zeros((1, *terms.shape), np.int64))
         begun = ReleasedNumbers.of(definition, terms, nothing, self.level, shown=self.shown)
         return Release(begun).simulate(numbers, n)
 

@@ -396,7 +396,7 @@ class _Recomputation:
                 so_far = _wider(so_far, released.shape[1:])
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
-            sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
+            sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
             if self._watcher is not None:
                 every.append((released, sums))
             if terms.strategy.facts.workload == "totals":

@@ -132,7 +132,8 @@ def planned_reading(
     if isinstance(statistic, TallyStatistic):
         cells = statistic.typical_cells(_MANY if rows is None else rows, step - start)
     exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
-    value: Any = terms.of_exact(exact)
+    part = terms.part
+    value: Any = terms.contribution.from_grid(exact) if part is None else exact * float(part.exact)
     value = value if terms.shape else np.asarray(value).item()
     release = StepRelease(step, value, float(terms.errors.std(step)), terms)
     if start and terms.strategy.facts.workload == "totals":

@@ -18,6 +18,7 @@ from counton.base.columns import TextTable, readable
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.numbers import Design, Releases, StepRelease
+from counton.numbers.design import stream_cell
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
 from counton.numbers.intervals import is_narrow, smooth_halfwidth
@@ -148,9 +149,8 @@ class Cells:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
             value = math.fsum(each)
         start, stop = self.ends
-        place = self.design.stream_cell
         parts = tuple(
-            Term(float(weight), start, stop, place(self.first + cell))
+            Term(float(weight), start, stop, stream_cell(self.design, self.first + cell))
             for cell, weight in weights.items()
             if weight
         )
@@ -207,7 +207,7 @@ class Cells:
         if read is not None:
             # By Cauchy and Schwarz, rounding moves a sum by at most this.
             rounded = float(window_rounding(strategy, *self.ends))
-            rounded *= float(self.design.released_unit)
+            rounded *= float(self.design.units.released)
             half = half + rounded * std / self.std * math.sqrt(read)
         return np.asarray(half, np.float64)
 

@@ -48,7 +48,7 @@ from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.report_budget import PartDesign, with_weights
+from counton.statistics.report_budget import part_design, with_weights
 from counton.statistics.report_members import (
     SHARE,
     WITHIN,
@@ -820,7 +820,7 @@ class Report(TallyStatistic):
 
     # Readings.
 
-    def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
+    def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
         """Return the design of one measured statistic, derived from the report's design.
 
         Args:
@@ -829,9 +829,9 @@ class Report(TallyStatistic):
             groups: number of groups as a tuple of one; (): no groups.
         """
         one = self.measured_ones[name]
-        place, apart = self.cell_ranges[name], math.prod(self.cells)
-        cells = range(place.start, place.stop)
-        return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
+        first, apart = self.cell_ranges[name].start, math.prod(self.cells)
+        starts = range(first, first + math.prod(groups) * apart, apart)
+        return part_design(terms, one, self.weight(name), (*groups, *one.cells), starts)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
         """Return the numbers of one statistic, computed from the released cells of the report.
@@ -868,7 +868,7 @@ class Report(TallyStatistic):
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
-    def values_of(self, name: str, values: NDArray[Any], terms: PartDesign) -> NDArray[np.float64]:
+    def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
         """Select one measured statistic's cells and convert them to its data units.
 
         Args:

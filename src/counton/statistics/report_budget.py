@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import exact, figures
-from counton.numbers.design import Design
+from counton.numbers.design import Design, DesignPart
 from counton.numbers.intervals import ErrorsOf
 from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.catalogue import statistic_to_dict
@@ -32,73 +30,31 @@ if TYPE_CHECKING:
 _MOST_TRIED = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartDesign(Design):
-    """The design of one statistic of a report: its cells are in data units, without the weight.
+def part_design(
+    terms: Design,
+    statistic: TallyStatistic,
+    weight: int,
+    shape: tuple[int, ...],
+    starts: Sequence[int] = (0,),
+) -> Design:
+    """Derive the design of one statistic, or of some groups, from the design of their stream.
 
-    Attributes:
-        one: the value, in data units, of 1 in the report's cells: the statistic's resolution
-            divided by its weight.
-        weight: the factor by which the report multiplies the statistic's cells.
-        place: range of the statistic's cells among those of the report; if there are groups, the
-            range in the first group.
-        apart: distance between the first cells of two consecutive groups.
+    Args:
+        terms: the design of the stream.
+        statistic: the statistic, of all groups or of one.
+        weight: the factor by which the stream multiplies the statistic's cells.
+        shape: shape of the statistic's cells.
+        starts: index of each group's first cell in the stream; one index if there are no groups.
     """
-
-    one: Fraction
-    weight: int = 1
-    place: range = range(0)
-    apart: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        terms: Design,
-        statistic: TallyStatistic,
-        weight: int,
-        shape: tuple[int, ...],
-        place: range = range(0),
-        apart: int = 0,
-    ) -> Self:
-        """Derive the design of one statistic from the design of its report.
-
-        Args:
-            terms: the design of the report.
-            statistic: the statistic.
-            weight: the factor by which the report multiplies the statistic's cells.
-            shape: shape of the statistic's cells.
-            place, apart: see the attributes.
-        """
-        kept = {item.name: getattr(terms, item.name) for item in fields(Design)}
-        own = {"errors_of": ErrorsOf(), "shape": shape, "statistic": statistic_to_dict(statistic)}
-        resolution = statistic.contribution(batched=True).resolution
-        unit = (Fraction(1) if resolution is None else resolution) / weight
-        return cls(
-            **{**kept, **own},
-            one=unit,
-            weight=weight,
-            place=place,
-            apart=apart,
-        )
-
-    @override
-    def stream_cell(self, cell: int) -> int:
-        group, own = divmod(cell, len(self.place))
-        return group * self.apart + self.place.start + own
-
-    @override
-    def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        return np.asarray(cells, np.float64) * float(self.one * self.weight)
-
-    @property
-    @override
-    def whole(self) -> bool:
-        return False
-
-    @property
-    @override
-    def resolution(self) -> Fraction:
-        return self.one
+    resolution = statistic.contribution(batched=True).resolution
+    one = (Fraction(1) if resolution is None else resolution) / weight
+    return replace(
+        terms,
+        errors_of=ErrorsOf(),
+        shape=shape,
+        statistic=statistic_to_dict(statistic),
+        part=DesignPart(one, weight, starts, math.prod(statistic.cells)),
+    )
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
@@ -190,7 +146,7 @@ def _bounds(
 
     def read(promised: Guarantee) -> Reading:
         plan = plan_statistic(source, horizon, promised, batched=True)
-        terms = PartDesign.of(plan.best, source, 1, source.cells)
+        terms = part_design(plan.best, source, 1, source.cells)
         last = horizon or last_served_step(terms.strategy) or 1
         reading = planned_reading(source, terms, last, report.size)
         return reading if of == name else report.reading_of(name, reading)

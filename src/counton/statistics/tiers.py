@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Self, cast
 
@@ -49,7 +48,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.report_budget import PartDesign
+from counton.statistics.report_budget import part_design
 from counton.statistics.report_members import norms_of
 from counton.statistics.statistic import Card, ErrorScale, Statistic
 
@@ -59,22 +58,6 @@ _HEAVIEST = 2**20
 _LIGHTEST = 1_000
 #: Largest rho for which any noise that is chosen loses what the groups state: see above.
 _LARGEST_RHO = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class TierDesign(PartDesign):
-    """The design of groups with equal epsilon; their cells are in data units, without the weight.
-
-    Attributes:
-        groups: indices of these groups among all groups, ascending.
-    """
-
-    groups: tuple[int, ...] = ()
-
-    @override
-    def stream_cell(self, cell: int) -> int:
-        group, own = divmod(cell, len(self.place))
-        return self.groups[group] * len(self.place) + own
 
 
 class TieredReading(GroupedReading):
@@ -249,7 +232,7 @@ class TieredGroups(Grouped):
 
     def design_of(
         self, places: Sequence[int], terms: Design, shape: tuple[int, ...] | None = None
-    ) -> TierDesign:
+    ) -> Design:
         """Return the design of groups with equal epsilon.
 
         Args:
@@ -260,8 +243,7 @@ class TieredGroups(Grouped):
         shape = (len(places),) if shape is None else shape
         weight = int(self.weights[places[0]])
         inner: Any = self.inner
-        part = TierDesign.of(terms, inner, weight, shape, range(1))
-        return replace(part, groups=tuple(places))
+        return part_design(terms, inner, weight, shape, places)
 
 
 def _loss(group: str, given: object, kind: str) -> Fraction:
