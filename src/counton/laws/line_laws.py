@@ -429,8 +429,8 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Return the covariance of the best linear estimates of the cells, in variances of one draw of
-    noise.
+    """Return the covariance of the best linear estimates of the cells, in units of the variance of
+    one draw of noise.
 
     The shape is (cells, cells).
     """

@@ -79,7 +79,8 @@ __all__ += [
 
 
 def public_strategies() -> tuple[type[StreamStrategy], ...]:
-    """Return every strategy for streams that ``counton.strategies`` exports, sorted by name.
+    """Return the classes of all strategies for streams that ``counton.strategies`` exports, sorted
+    by name.
 
     >>> [cls.__name__ for cls in public_strategies()]
     ['AsOf', 'Binary', ...'KAry', ...]

@@ -31,8 +31,8 @@ def noise_variance(
     """Return the exact variance of the noise of each release, in squared data units.
 
     ``law`` is the calibrated noise distribution of one node (one noisy measurement). Without
-    ``since``, the release at each of ``steps`` is meant; with it, the released count of the steps
-    since + 1 .. step, as in `StreamStrategy.variance`. The variance includes rounding.
+    ``since``, the result is for the release at each of ``steps``; with it, for the released count
+    of the steps since + 1 .. step. The variance includes rounding.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -60,9 +60,9 @@ def sum_noise_variance(
     """Return the exact variance of the noise of a weighted sum of totals, in squared data units.
 
     Total i counts all steps up to ``stops[i]`` and has the weight ``weights[i]``. ``law`` is the
-    calibrated noise distribution of one node (one noisy measurement). None if the nodes have
-    different distributions, or if releases are rounded: use `noise_variance` for differences of two
-    totals then.
+    calibrated noise distribution of one node (one noisy measurement). The result is None if the
+    nodes have different distributions, or if releases are rounded; then `noise_variance` still
+    gives the variance of a difference of two totals.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
@@ -92,14 +92,16 @@ def sum_noise_variance(
 def step_covariance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: range, others: range
 ) -> Floats:
-    """Return the covariance of the noise of single steps, each a difference of two totals.
+    """Return the covariance of the noise in the released counts of single steps, in squared data
+    units.
 
-    The unit is that of `noise_variance`. A strategy may have a faster way, ``_step_covariance``. It
-    is quickest where ``others`` are few.
+    The count of a step is the difference of two totals. The shape is ``(len(steps), len(others))``.
+    The computation is fastest if ``others`` are few.
 
     Args:
-        steps: the later steps; only entries with an other step that is not later are defined.
-        others: the earlier steps.
+        steps: the later steps.
+        others: the earlier steps; an entry for a step that is earlier than the other step has no
+            meaning.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
@@ -128,8 +130,8 @@ def released_variance(
 ) -> float:
     """Return the mean or the largest variance of all numbers released over the horizon.
 
-    The unit is the variance of the noise of one node (one noisy measurement). With "both", the
-    numbers are the totals at all steps and the counts of all single steps.
+    The unit is the variance of the noise of one node (one noisy measurement). With the release form
+    "both", the numbers are the totals at all steps and the counts of all single steps.
 
     Raises:
         InvalidInput: an unknown metric or form, no horizon, or a horizon too long to compute.

@@ -382,13 +382,13 @@ class StreamStrategy(Strategy):
         return np.array(found, dtype=np.float64).reshape(starts.shape)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the exact mean or maximum of the variances of all steps, in variances of one
-        node's noise.
+        """Return the exact mean or maximum of the variances of all steps, in units of one node's
+        noise variance.
 
         Args:
             metric: "mean" or "max".
-            of: "totals" for the releases, "windows" for the count of each single step. The two
-                are equal if the releases are counts of single steps.
+            of: "totals" for the releases, "windows" for the count of each single step. The two are
+                equal if the releases are counts of single steps.
 
         Raises:
             InvalidInput: an unknown metric, no horizon, or more than 2^22 steps if the strategy can

@@ -25,15 +25,15 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy for a line with any integer measurement matrix C of full column rank.
+    """A strategy for a line of cells, with any integer measurement matrix C of full column rank.
 
     Cells are estimated by least squares.
 
     Args:
-        matrix: int64, shape (measurements, cells).
+        matrix: the matrix C, int64, shape (measurements, cells).
         name: the name under which the user chose the strategy.
-        formula: the argument of `scaled_root`, if that computed the matrix; `to_dict` then
-            returns the formula instead of the matrix. None: any other matrix.
+        formula: the name of the formula by which `scaled_root` computed the matrix; `to_dict` then
+            returns this name instead of the matrix. None: any other matrix.
 
     Raises:
         InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
@@ -69,8 +69,8 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """Return the strategy with the matrix that `scaled_root` computes, equally on every
-        machine.
+        """Return the strategy whose matrix a named formula computes (`scaled_root`), equally on
+        every machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
@@ -202,12 +202,11 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """The rows of C over several cells, and the largest weight with which a row of C measures
-        each cell alone.
+        """Two parts of the measurement matrix C: its rows over several cells, shape (rows, cells),
+        and the weight of each cell in a row over this cell alone, shape (cells,).
 
-        The shapes are (rows, cells) and (cells,). The weight is 0 for a cell that no row measures
-        alone. If several rows measure a cell alone, all but that of the largest weight are among
-        the first.
+        The weight is 0 for a cell that no row measures alone. If several rows measure a cell alone,
+        the largest weight counts, and the other rows are among the rows over several cells.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -221,8 +220,8 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """Weight of each cell in a row of C over this cell alone: shape (cells,); 0 if there is
-        none.
+        """Weight of each cell in the row of C that measures this cell alone: shape (cells,); 0 for
+        a cell without such a row.
         """
         return self._split[1]
 
@@ -277,10 +276,11 @@ class Dense(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of least squares if each cell is known with ``precision``.
+        """Return the normal equations that combine the rows of C over several cells with a separate
+        estimate of each cell.
 
-        ``precision`` is 1 / variance of what is known of each cell apart from the rows over several
-        cells: shape (cells,). The time is cubic in the number of cells.
+        ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is cubic
+        in the number of cells.
         """
         return _DenseEquations(self._split[0], precision)
 
@@ -345,7 +345,7 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``: shape (vectors, rows of the matrix); int64 modulo 2^64."""
+    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))
@@ -418,8 +418,8 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of sums between two real positions; a cut cell counts in
-        proportion.
+        """Return the variance of the estimated sum between two real positions on the line; a cell
+        that is cut by a position counts in proportion.
         """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
@@ -479,6 +479,6 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 @lru_cache(maxsize=1)
 def _last_read(kind: type[Dense], matrix: str, shape: tuple[int, int], name: str) -> Dense:
     """Return the strategy of class ``kind`` whose matrix is saved as the text ``matrix``; the last
-    result is cached for repeated calls.
+    result is cached.
     """
     return kind(integers_from_text(matrix, shape), name)

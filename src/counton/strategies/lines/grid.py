@@ -48,7 +48,8 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return how many binary digits the weights of each axis may have, if there are ``axes`` axes.
+    """Return the largest number of binary digits of the weights of each axis of a grid, if the grid
+    has ``axes`` axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -158,8 +159,8 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts: an axis for the measurements of each axis of
-        cells.
+        """Return the exact measurements of the counts in a grid; each axis of cells becomes an axis
+        of measurements.
         """
         measured = counts
         for number, axis in enumerate(self.axes):
@@ -168,8 +169,8 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased estimates of the cells from noisy measurements; the shape of `measure`'s
-        argument.
+        """Return unbiased estimates of the cells of a grid from its noisy measurements; each axis
+        of measurements becomes an axis of cells.
         """
         cells = measured
         for number, axis in enumerate(self.axes):
@@ -300,10 +301,10 @@ def _reads(axis: LineStrategy) -> Floats:
 
 
 def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
-    """Return pairs (magnitude, number): the distinct magnitudes of weights, and how often each
-    occurs.
+    """Return pairs (magnitude, number): the distinct magnitudes of weights other than 0, and how
+    often each occurs.
 
-    Zeros are left out. Magnitudes are rounded to 12 digits of the largest one.
+    Magnitudes that differ only beyond 12 digits count as equal.
     """
     magnitudes = np.abs(weights)
     largest = float(magnitudes.max(initial=0.0))
@@ -402,9 +403,9 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
     """Return candidates for the integer weights by which one axis of a grid is measured.
 
-    A candidate is (error, (cell, sum)): ``cell`` is the weight of each cell, ``sum`` the weight of
-    the sum of all cells, and ``error`` that of `_error`. Later candidates have larger weights and
-    smaller errors.
+    A candidate is (error, (cell, sum)): ``cell`` is the weight of each cell, and ``sum`` the weight
+    of the sum of all cells. The error is the squared sensitivity times the summed variance of all
+    cells and of their sum. Later candidates have larger weights and smaller errors.
     """
     if cells == 1:
         return [(1.0, (1, 1))]

@@ -37,12 +37,13 @@ from counton.strategies.strategy import Norm
 
 
 class Haar(WeightedTree):
-    """A strategy that measures the total and the differences of sibling nodes in a binary tree.
+    """A strategy for a line of cells that measures the total, and the differences of sibling nodes
+    in a binary tree over the cells.
 
     Args:
         cells: the number of cells.
-        weights: integer weight of the total, then of the differences at heights 1, 2, ...;
-            height 1 has pairs of cells.
+        weights: integer weight of the total, then of the differences at heights 1, 2, ...; at
+            height 1 single cells are compared.
 
     Raises:
         InvalidInput: the weights do not fit the tree, or one is below 1.
@@ -132,8 +133,8 @@ class Haar(WeightedTree):
         )
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return, for heights 1, 2, ..., the number of nodes one height below, and of pairs of
-        siblings among them.
+        """Return, for heights 1, 2, ..., the number of nodes one height below, and the number of
+        pairs of siblings among them.
         """
         below, found = self.cells, []
         for _ in range(self.height):
@@ -204,9 +205,9 @@ class Haar(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return the largest change of the measurements by a unit that moves to another cell.
+        """Return the largest change of the measurements if one unit moves to another cell.
 
-        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
+        The change is measured by its 1-norm (``norm`` 1) or squared 2-norm (``norm`` 2).
         """
         # Columns of two leaves differ in all ancestors below their common one, and by twice the
         # weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.

@@ -285,11 +285,11 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return an upper bound on the inner product of the hats' weights in two cells that are
-        ``lag`` or more apart.
+        """Return an upper bound on the inner product of two columns of the hats' weights, for two
+        cells that are ``lag`` or more apart.
 
-        For the second cell, each hat is taken with its largest weight in any cell at that distance
-        or farther.
+        For each hat, the weight in the second cell is replaced by the largest weight that the hat
+        has at that distance or farther.
         """
         if lag >= self.cells:
             return 0
@@ -322,11 +322,11 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of least squares for the cells, if each is known with
-        ``precision``, shape (cells,).
+        """Return the normal equations that combine the measured sums under the hats with a separate
+        estimate of each cell.
 
-        ``precision`` is 1 / variance of what is known of a cell apart from the hats. The time is
-        linear in the number of cells.
+        ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is linear
+        in the number of cells.
         """
         return _HatEquations(self, self._levels, precision)
 
@@ -347,8 +347,9 @@ class Hats(OwnCells):
         """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (n,), computed in
         O(n) time.
 
-        The unit is the variance of one draw of noise. Multiplied by ``l1_sensitivity() ** 2``, they
-        are in units of the variance of Laplace noise for a sensitivity of 1.
+        The unit is the variance of one draw of noise. Multiply by ``l1_sensitivity() ** 2`` for the
+        variances under Laplace noise calibrated to these measurements, in units of the variance of
+        Laplace noise for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()
@@ -378,10 +379,11 @@ class Hats(OwnCells):
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
-    """Return a level's distance between knots (places of the hats' peaks), or all its knots,
-    checked and as Python integers.
+    """Return the knots of one level, checked and as Python integers: the distance between two
+    knots, or the positions of all knots.
 
-    ``given`` is that distance or a sequence of knots, on a line of ``cells`` cells.
+    A knot is the place of a hat's peak on a line of ``cells`` cells. ``given`` is the unchecked
+    distance or sequence of positions.
     """
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
@@ -510,8 +512,8 @@ class _HatEquations(NormalEquations):
         return found
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
-        """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, by eliminating the hats in the order in
-        which they end (fall to 0).
+        """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, eliminating hats in the order in which
+        they fall to 0.
 
         H has a row for each hat, with its weight in every cell; D is diag(precision). ``of_level``
         and ``number`` state the level of each hat that ends within the line, and its index in the
@@ -738,9 +740,11 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return H D^-1 w for the sums from 0 to real positions ``ends``: shape (hats, ends).
+        """Return the vector H D^-1 w for each sum from 0 to a real position in ``ends``: shape
+        (hats, ends).
 
-        H has the weights of hats, D is diag(precision), and w has the weight of each cell in a sum.
+        H has the weights of the hats in each cell, D is diag(precision), and w has the weight of
+        each cell in the sum.
         """
         # For hats whose interval lies wholly before a position, running sums over whole intervals
         # are used.

@@ -38,9 +38,9 @@ _ALONE, _TOGETHER = 62, 92
 class NormalEquations(ABC):
     """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
 
-    H has the rows of the measurement matrix C over several cells. ``precision`` has, for each cell,
-    1 / variance of what is known of the cell apart from H. The unit is the variance of one draw of
-    noise.
+    H has the rows of the measurement matrix C over several cells. Each cell also has a separate
+    estimate, and ``precision`` is 1 / variance of these estimates. The unit is the variance of one
+    draw of noise.
 
     Attributes:
         floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
@@ -51,7 +51,10 @@ class NormalEquations(ABC):
 
     @abstractmethod
     def solve(self, right: Floats) -> Floats:
-        """Return G^-1 r in float64 for each row r of ``right``: shape (vectors, cells)."""
+        """Return the solution u of G u = r, in float64, for each right side r.
+
+        ``right`` has a right side in each row: shape (vectors, cells), as the result.
+        """
 
     @property
     @abstractmethod
@@ -100,8 +103,8 @@ class IntegerEquations:
         """Number of bits that an entry of the residual r - G u may have so that it is known exactly
         although it is computed modulo 2^64.
 
-        If sums allow it, the residual is computed modulo a prime too, which gives more bits. G is
-        the matrix of the equations, and u a trial solution of G u = r.
+        G is the matrix of the equations, r the right side, and u a trial solution. If the sums fit,
+        the residual is computed modulo a prime too, which gives more bits.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -343,14 +346,14 @@ class OwnCells(LineStrategy):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Upper bound of the sum of the magnitudes in any row of H^T H, where H has the rows over
-        several cells.
+        """Upper bound of the sum of the magnitudes in any row of the matrix H^T H, where H has the
+        rows of the measurement matrix over several cells.
         """
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of least squares for the rows H, if each cell is known with
-        ``precision``.
+        """Return the normal equations that combine the rows over several cells with a separate
+        estimate of each cell.
 
-        ``precision`` is 1 / variance of what is known of each cell apart from H: shape (cells,).
+        ``precision`` is 1 / variance of the separate estimates: shape (cells,).
         """

@@ -61,10 +61,10 @@ _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """Return the strategy for lines with this name, fitted to a workload and a norm of the
-    sensitivity.
+    """Return the strategy for lines of cells with this name, fitted to a workload (set of queries)
+    and a norm of the sensitivity.
 
-    Weights are multiples of 2^-bits of the largest, where they are not integers.
+    Real weights are rounded to multiples of 2^-bits of the largest weight.
     """
     return _BUILDERS[name](workload, norm, bits)
 
@@ -101,8 +101,8 @@ def line_over_time(
         norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
         name: the name of the strategy; None: the best of independent cells, Haar contrasts, a
             hierarchy and, up to 256 cells, a dense matrix.
-        neighbours: the neighbouring relation, as ``moved`` takes it.
-        moved: a function of a strategy and the relation that returns the sensitivity.
+        neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.
+        moved: a function that returns the sensitivity of a strategy under this relation.
     """
     names = [
         each for each in _OVER_TIME if each != "optimal" or workload.cells <= _LARGEST_OVER_TIME

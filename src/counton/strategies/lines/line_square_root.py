@@ -59,8 +59,8 @@ class SquareRoot(LineStrategy):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return estimates of the cells, C^-1 y for noisy measurements y: the shape of
-        ``measured``.
+        """Return estimates of the cells from noisy measurements y: C^-1 y for the measurement
+        matrix C, in the shape of ``measured``.
         """
         inverse = reciprocal(self.strategy.root.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
@@ -93,10 +93,10 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """Weights b(0), b(1), .. of the draws of noise in a running total, latest measurement
-        first: (cells,).
+        """Weights of the draws of noise in the running total of all cells, that of the latest
+        measurement first: shape (cells,).
 
-        The total of t cells has the weights b(0) .. b(t - 1).
+        The total of the first t cells has the first t of these weights.
         """
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
@@ -114,10 +114,11 @@ class SquareRoot(LineStrategy):
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Return the covariance of the running totals of ``low`` and of ``low + gap`` cells.
+        """Return the covariance of two running totals, that of the first ``low`` cells and that of
+        the first ``low + gap`` cells.
 
-        The unit is the variance of one draw of noise; the error is at most 5e-6. Arrays have one
-        shape.
+        The unit is the variance of one draw of noise; the error is at most 5e-6. All arrays have
+        the shape of ``low``.
         """
         # The sum over k < low of b(k) b(k + gap). The first terms are added one by one. From there
         # on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative 1 / (64 k^2), and the sum is an
@@ -135,10 +136,10 @@ class SquareRoot(LineStrategy):
 
     @staticmethod
     def _primitive(end: Floats, distance: Floats) -> Floats:
-        """Return values whose differences approximate sums of 1 / sqrt(w (w + distance)).
+        """Return values F(end) whose differences approximate sums of 1 / sqrt(w (w + distance)).
 
-        They are those of an antiderivative at ``end``, with a correction: between two ends, the sum
-        is over the midpoints w of unit intervals.
+        F(b) - F(a) approximates the sum over w = a + 1/2, a + 3/2, .. up to b - 1/2. F is an
+        antiderivative with a correction.
         """
         # The correction is g'(end) / 24, subtracted, with g the integrand.
         value = 1 / np.sqrt(end * (end + distance))
@@ -163,8 +164,9 @@ class SquareRoot(LineStrategy):
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of queries; ``weights`` has the weights of cells: shape
-        (queries, cells).
+        """Return the summed variance of the answers to queries.
+
+        ``weights`` has the weight of each cell in each query: shape (queries, cells).
         """
         from scipy.signal import fftconvolve
 

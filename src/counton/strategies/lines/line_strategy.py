@@ -53,7 +53,7 @@ class LineStrategy(TableStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
-        """Return instances over ``cells`` cells, for the tests in ``counton.laws``.
+        """Return instances of the strategy over ``cells`` cells, for the tests in ``counton.laws``.
 
         Override it if the constructor needs more than the number of cells.
         """
@@ -126,31 +126,31 @@ class LineStrategy(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the change of the measurements by a unit that moves to another cell.
+        """Return a bound on the change of the measurements if one unit moves to another cell.
 
-        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
+        The change is measured by its 1-norm (``norm`` 1) or squared 2-norm (``norm`` 2).
         """
         # By the triangle inequality and `least_inner`.
         return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of estimated sums over cells low .. high - 1, in variances of one
-        measurement's noise.
+        """Return the variances of estimated sums over cells low .. high - 1, in units of one
+        measurement's noise variance.
 
         The shape is that of ``low`` and ``high``.
         """
 
     @abstractmethod
     def ranges_variance(self) -> float:
-        """Return the summed variance of all n (n + 1) / 2 intervals, in variances of one
-        measurement's noise.
+        """Return the summed variance of the sums over all n (n + 1) / 2 intervals of cells, in
+        units of one measurement's noise variance.
         """
 
     @abstractmethod
     def functional_variance(self, weights: Floats) -> float:
-        """Return the summed variance of the answers to queries, in variances of one measurement's
-        noise.
+        """Return the summed variance of the answers to queries, in units of one measurement's noise
+        variance.
 
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
         """

@@ -123,10 +123,13 @@ class Nodes(WeightedTree):
         bits: int = LATTICE_BITS,
     ) -> Self:
         """Return the strategy with these real weights, rounded to multiples of 2^-bits of the
-        largest.
+        largest weight.
 
-        ``radices`` has the number of children of a node for each level, lowest level first;
-        ``weights`` has a weight for each level, leaves first.
+        Args:
+            workload: the set of queries; it states the number of cells.
+            radices: number of children of a node on each level, lowest level first.
+            weights: the weight of each level, leaves first.
+            bits: fraction bits of the weights, relative to the largest.
         """
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
@@ -170,11 +173,11 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists of variances by level, leaves first: of the nodes' estimates, and of the
-        sums of their children's estimates (for a leaf, its own).
+        """Return two lists with an array for each level, leaves first: the variances of the nodes'
+        estimates, and the variances of the sums of their children's estimates.
 
-        Here the estimate of a node uses only measurements of the node and of nodes below it. Arrays
-        have shape (nodes,).
+        Here an estimate uses only the measurements of a node and of the nodes below it. For leaves,
+        both lists have the variance of the leaf's own measurement. Arrays have shape (nodes,).
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)
@@ -213,10 +216,10 @@ class Nodes(WeightedTree):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the change of the measurements by a unit that moves to another cell.
+        """Return a bound on the change of the measurements if one unit moves to another cell.
 
-        It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2). The root's sum does not
-        change.
+        The change is measured by its 1-norm (``norm`` 1) or squared 2-norm (``norm`` 2). The root's
+        sum does not change.
         """
         return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
@@ -246,7 +249,7 @@ class Nodes(WeightedTree):
 
     @property
     def leaves_only(self) -> bool:
-        """True if each cell has a measurement of its own and nothing else is measured."""
+        """True if the strategy measures each cell by itself, and nothing else."""
         return not any(self.weights[1:])
 
     @override
@@ -329,9 +332,11 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return trees as numbers of children, lowest level first; nodes of one tree have equally many.
+    """Return trees over a line of cells in which all nodes, on every level, have the same number of
+    children.
 
-    For a short line, the tree whose root has all cells as children is added.
+    A tree is given by the numbers of children of its levels, lowest first. For a short line, the
+    tree whose root has all cells as children is added.
     """
     found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
@@ -341,11 +346,12 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return each level's factor in a workload's error on a tree, leaves first: shape (levels,).
+    """Return factors by which the error of a workload on a tree follows from variances: one for
+    each level, leaves first.
 
-    The error, the summed variance of all queries, is the sum over levels of this factor times the
-    variance of a node's estimate from its own subtree. ``radices`` are the numbers of children of a
-    node, lowest level first.
+    The error, the summed variance of all queries, is the sum over levels of the factor times the
+    variance of a node's estimate, if only measurements of the node and of nodes below it are used.
+    ``radices`` are the numbers of children of a node, lowest level first.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)

@@ -108,8 +108,10 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
 
 
 def gaussian_bound(workload: Workload) -> float:
-    """Return a lower bound on squared_sensitivity() * total variance of any strategy, proved for
-    all.
+    """Return a proven lower bound on the error of every strategy for a workload with Gaussian
+    noise.
+
+    The error is the squared sensitivity times the summed variance of all queries.
 
     Raises:
         InvalidInput: more than 4096 cells.
@@ -138,13 +140,12 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 @lru_cache(maxsize=1)
 def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
-    """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), of least
-    error.
+    """Return the matrix S, shape (cells, cells), and the multipliers mu, shape (cells,), that
+    determine the strategy of least error.
 
-    The strategy of least error has C^T C = M^-1/2 S M^-1/2, where M = diag(mu). The module's
-    docstring states the iteration that finds mu.
-
-    For a named workload on many cells, the iteration starts from the solution on 256 cells.
+    Its measurement matrix C has C^T C = M^-1/2 S M^-1/2, where M = diag(mu). The iteration that
+    finds mu is stated in the module's docstring. For a named workload on many cells, it starts from
+    the solution on 256 cells.
     """
     cells = workload.cells
     gram = workload.gram()
@@ -171,8 +172,8 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return the mu from which `_fixed_point` starts on ``cells`` cells, interpolated from the
-    solution for fewer cells.
+    """Return multipliers mu for the start of the iteration in `_fixed_point` on ``cells`` cells,
+    interpolated from the solution for fewer cells.
     """
     # Inside the line they depend on the relative position of a cell, near the ends on the number of
     # cells to the end.
@@ -184,8 +185,8 @@ def _finer(multipliers: Floats, cells: int) -> Floats:
 
 
 def _gap(cells: int) -> float:
-    """Return how far above the proven lower bound the error may be, relatively, when `_fixed_point`
-    stops.
+    """Return the relative distance of the error from the proven lower bound at which `_fixed_point`
+    ends its iteration.
 
     It is larger for more ``cells``, because an iteration takes longer there.
     """
@@ -247,10 +248,11 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Return the least logarithm of the error that L-BFGS finds in ``steps`` steps, and the rows
-    with that error.
+    """Search by L-BFGS for measurement rows of less error; return the logarithm of the least error
+    found, and the rows.
 
-    The strategy measures each cell and ``rows``, shape (rows, cells), from which the search begins.
+    The strategy measures each cell and these rows, shape (rows, cells). The search begins from
+    ``rows`` and takes at most ``steps`` iterations.
     """
     squares = workload.gram_diagonal()
 

@@ -83,10 +83,10 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield each level's part in the variances of sums over cells low .. high - 1, lowest level
-        first.
+        """Yield, for each level of the tree, its part in the variances of the estimated sums over
+        the cells low .. high - 1, lowest level first.
 
-        The variance is the sum of all parts. The arrays have the shape of ``low``.
+        The variance of a sum is the total of all parts. Arrays have the shape of ``low``.
         """
         counts = self.counts()
         first, second = low, high
@@ -112,12 +112,15 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Move prefixes of the line from one level of the tree to the next level above.
+        """Compute, for prefixes of the line (its first cells), their values one level higher in the
+        tree from those at ``level``.
 
-        ``node`` is the index of the node of ``level`` in which each prefix ends, and ``share`` the
-        mean weight of that node in the prefix (`_Profile`). The result has both for the higher
-        level. ``counts`` are numbers of nodes by level, and ``radix`` is the number of children of
-        a node above ``level``.
+        Args:
+            level: the level from which to climb.
+            radix: the number of children of a node above this level.
+            counts: the number of nodes at each level.
+            node: for each prefix, the index of the node of ``level`` in which it ends.
+            share: the mean weight of this node in the prefix (defined at `_Profile`).
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -164,8 +167,8 @@ class TreeLaw:
         yield self.root * float((shares**2).sum())
 
     def cell_levels(self) -> Iterator[float]:
-        """Yield each level's part in the summed variance of all cells, leaves first, root last;
-        exact.
+        """Yield, for each level of the tree, its exact part in the summed variance of all cells'
+        estimates, leaves first, root last.
         """
         # The time is proportional to the number of levels, since the sum over cells of their
         # squared mean weights in a node is enough.
@@ -189,10 +192,10 @@ class TreeLaw:
         yield self.root * end
 
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
-        """Yield each level's part in the summed variance of all prefix sums, leaves first, root
-        last; exact.
+        """Yield, for each level of the tree, its exact part in the summed variance of all prefix
+        sums, leaves first, root last.
 
-        With ``ranges``, it is the part in the summed variance of all intervals.
+        With ``ranges``, it is the part in the summed variance of the sums over all intervals.
         """
         # Time is proportional to the sum of the radices: complete nodes of one level are alike. A
         # range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
@@ -220,12 +223,21 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """The mean weights of nodes in prefixes, at one level of a pass from leaves to root.
+    """Values of prefixes of the line (its first cells) at one level of a tree, found on the way
+    from leaves to root.
 
-    The mean weight of a node is defined at `_Profile`. Arrays have one entry for each prefix. With
-    the numbers b_i (`TreeLaw`) and mean weights c_i of the children of the node in which a prefix
-    ends, ``covered`` is the sum of b_i c_i, ``square`` the node's part in the variance, and
-    ``share`` the node's own mean weight.
+    Each array has an entry for each prefix. The siblings are the children of the node ``parent``; b
+    is the number of a node in `TreeLaw`, and c its mean weight in the prefix, as defined at
+    `_Profile`.
+
+    Attributes:
+        parent: index of the node in which the prefix ends, one level higher.
+        before: sum of b over the siblings before the one in which the prefix ends.
+        weight: b of the sibling in which the prefix ends.
+        total: sum of b over all siblings.
+        covered: sum of b c over all siblings.
+        square: the part of these siblings in the variance.
+        share: mean weight of the parent in the prefix.
     """
 
     parent: Integers
@@ -239,12 +251,12 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Two sums over the prefixes of the line that end in a node: of the node's mean weights in
-    them, and of the squares.
+    """Sums over the prefixes of the line (its first cells) that end in one node: of the node's mean
+    weight in the prefix, and of its square.
 
-    The mean weight of a cell in a prefix is 1 or 0. That of any other node is the mean over its
-    children, each counted in proportion to its number b (`TreeLaw`). ``length`` is the number of
-    these prefixes.
+    The mean weight of a cell in a prefix is 1 or 0. The mean weight of any other node is the mean
+    over its children, each counted in proportion to its number b (`TreeLaw`). ``length`` is the
+    number of prefixes.
     """
 
     length: int
@@ -253,12 +265,12 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node, and the variance that they add to all prefixes of the line that end
-    among them.
+    """The children of one node, and the variance that they add to the sums of all prefixes of the
+    line that end in them.
 
     Args:
         children: for each child, sums over the prefixes that end in it.
-        own: the number b of each child (`TreeLaw`).
+        own: for each child, the number b by which `TreeLaw` divides noise among siblings.
     """
 
     def __init__(self, children: list[_Profile], own: list[float]) -> None:

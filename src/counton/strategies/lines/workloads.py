@@ -29,8 +29,8 @@ class Estimator(Protocol):
     """The methods of a strategy from which a workload computes its error."""
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of estimated sums over cells low .. high - 1, in variances of one
-        measurement's noise.
+        """Return the variances of estimated sums over cells low .. high - 1, in units of one
+        measurement's noise variance.
         """
         ...
 
@@ -46,7 +46,7 @@ class Estimator(Protocol):
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Return the joint distribution of estimates, if the estimator has one on a tree with few
+    """Return the joint distribution of an estimator's noise, if it estimates on a tree with few
     children per node; else None.
     """
     law = getattr(estimator, "joint_law", None)
@@ -59,9 +59,10 @@ class Workload(ABC):
 
     Attributes:
         cells: number of cells.
-        queries: number of queries; 1 for random subsets, whose error is the expectation
-            over one random query.
-        costly: True if `levels` computes each query by itself, which is slow on long lines.
+        queries: number of queries; 1 for random subsets, whose error is the expectation over one
+            random query.
+        costly: True if the method `levels` computes each query by itself, which is slow on long
+            lines.
     """
 
     name: ClassVar[str]
@@ -71,7 +72,9 @@ class Workload(ABC):
 
     @abstractmethod
     def total(self, estimator: Estimator) -> float:
-        """Return the summed variance of all queries, in variances of one measurement's noise."""
+        """Return the summed variance of all queries of the workload, in units of one measurement's
+        noise variance.
+        """
 
     @abstractmethod
     def levels(self, joint_law: TreeLaw) -> Floats:
@@ -97,8 +100,8 @@ class Workload(ABC):
         """
 
     def gram_times(self, rows: Floats) -> Floats:
-        """Return ``rows @ gram()``, shape (rows, cells); some workloads compute it without the Gram
-        matrix.
+        """Return ``rows @ gram()``, shape (rows, cells), which some workloads compute without the
+        matrix `gram`.
         """
         return np.asarray(rows @ self._gram)
 
@@ -148,7 +151,7 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield parts of several arrays of one length: the same range of each, at most 2^14 entries.
+    """Yield the same range of several arrays of one length, at most 2^14 entries at a time.
 
     Arrays given as None are left out.
     """
@@ -236,8 +239,10 @@ class Prefixes(NamedWorkload):
 
 
 def _from_both_ends(rows: Floats, first: Floats) -> Floats:
-    """Return ``rows`` times the matrix with entries ``first[min(i, j)] * (n - max(i, j))``, without
-    building it.
+    """Return ``rows`` times the n x n matrix with entries ``first[min(i, j)] * (n - max(i, j))``,
+    without building it.
+
+    n is the length of ``first``.
     """
     left = np.arange(float(len(first)), 0, -1)
     outer = rows * left
@@ -346,8 +351,10 @@ class TreeNodes(_Intervals):
         return np.array(lows), np.array(highs), np.array(times)
 
     def _proper(self, size: int) -> int:
-        """Return the number of nodes of ``size`` cells, without a last node that has the same cells
-        as its only child.
+        """Return the number of nodes of ``size`` cells at one level, as queries that differ from
+        those of lower levels.
+
+        The last node of the level is not counted if it has the same cells as its only child.
         """
         nodes = -(-self.cells // size)
         left = self.cells - (nodes - 1) * size

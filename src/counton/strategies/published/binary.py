@@ -56,7 +56,7 @@ class Binary(DigitTree):
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
         """Return a source of noise that numbers the nodes of a level by their last step.
 
-        On level l, index j stands for the node that ends at step j 2^l; even indices have no node,
+        On level l, index j stands for the node whose last step is j 2^l. Even indices have no node,
         and noise 0.
         """
 

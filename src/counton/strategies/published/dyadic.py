@@ -91,7 +91,7 @@ class Dyadic(LineStrategy):
         """Return the estimate of each cell: its own measurement.
 
         The last cell of the line may be the only cell of some larger nodes. Then its estimate is
-        the measurement of the largest of these.
+        the measurement of the largest such node.
         """
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
@@ -101,7 +101,7 @@ class Dyadic(LineStrategy):
         """Return private sums of the first 0, 1, ..., n cells, and the number of their fraction
         bits, 0.
 
-        Each sum is that of the largest nodes that compose it.
+        Each is added up from the measurements of the largest nodes that compose the cells.
         """
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
@@ -162,9 +162,9 @@ class Dyadic(LineStrategy):
         """Yield, for each level from the leaves up, the nodes on this level that compose the
         intervals.
 
-        At most one such node is at the begin of an interval, and one at its end. For each of the
-        two there is a pair: a mask of the intervals that have such a node, and the index of the
-        node for each interval.
+        An interval has at most one such node at its beginning, and one at its end. For each of the
+        two there is a pair: a mask of the intervals that have the node, and its index for each
+        interval.
         """
         first, stop = low, high
         for rows in self._rows[:-1]:
@@ -176,8 +176,8 @@ class Dyadic(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variance of sums over cells low .. high - 1, in variances of one draw of
-        noise.
+        """Return the variance of sums over cells low .. high - 1, in units of the variance of one
+        draw of noise.
         """
         # The number of nodes that compose the interval.
         pieces = np.zeros(low.shape)
@@ -195,8 +195,8 @@ class Dyadic(LineStrategy):
         return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, workload: RandomSubsets) -> float:
-        """Return the expected variance of the sum over one random set of cells, in variances of one
-        draw of noise.
+        """Return the expected variance of the sum over one random set of cells, in units of the
+        variance of one draw of noise.
 
         ``workload`` states the distribution of the set.
         """
@@ -211,8 +211,8 @@ class Dyadic(LineStrategy):
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
         """Return the number of nodes in the answers to all queries together.
 
-        ``covering`` is a function of the intervals of some nodes, low and high; it returns for each
-        the number of queries that contain all of its cells.
+        ``covering`` is a function of two arrays, the first cells and the ends of some nodes; it
+        returns, for each node, the number of queries that contain all its cells.
         """
         # A query uses a node if it contains all cells of the node, but not all of its parent.
         total, above = 0.0, 0.0

@@ -69,12 +69,12 @@ LARGEST_STD = 2**54
 
 
 class GrowingCascade(StreamStrategy):
-    """A strategy that releases each step's count, such that sums over blocks are as accurate as
-    counts.
+    """A strategy that releases each step's count, with noise that cancels in sums over blocks of
+    steps.
 
-    The sum over every complete aligned block of 2^k steps has the variance of a single step. The
-    squared 2-norm sensitivity is 1 + doublings / 3 times the squared weight of the first step's
-    count.
+    The released sum over every complete aligned block of 2^k steps has the variance of a single
+    released count. The squared 2-norm sensitivity is 1 + doublings / 3 times the squared weight of
+    the first step's count.
 
     Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
     Input Perturbation", appendix D.1.
@@ -170,7 +170,9 @@ class GrowingCascade(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts for units that count in several steps: only the bound `_largest_sum`."""
+        """Facts about the columns of the measurement matrix C, for units that count in several
+        steps: only a bound on the norm of their sum.
+        """
         return Structure(largest_sum=self._largest_sum)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
@@ -191,7 +193,9 @@ class GrowingCascade(StreamStrategy):
 
     @cached_property
     def _tree(self) -> LookAhead:
-        """The binary tree over the steps in which every node is measured."""
+        """The binary tree over the steps in which every node is measured, for bounds on
+        sensitivity.
+        """
         return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -219,15 +223,16 @@ class GrowingCascade(StreamStrategy):
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return the most by which rounding moves the sum over a window of steps, in units of
-        2^-fraction_bits.
+        """Return the most by which rounding moves the sum of the releases over a window of steps,
+        in units of 2^-fraction_bits.
         """
         # One unit for each node that composes the window, at most two per height.
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance of single steps, in variances of one node's noise.
+        """Return the mean or largest variance of single steps, in units of one node's noise
+        variance.
 
         It is 1 / (3 w^2) or slightly less, where w is the weight of measurements.
         """
@@ -293,10 +298,11 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of the sum of the first ``ends`` steps and the first step, relative to
-    a node's variance.
+    """Return the covariance of two estimates: of the count of the first step, and of the sum of the
+    first ``ends`` steps.
 
-    Both are taken in a tree whose complete nodes all have equal variance.
+    They are estimates in a binary tree in which the estimates of all complete nodes have equal
+    variance; this variance is the unit.
     """
     # In the tree it is halved from each node to the next, and shared evenly by the steps of a
     # sibling.

@@ -132,8 +132,8 @@ class HonakerOnline(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about a binary tree, from which sensitivities to units that count in several steps
-        are computed.
+        """Facts about the binary tree of measurements, for the sensitivity to units that count in
+        several steps.
 
         A node is measured if it is complete by the horizon.
         """
@@ -167,8 +167,8 @@ class HonakerOnline(StreamStrategy):
         return self.height**2 / 4
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in variances of one node's
-        noise.
+        """Return the mean or the largest variance of all steps, in units of one node's noise
+        variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
@@ -236,8 +236,8 @@ class HonakerOnline(StreamStrategy):
 
 
 def _variance(level: int) -> Fraction:
-    """Return v_l, the variance of the estimate of a node of this level, in variances of one draw of
-    noise.
+    """Return the variance of the estimate of a node of this level, in units of the variance of one
+    draw of noise.
 
     It is also the weight of the node's own measurement in the estimate.
     """

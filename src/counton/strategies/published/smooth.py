@@ -111,15 +111,15 @@ class SmoothBinary(StreamStrategy):
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
-        """Return the candidates for a plan in which a unit counts in many steps.
+        """Return the trees that are worth trying in a plan in which a unit counts in many steps.
 
         For each number of zeros, they are the trees of least ``height`` that serve the horizon. A
-        tree is left out if it would serve the horizon with one zero less and as many ones.
+        tree is left out if a tree with one zero less and as many ones would serve the horizon too.
 
         Args:
             horizon: number of steps to serve.
-            of_each: largest number of trees with the same number of zeros. In all cases
-                examined, the best tree was among those that the default returns.
+            of_each: largest number of trees with the same number of zeros. In all cases examined,
+                the best tree was among those that the default returns.
 
         >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
@@ -195,10 +195,10 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the number of nodes of a level that only leaves before ``leaf`` use.
+        """Return the index, on its level, of the next node that the release of ``leaf`` or of a
+        later leaf uses.
 
-        It is the index, on its level, of the next node that the release of ``leaf`` or a later one
-        uses.
+        It is the number of nodes of the level that only earlier leaves use.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
@@ -225,20 +225,22 @@ class SmoothBinary(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the tree of leaves, for units that count in several steps.
+        """Facts about the tree of leaves, for the sensitivity to units that count in several steps.
 
         Nodes have indices if leaves have at most 62 bits.
         """
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the two parts of a stretch of leaves, each with the number of times that it occurs
-        in the stretch.
+        """Return the two parts into which a stretch of leaves is divided, each with the number of
+        times that it occurs.
+
+        The stretch has leaves that agree in all bits except the lowest ``part.level`` bits, of
+        which ``part.kind`` are zeros. The highest of these bits divides them: leaves in which it is
+        0 form a node, leaves in which it is 1 do not.
 
         Args:
-            part: leaves that agree in all bits but the lowest ``part.level``; ``part.kind`` of
-                these bits are zeros. None: all leaves. The highest of these bits divides them:
-                leaves in which it is 0 form a node, and those in which it is 1 do not.
+            part: the stretch; None: all leaves.
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
@@ -306,8 +308,8 @@ class SmoothBinary(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance of totals or of single steps, in variances of one
-        node's noise.
+        """Return the mean or the largest variance of all totals or of all single steps, in units of
+        one node's noise variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """
@@ -356,8 +358,8 @@ class SmoothBinary(StreamStrategy):
 
 
 def _fewest_ones(horizon: int, zeros: int) -> int:
-    """Return the least number of 1 bits with which there are more than ``horizon`` leaves with
-    ``zeros`` 0 bits.
+    """Return the least number of 1 bits for which more than ``horizon`` leaf indices with ``zeros``
+    0 bits exist.
     """
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
@@ -409,9 +411,10 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
-    """Return, for n = 0, 1, .. zeros, the number of bit strings that begin with 0 and have n zeros.
+    """Return, for n = 0, 1, .. ``zeros``, the number of bit strings that begin with 0, have
+    ``bits`` further bits, and have n zeros in total.
 
-    They have ``bits`` further bits after the first. Numbers are cut at 2^62.
+    Numbers above 2^62 are cut to 2^62.
     """
     return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 

@@ -37,23 +37,22 @@ class BlockTree:
     blocks.
 
     Args:
-        radices: number of children of the nodes of levels 1, 2, ...; the last is for the
-            block itself.
-        shares: for each of the levels 0, 1, ..., an integer: the weight of its nodes'
-            measurements, relative to the block's weight. The last may be for the block
+        radices: number of children of the nodes of levels 1, 2, ...; the last is for the block
             itself.
+        shares: for each of the levels 0, 1, ..., an integer: the weight of its nodes' measurements,
+            relative to the block's weight. The last may be for the block itself.
         norm: the norm of the shares (1 or 2) by which the block's weight is divided.
 
     Raises:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the factor by which the line's weights are multiplied so that shares are
-            integers: the norm of the shares, rounded up.
-        exact_variance: the variance of the tree's own estimate of a block's total, times
-            the square of the block's weight, in variances of one node's noise.
-        variance: a nearby fraction with small numerator and denominator, which least
-            squares use instead.
+        unit: the factor by which the line's weights are multiplied so that shares are integers: the
+            norm of the shares, rounded up.
+        exact_variance: the variance of the tree's own estimate of a block's total, times the square
+            of the block's weight, in units of one node's noise variance.
+        variance: a nearby fraction with small numerator and denominator, which least squares use
+            instead.
 
     >>> tree = BlockTree((4, 3), (5, 3), 1)
     >>> tree.widths, tree.unit

@@ -74,7 +74,7 @@ class _Epoch(LookAhead):
 
     @property
     def root(self) -> float:
-        """Variance of the estimate of the epoch's total, in variances of one node's noise."""
+        """Variance of the estimate of the epoch's total, in units of one node's noise variance."""
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
@@ -93,8 +93,8 @@ class _Epoch(LookAhead):
         )
 
     def summed_variance(self, steps: int) -> float:
-        """Return the sum of the variances of the epoch's first ``steps`` steps, in variances of a
-        node's noise.
+        """Return the sum of the variances of the epoch's first ``steps`` steps, in units of a
+        node's noise variance.
         """
         # At each level, the node that contains the step has k children: let c of them be complete
         # before the child that contains the step, and y the fraction of this child that is
@@ -114,8 +114,8 @@ class _Epoch(LookAhead):
         return total
 
     def largest_until(self, steps: int) -> float:
-        """Return the largest variance of the epoch's first ``steps`` steps, in variances of a
-        node's noise.
+        """Return the largest variance of the epoch's first ``steps`` steps, in units of a node's
+        noise variance.
         """
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
         over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step

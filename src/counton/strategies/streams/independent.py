@@ -73,8 +73,8 @@ class Independent(StreamStrategy):
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the sum of a window's counts: the number of its steps, in
-        variances of one draw.
+        """Return the variance of the sum of a window's counts: the number of its steps, in units of
+        the variance of one draw.
         """
         first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)

@@ -183,7 +183,8 @@ class DigitTree(StreamStrategy):
         """Return the variance of the releases at ``steps``, or of their differences from those at
         ``since``.
 
-        In variances of one node's noise, it is the number of nodes that are added or subtracted.
+        In units of one node's noise variance, it is the number of nodes that are added or
+        subtracted.
         """
         # For a difference, consider the highest level at which the digits of the two steps differ.
         # Below it, each release has as many nodes as the absolute values of its digits add up to.
@@ -199,7 +200,8 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance over the horizon, in variances of one node's noise.
+        """Return the mean or largest variance over the horizon, in units of one node's noise
+        variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """

@@ -431,8 +431,8 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in variances of one node's
-        noise.
+        """Return the mean or the largest variance over the horizon, in units of one node's noise
+        variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
         """

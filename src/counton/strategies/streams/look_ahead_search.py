@@ -19,8 +19,8 @@ WEIGHT_BITS = 8
 
 
 def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]) -> float:
-    """Return the mean variance over all steps of a tree `LookAhead`, in variances of one node's
-    noise.
+    """Return the mean variance over all steps of a tree `LookAhead`, in units of one node's noise
+    variance.
 
     ``radices`` are the numbers of children, lowest level first; ``weights`` begin with level 0,
     single steps.
@@ -88,7 +88,8 @@ def _moments(
 
 
 def largest_variance(trees: Subtrees) -> float:
-    """Return the largest variance over all steps of the trees, in variances of one node's noise.
+    """Return the largest variance over all steps of the trees, in units of one node's noise
+    variance.
 
     It is found by branch and bound: parts of a tree whose upper bound is below a variance already
     found are left out.

@@ -722,7 +722,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
-        """Return the largest variance of a total, in variances of one node's noise."""
+        """Return the largest variance of a total, in units of one node's noise variance."""
         # Blocks are searched in decreasing order of a bound on their variances, until no other
         # block can exceed the largest variance found.
         sums, singles, inverse = self._blocks_known

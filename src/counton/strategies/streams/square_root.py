@@ -334,11 +334,13 @@ class RootStrategy(StreamStrategy):
     @property
     @abstractmethod
     def _variances(self) -> Floats:
-        """Variances of all releases, shape ``(horizon,)``, in variances of one node's noise."""
+        """Variances of all releases, in units of one node's noise variance: shape
+        ``(horizon,)``.
+        """
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in variances of one node's
-        noise.
+        """Return the mean or the largest variance over the horizon, in units of one node's noise
+        variance.
 
         ``of`` states which numbers are meant: running totals, or the counts of single steps
         ("windows").
@@ -443,8 +445,8 @@ def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
 class SqrtToeplitz(RootStrategy):
     """Square-root factorisation with rounded entries: very small error with Gaussian noise.
 
-    The squared 2-norm sensitivity and the variance at the last step T, in variances of one node's
-    noise, are both about ln(T) / pi + 1.066.
+    The squared 2-norm sensitivity and the variance at the last step T, in units of one node's noise
+    variance, are both about ln(T) / pi + 1.066.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Theorems 1 and 2. Releases
     are rounded correctly: see `RootStrategy`.
@@ -486,14 +488,14 @@ class SqrtToeplitz(RootStrategy):
     @cached_property
     @override
     def _variances(self) -> Floats:
-        """Variances of all releases, shape ``(horizon,)``, in variances of one node's noise; the
-        last is the largest.
+        """Variances of all releases, shape ``(horizon,)``, in units of one node's noise variance;
+        the last is the largest.
         """
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of totals up to ``steps``, or of the sums after ``since``, in
-        variances of one node's noise.
+        """Return the variances of totals up to ``steps``, or of the sums after ``since``, in units
+        of one node's noise variance.
 
         It takes time proportional to the horizon for each different length, or for each different
         start, of the sums, whichever are fewer.

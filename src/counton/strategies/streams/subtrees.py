@@ -94,25 +94,22 @@ class Subtrees:
     Args:
         steps: number of steps in all trees together.
         radices: number of children of the nodes of levels 1, 2, ...
-        weights: weight of the measurements of levels 0, 1, ..., in units of
-            2^-lattice_bits.
-        own: the weight of a node's own measurement in its estimate, which then uses one
-            level below; ``weights`` must be 1. Default: the best weight, and as many levels
-            below as have few nodes.
+        weights: weight of the measurements of levels 0, 1, ..., in units of 2^-lattice_bits.
+        own: the weight of a node's own measurement in its estimate, which then uses one level
+            below; ``weights`` must be 1. Default: the best weight, and as many levels below as have
+            few nodes.
 
     Attributes:
         widths: number of steps in a complete node of each level.
         counts: number of nodes of each level.
-        children: number of children of a complete node and of the last node of levels 1, 2,
-            ...
+        children: number of children of a complete node and of the last node of levels 1, 2, ...
         depths: for each level, the number of levels below a node that its estimate uses.
-        by_depth: for estimates that use 0, 1, ... levels below, and for each level: the
-            variances of a complete node and of the last node, in variances of one node's
-            noise.
-        variances: for each level, the variances of estimates that use as many levels below
-            as ``depths`` states.
-        spreads: sums of ``variances`` over the children of a complete and of the last node
-            of levels 1, 2, ...
+        by_depth: for estimates that use 0, 1, ... levels below, and for each level: the variances
+            of a complete node and of the last node, in units of one node's noise variance.
+        variances: for each level, the variances of estimates that use as many levels below as
+            ``depths`` states.
+        spreads: sums of ``variances`` over the children of a complete and of the last node of
+            levels 1, 2, ...
 
     >>> trees = Subtrees(12, (2, 3), (1, 1, 1))  # two roots of six steps
     >>> trees.counts, [str(whole) for whole, _ in trees.variances]

@@ -284,7 +284,7 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the variances of versions of a window, in variances of one node's noise.
+        """Return the variances of versions of a window, in units of one node's noise variance.
 
         Args:
             lags: the lags of the versions, from 0 on.
@@ -295,8 +295,8 @@ class WindowVersions(StreamStrategy):
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     def lag_covariance(self, one: Steps, other: Steps) -> Floats:
-        """Return the covariances of pairs of versions of one window, in variances of one node's
-        noise.
+        """Return the covariances of pairs of versions of one window, in units of one node's noise
+        variance.
 
         Versions of different windows are independent.
 
@@ -390,7 +390,7 @@ class WindowVersions(StreamStrategy):
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of final numbers, or of sums of them over the windows after
-        ``since``, in variances of one node's noise.
+        ``since``, in units of one node's noise variance.
 
         Windows are independent, so their variances add up.
         """
@@ -398,7 +398,7 @@ class WindowVersions(StreamStrategy):
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number, in variances of one node's noise.
+        """Return the variance of a final number, in units of one node's noise variance.
 
         It is equal for all windows, so neither ``metric`` nor ``of`` changes it.
         """
@@ -420,7 +420,7 @@ class WindowVersions(StreamStrategy):
         self.inner._check_law(law)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, in variances of one node's noise.
+        """Return the variance of a weighted sum of totals, in units of one node's noise variance.
 
         Total i adds up the final numbers of the windows up to ``stops[i]``, and has the weight
         ``weights[i]``.
@@ -626,7 +626,7 @@ class AsOf(StreamStrategy):
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of newest versions, or of sums of them over the windows after
-        ``since``, in variances of one node's noise.
+        ``since``, in units of one node's noise variance.
         """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
@@ -654,7 +654,7 @@ class AsOf(StreamStrategy):
         return np.asarray(newest(self.night - first) - newest(self.night - last))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, in variances of one node's noise.
+        """Return the variance of a weighted sum of totals, in units of one node's noise variance.
 
         Total i adds up the newest versions of the windows up to ``stops[i]``, and has the weight
         ``weights[i]``.
@@ -662,8 +662,8 @@ class AsOf(StreamStrategy):
         return _over_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of newest versions, in variances of one node's
-        noise.
+        """Return the mean or the largest variance of newest versions, in units of one node's noise
+        variance.
 
         ``of`` changes nothing: the numbers are always those of windows.
         """
@@ -791,7 +791,7 @@ class EveryVersion(StreamStrategy):
         return self.windows.squared_sensitivity()
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals, in variances of one node's noise.
+        """Return the variance of a weighted sum of totals, in units of one node's noise variance.
 
         Total i adds up the versions of all steps up to ``stops[i]``, and has the weight
         ``weights[i]``. Versions of one window are correlated; those of different windows are
@@ -810,7 +810,7 @@ class EveryVersion(StreamStrategy):
 
     def variance(self, steps: Steps, since: Steps | None = None) -> Floats:
         """Return the variances of versions, or of sums of the versions after step ``since``, in
-        variances of one node's noise.
+        units of one node's noise variance.
         """
         first, last = window_ends(self, steps, since)
         pairs = zip(first.ravel().tolist(), last.ravel().tolist(), strict=True)

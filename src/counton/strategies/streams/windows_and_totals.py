@@ -245,7 +245,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.variance(steps, since)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the variance of a final number as it is released, in variances of a windows' node.
+        """Return the variance of a final number as it is released, in units of the noise variance
+        of a windows' node.
 
         ``of`` changes nothing: the numbers are always those of windows.
         """
@@ -583,8 +584,8 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of sums of windows, as estimated on the night, in variances of a
-        windows' node.
+        """Return the variances of sums of windows, as estimated on the night, in units of the noise
+        variance of a windows' node.
         """
         ends = window_ends(self, steps, since)
         first, last = (one.ravel() for one in ends)
@@ -635,8 +636,8 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of the windows' estimates, in variances of a
-        windows' node.
+        """Return the mean or the largest variance of the windows' estimates, in units of the noise
+        variance of a windows' node.
 
         ``of`` changes nothing: the numbers are always those of windows.
         """
