@@ -37,10 +37,10 @@ def release(
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
-    The function serves counts, sums, averages, quantiles, the largest groups, distinct users,
-    words, graphs, hierarchies and tables; ``by`` and ``domain`` split them by group. It does what
-    the command line does: each can continue a stream of the other, with the same numbers. A later
-    call may leave out options that define the stream, and may not contradict them.
+    The statistic is a count, sum, average, quantile, distinct users, a table and others; ``by`` and
+    ``domain`` split it by group. The function does what the command ``counton count`` and its
+    siblings do, and either can continue a stream that the other began. A later call may leave out
+    options that define the stream, and may not contradict them.
 
     Args:
         what: a statistic, such as ``Average(0, 200, resolution=1)``, or its name in commands:
@@ -146,9 +146,10 @@ def release(
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
-    """Return a guarantee as values of the job fields that state it, by name: ``epsilon``,
-    ``delta``, ``rho`` and the like. ``named`` has the caller's other fields, which must not state
-    it too.
+    """Split a guarantee into the job fields that state it, such as ``{"epsilon": 1}``; refuse a
+    guarantee that the caller also states by such fields.
+
+    ``named`` has the fields that the caller stated.
     """
     for name in ("epsilon", "delta", "rho"):
         if named.get(name) is not None:

@@ -63,7 +63,8 @@ X = TypeVar("X")
 @name_alone
 @dataclass(frozen=True)
 class Counts:
-    """Exact numbers of rows of one run, by what became of them. Only the operator may see them.
+    """Exact numbers of the rows that one run read, by whether and why they count. Only the operator
+    of the run may see them.
 
     Attributes:
         rows: number of all rows read.
@@ -75,9 +76,10 @@ class Counts:
         beyond_most: rows left out because their user has reached the bound on counted rows.
         known: rows of this run that an earlier run counted.
         closed: new rows that came after their window was final, counted nowhere.
-        dropped: rows that the earlier stream, which this stream continues, never counted.
-        gone: counted rows that have vanished from the file; they stay counted.
-        shut: additional rows of released windows in a file of all events; counted nowhere.
+        dropped: if this stream continues an earlier stream: rows that the earlier stream had read
+            and never counted.
+        gone: rows counted earlier that have vanished from a file of all events; they stay counted.
+        shut: rows that a file of all events has added to windows released earlier; counted nowhere.
         corrected: rows that replaced an earlier row with the same id, or cancelled it.
         often: corrections left out because their row had been corrected as often as allowed.
         late_by: number of windows within which 95% of the late rows came after the release of their
@@ -109,13 +111,14 @@ class Changes:
     """The changes that one run makes to its stream, computed before anything is written.
 
     Attributes:
-        counts: exact numbers of rows, for the operator.
-        additions: function that yields the content of each transaction, after the share (0 to 1) of
-            the new steps that precede it. Its argument True asks for a transaction even if nothing
-            has changed.
+        counts: exact numbers of the rows read, for the operator.
+        additions: function that yields one pair for each transaction to write: the fraction (0 to
+            1) of the new steps that earlier transactions hold, and the transaction's content
+            (`Addition`). With the argument True it yields a transaction even if nothing has
+            changed.
         again: True if an earlier run has counted these rows already, so that they add nothing.
-        found: facts about the rows, by which a later run over the same files tells the same; None
-            if such a run must read them.
+        found: facts about the rows, from which a later run over unchanged files reports the same
+            numbers without reading them; None if it must read them.
     """
 
     counts: Private[Counts]
@@ -128,9 +131,12 @@ class ReadRows(ABC):
     """The rows of one run, read but not yet compared with the rows that the stream has counted.
 
     Attributes:
-        counts: exact numbers of rows, for the operator, that follow from the rows alone.
-        until: microsecond up to which windows are released; None for a stream without time windows.
-        ended: number of steps that have ended by then, or that the rows make.
+        counts: exact numbers of rows, for the operator, as far as they are known before the
+            comparison.
+        until: time in microseconds since 1970; windows that ended by then are released. None for a
+            stream without time windows.
+        ended: number of steps that have ended by ``until``; without time windows, the number of
+            steps that the rows make.
     """
 
     counts: Private[Counts]
@@ -157,7 +163,7 @@ _CHUNK = 2**20
 def chunks(steps: range, cells: int) -> Iterator[range]:
     """Split steps into ranges that are small enough for one transaction each.
 
-    ``cells`` is the number of cells of a step.
+    ``cells`` is the number of values that each step releases.
 
     >>> [len(some) for some in chunks(range(3, 8), 2**19)]
     [2, 2, 1]
@@ -189,8 +195,8 @@ def read_whole(
 
 
 def for_operator(private: Private[X]) -> X:
-    """Return the exact numbers that a `Private` holds, for people who may see the events: never for
-    publication.
+    """Return the exact numbers that a `Private` container hides. Only for people who may see the
+    events: never publish the result.
     """
     return open_private(private)
 
@@ -247,8 +253,9 @@ def refuse_inexact_rows(
 
     Args:
         definition: definition of the stream.
-        largest: bound on what the rows add to any total, in grid units.
-        sums: for each place, a bound on what the rows add to it, all groups together.
+        largest: bound on what the rows add to any total, as an integer multiple of the statistic's
+            resolution.
+        sums: for each place, a bound on what the rows of all groups together add to it.
         taken: largest total of any cell so far, multiplied by the weight of its group.
         before: sum of all totals so far.
     """
@@ -286,7 +293,7 @@ class SumBounds(NamedTuple):
     """Largest sums that a stream can release exactly: see `refuse_inexact_rows`.
 
     Attributes:
-        largest: bound on each total, in grid units.
+        largest: bound on each total, as an integer multiple of the statistic's resolution.
         read: bound on the sum of all totals of a statistic; beyond it a release cannot be decoded.
     """
 
@@ -295,7 +302,7 @@ class SumBounds(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
-        """Compute them for the stream with this definition."""
+        """Compute the largest exact sums for the stream with this definition."""
         largest, statistic = _largest_sum(definition), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
@@ -303,8 +310,8 @@ class SumBounds(NamedTuple):
 
 
 def _largest_sum(definition: Definition) -> int:
-    """Return the largest sum of one group that a stream can release exactly, in grid units before
-    weights are applied.
+    """Return the largest sum of one group that a stream can release exactly, before the group's
+    weight is applied. It is an integer multiple of the statistic's resolution.
     """
     return largest_sum(definition.strategy) // _heaviest(definition)
 
@@ -325,10 +332,10 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return upper bounds on the fraction of a stream's largest sums that some rows use up.
+    """Return upper bounds on the fraction of a stream's largest exact sums (`SumBounds`) that some
+    rows use up.
 
-    Rows whose fractions add up to 1 or less can always be counted, however they are divided into
-    runs.
+    Rows whose fractions add up to 1 or less can always be counted, in one run or in several.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
@@ -369,13 +376,14 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return the numbers of rows that follow from the rows alone, without knowing which rows the
-    stream has counted.
+    """Return the numbers of rows that can be told from the rows alone. How many of them the stream
+    has counted already is not known yet.
 
     Args:
         tally: sums and numbers of the rows read.
-        cut: the rule by which rows become steps.
-        until, ended: see `ended_steps`.
+        cut: rule that assigns each row to a step.
+        until, ended: time up to which windows are released, and number of steps that ended by then:
+            see `ended_steps`.
         released: number of released steps.
     """
     empty = 0
@@ -402,22 +410,27 @@ class Intake:
     """Totals that a run releases, and totals that the state keeps afterwards. Exact: secret.
 
     Attributes:
-        cells: columns of a table, sorted by ``step`` and ``group``, with a row for each cell of a
-            window that has changed or has uncounted rows. The other columns have the rows and the
-            total seen, the rows and the total counted, and ``whole``, the number of rows in the
-            last file of all events while none of them is counted.
+        cells: columns of a table, sorted by ``step`` and ``group``. It has a row for each pair of
+            window and group with a change or with uncounted rows. The other columns have the rows
+            and the total read so far ("seen"), the rows and the total released so far ("counted"),
+            and ``whole``: the number of rows in the last file of all events, as long as none of
+            them is counted.
         released: steps released before this run.
         target: steps released after this run.
-        groups: number of cells of one step.
-        measures: names of the numbers kept for each cell: ``"rows"``, and for sums ``"total"``.
+        groups: number of cells of one step; a cell is one of the sums that a statistic keeps for
+            each group.
+        measures: names of the numbers kept for each window and group: ``"rows"``, and for sums
+            ``"total"``.
         changed: windows whose kept numbers this run changes.
         gone, shut: numbers of vanished and of additional rows of released windows, in a file of
             all events. A changed row counts in both.
-        versions: number of times that each window is released; 1 unless windows are revised.
+        versions: number of times that each window is released: 1, or more if windows are released
+            again when late rows come.
         closed: number of rows of windows that are final, counted nowhere.
         arrived, late: number of new rows, and how many of them are of released windows. In a file
             of all events: number of all rows, and of the new rows of released windows.
-        late_by: see `Counts`.
+        late_by: number of windows within which 95% of the late rows came after the release of their
+            window.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -446,8 +459,8 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two bounds on what this run and later runs add: to any total, and to each place
-        (sum that the statistic keeps for each group).
+        """Return two bounds on what this run and later runs can add: to any one total, and to each
+        place (one of the sums that the statistic keeps for each group).
 
         Args:
             places: number of places; a place's bound is for all groups together.
@@ -466,18 +479,19 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return three arrays with one entry for each row of ``cells``: the step that will count
-        it, its group, and its uncounted total.
+        """Return the uncounted totals as three arrays, with an entry for each row of ``cells``: the
+        step that will count it, its group, and the uncounted total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
-        """Return what each new step adds to each group, in grid units; shape ``(len(steps) *
-        versions, groups)``.
+        """Return what each new step adds to each cell (one of the sums kept for each group), as
+        integer multiples of the statistic's resolution; shape ``(len(steps) * versions, groups)``.
 
-        If windows are revised, each step has several rows of the array: first for its own window,
-        then for earlier windows, last for the window that becomes final.
+        If windows are released in several versions, each step has that many rows in the array: the
+        first for its own window, the next for the window before, and so on. The last is for the
+        window that becomes final.
         """
         dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
         step, group, due = self._waiting()
@@ -489,11 +503,11 @@ class Intake:
     def observations(
         self, steps: range, *, first: bool, last: bool
     ) -> dict[int, NDArray[np.int64]]:
-        """Return the numbers that the state keeps of each changed window once ``steps`` are
-        released, by window.
+        """Return, by window, the numbers of each changed window that the state must keep once
+        ``steps`` are released.
 
-        Each array has shape ``(2, measures, groups)``: first seen, then counted. Its integer type
-        is the smallest that fits, to save memory.
+        Each array has shape ``(2, measures, groups)``: first the numbers read so far, then the
+        released ones. Its integer type is the smallest that fits, to save memory.
 
         Args:
             first: True if ``steps`` begin with the first new step, which also counts late rows of
@@ -539,15 +553,14 @@ def compare(
     """Compare the totals of a run's rows with the totals that the state has kept.
 
     Args:
-        kept: totals of rows seen and counted that the state keeps, by window.
+        kept: by window, the totals of rows read and of rows released that the state keeps.
         found: totals of the run's rows: columns ``step``, ``group``, ``rows``, ``total``.
         released: number of released steps.
         target: number of windows that have ended.
         groups: number of groups.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: True if the rows are new events only, not all events since the first window.
-        cut: the rule by which rows become steps; None if windows are released once and never
-            revised.
+        cut: rule that assigns each row to a step; None if each window is released only once.
     """
     target, gone, shut = max(target, released), 0, 0
     late, late_by = 0, 0
@@ -604,10 +617,8 @@ def compare(
 
 
 def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
-    """Return the number of new rows of windows that are released already, and the number of windows
-    within which 95% of them came.
-
-    The second number is `Counts.late_by`.
+    """Return the number of new rows whose windows are released already, and the number of windows
+    within which 95% of them came after the release (`Counts.late_by`).
     """
     late = step <= released
     lags, order = released + 1 - step[late], np.argsort(released + 1 - step[late], kind="stable")
@@ -623,8 +634,8 @@ def _come_and_gone(
     """Return lower bounds on the numbers of rows of released windows that have vanished, and that
     have been added.
 
-    Only totals by cell are known, so a row that came and one that vanished may cancel. ``closed``
-    is a mask of the cells of released windows.
+    Only totals by window and group are known, so an added row and a vanished row may cancel.
+    ``closed`` is a mask of the entries of ``cells`` whose windows are released.
     """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
@@ -659,11 +670,12 @@ def _sums_of_places(
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """Return the sum of absolute values for each place (sum that a statistic keeps for each group),
-    whose number is ``group % places``; shape ``(places,)``.
+    """Return the sum of absolute values for each place (one of the sums that a statistic keeps for
+    each group); shape ``(places,)``.
 
-    ``group`` and ``added`` have one entry for each cell. If ``step`` is given, the values of each
-    step are summed apart, and the largest sum of a step is returned for each place.
+    ``group`` and ``added`` have an entry for each window and group; the place of an entry is
+    ``group % places``. If ``step`` is given, each step is summed by itself, and the largest of
+    these sums is returned.
     """
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:
@@ -679,7 +691,9 @@ _MOST_LATE = 0.95
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    """Return the totals that a state keeps as a table with the columns of `Intake.cells`."""
+    """Return the totals that a state keeps by window as one table, with the columns of
+    `Intake.cells`.
+    """
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows

@@ -60,7 +60,7 @@ def windows_ended(
         until: a time, "now", or "newest"; None: now.
         windows: windows of the stream.
         seen: facts about the events.
-        yes: release even if the time looks like a mistake, because many windows have no event.
+        yes: release even if ``until`` looks like a mistake, because many windows have no event.
         quiet: largest allowed number of windows after the newest event; None: three.
         watermark: release a window this long after its end, such as ``"6h"``; None: at its end.
         now: the current time; None: this machine's clock.
@@ -148,8 +148,8 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return True if the clock or a stated time decides which windows end; False for the newest
-    event.
+    """Return True if the current time or a stated time decides which windows have ended; False if
+    the newest event decides.
     """
     return (_UNSTATED if until is None else until) != NEWEST
 
@@ -158,7 +158,7 @@ def _refuse_quiet(
     until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
     """Refuse to release windows if more than ``most`` of them have ended since the newest event,
-    its own window among them: a file may be missing.
+    because a file may be missing. The window of that event counts too.
 
     If only new events are given, windows that are released already do not count as empty.
     """
@@ -182,10 +182,10 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return how many new windows have no known event, and the number of windows after the newest
-    event.
+    """Return two numbers of windows without an event: of those to be released now, and of all that
+    ended after the newest event.
 
-    If only new events are known, the second number equals the first.
+    If only new events are known, both numbers are equal.
     """
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     new = count - max(newest, seen.released or 0)

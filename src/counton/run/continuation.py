@@ -46,13 +46,17 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """The end of a stream: its last step, and how many rows it had read and never counted."""
+    """The end of a stream: its last step, and the exact number of rows that it had read and never
+    counted.
+    """
 
     step: int
     dropped: Private[int]
 
     def for_operator(self) -> int:
-        """Return how many rows the ended stream dropped. Exact: only for the operator."""
+        """Return the exact number of rows that the ended stream had read and never counted: only
+        for the operator.
+        """
         return for_operator(self.dropped)
 
 
@@ -72,8 +76,8 @@ def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False)
     """Count the rows of a stream that were read and are not released yet.
 
     Args:
-        kept: include rows of files of new events, which later files need not repeat.
-        loose: include rows of the last file of all events, which the next such file repeats.
+        kept: include rows of files that hold new events only; later files need not repeat them.
+        loose: include rows of the last file that holds all events; the next file repeats them.
     """
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
     waiting = cells["seen_rows"] - cells["counted_rows"] - cells["whole"]
@@ -231,9 +235,10 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
-    """Return True if no protected unit counts both in a stream and in the stream ``before`` that it
-    continues, whose last step is ``step``.
+    """Return True if no protected unit (a person, say) counts both in a stream and in the earlier
+    stream that it continues.
 
+    ``before`` is the definition of the earlier stream, ``step`` its last step.
 
     >>> from counton.run.new_stream import define
     >>> visits = Job(
@@ -264,9 +269,10 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if a new period begins at ``end``, and both streams protect one user's period.
+    """Return True if the earlier stream's ``end`` is also the end of a period, and both streams
+    protect single periods of the same column of users.
 
-    ``end`` is the end of the earlier stream, in microseconds since 1970.
+    ``end`` is in microseconds since 1970.
     """
     from counton.run.contribution_bounds import period_of
 
@@ -292,10 +298,11 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return a stream's definition, marked if this run reads times in another way than the first
-    run (``before``).
+    """Return a stream's definition, marked (``reread``) if this run reads times by other options
+    than the first run, whose definition is ``before``.
 
-    A stream whose guarantee depends on reading times as before is refused.
+    Refuse other options if the stream continues an earlier one, and its guarantee depends on no row
+    being counted in both.
     """
     if not definition.cut.timed:
         return definition
@@ -316,8 +323,8 @@ def as_read(definition: Definition, before: Definition) -> Definition:
 def as_continuation(
     definition: Definition, job: Job, before: Definition, step: int, store: Store | None
 ) -> Definition:
-    """Return a new stream's definition with the fact added that it continues the stream named in
-    its job.
+    """Return a new stream's definition, completed with the name and last step of the earlier stream
+    that it continues.
 
     Args:
         definition: definition of the new stream.

@@ -77,12 +77,13 @@ class DigestHolder:
     """Holds a run's rows in memory until all are read, because only then can the rows that count be
     chosen.
 
-    It holds digests in place of the names of users and ids; `tally` fills it.
+    Names of users and ids are replaced by digests. The function `tally`, which reads the rows,
+    fills the holder.
 
     Args:
         definition: definition of the stream.
         secret: key of the digests by which users and ids are recognised.
-        thinned: function that drops rows that can no longer count: see `Pool`.
+        thinned: function that returns those of the held rows that may still count: see `Pool`.
     """
 
     def __init__(
@@ -159,7 +160,9 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the bucket (0 to `BUCKETS` - 1) into which each user's digest falls."""
+    """Return the bucket (0 to `BUCKETS` - 1), which is a part of all people, of each user's digest.
+    People are forgotten by bucket.
+    """
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
 
@@ -182,9 +185,8 @@ class ChosenRows:
     Attributes:
         cells: sums of the new rows that count: columns ``step``, ``group``, ``rows``, ``total``.
         ids: digests of the ids of these rows, with their steps.
-        users: a set for each period of one entry for each of these rows: the digest of its user,
-            the window, the group and the value. By it a later run recognises a row that was counted
-            before.
+        users: for each period, a set with an entry for each of these rows: digest of its user,
+            window, group and value. With it a later run recognises rows that were counted before.
         over: number of rows left out because their user has reached the bound (in the period).
         known: number of rows that were counted before.
         gone: number of counted rows that are missing from a file of all events.
@@ -284,7 +286,7 @@ class ContributionBounder:
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
         """Yield sums of the rows that count by window and group, one portion of users at a time.
 
-        Everything else that is found, such as numbers of rows left out, is added to ``found``.
+        Other results, such as numbers of rows left out, are added to ``found``.
         """
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
@@ -312,10 +314,10 @@ class ContributionBounder:
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
     def _thin(self, rows: HeldRows) -> HeldRows:
-        """Return the held rows without those that can no longer count, because their user has
-        earlier rows enough.
+        """Return the held rows that may still count, without rows whose user has enough earlier
+        rows to reach the bound.
 
-        ``rows`` holds all rows so far of each of its users.
+        ``rows`` holds all rows read so far of each of its users.
         """
         rows, period, closed = self._open(rows)
         most: int | None = None
@@ -358,10 +360,10 @@ class ContributionBounder:
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
-        """Return the rows whose windows and periods are still open, the numbers of their periods,
-        and how many rows were closed.
+        """Return the rows whose windows and periods may still count, the numbers of their periods,
+        and how many other rows were left out.
 
-        Rows and periods are ordered by user (or id) and period.
+        The returned rows are ordered by user (or id) and period.
         """
         period, still_open = self._periods(rows), self._first_open(self._released)
         first_open = self._definition.cut.first_open(self._released)
@@ -394,7 +396,8 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _first_open(self, released: int) -> _FirstOpen:
-        """Return the first period and the first day that are open after this many released steps.
+        """Return the first period of users and the first day of ids that are still open after
+        ``released`` steps.
 
         Rows before them count nowhere. This function alone decides which rows are considered
         (`_open`), and which marks (digests of counted rows) are read (`_marks`) and deleted
@@ -423,8 +426,9 @@ class ContributionBounder:
     def _without_known_ids(
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
-        """Return the rows whose ids were not counted before, with their periods; add the number of
-        the others to ``found``.
+        """Return the rows whose ids were not counted before, with their periods.
+
+        The number of rows with known ids is added to ``found``.
         """
         assert rows.id is not None
         kept = np.ones(len(rows), np.bool_)
@@ -436,8 +440,9 @@ class ContributionBounder:
         return rows.at(kept), period[kept]
 
     def _correct(self, rows: HeldRows, before: _Before, found: _Findings) -> HeldRows:
-        """Return the rows that count from now on, new or corrected; add the rows that they replace
-        to ``found``.
+        """Return the rows that count from now on, new or corrected.
+
+        The earlier rows that they replace are added to ``found``.
         """
         assert rows.id is not None
         first_open = self._definition.cut.first_open(self._released)
@@ -454,7 +459,8 @@ class ContributionBounder:
     def _once_each(self, rows: HeldRows, period: Integers) -> tuple[HeldRows, Integers]:
         """Return one row for each id, the first in time, with the numbers of their periods.
 
-        If any row with the id has sign -1 (it cancels an earlier row), the returned row has it.
+        If any row with the id has sign -1 (it cancels an earlier row), the returned row has sign
+        -1.
         """
         # Each id with its unit, so that one unit's ids tell nothing of another's rows.
         owner = np.zeros(len(rows), np.uint64)
@@ -553,10 +559,11 @@ class ContributionBounder:
         old: NDArray[np.bool_],
         most: int | None = None,
     ) -> NDArray[np.bool_]:
-        """Return a mask of the rows that count: the first of each user, and all rows in ``old``.
+        """Return a mask of the rows that count: the first rows of each user, up to the bound, and
+        all rows in ``old``.
 
-        ``old`` is a mask of the rows that earlier runs have counted; ``most`` replaces the bound on
-        rows.
+        ``old`` is a mask of the rows that earlier runs have counted; ``most``, if given, replaces
+        the bound on the number of rows.
         """
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
@@ -585,8 +592,11 @@ class ContributionBounder:
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
-        """Return the positions of the rows that count although some people were forgotten: rows of
-        users whose bucket is not refused, or who are known (see `counton.run.erasure`).
+        """Return the positions of rows that may count after requests to forget people.
+
+        If a person is forgotten, all new users in the same bucket (part of all people) are refused.
+        So the returned rows are those of users in other buckets, and of users whose rows were
+        counted before.
 
         Whether a row stays depends only on its own user's rows and on the requests to forget.
         """
@@ -599,9 +609,8 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """Return, for each group, the group that counted its rows before a job named it.
-
-        The entries are numbers of groups; None if no group was named after the stream began.
+        """Return, for each group, the number of the group that counted its rows before a job named
+        it as a group of its own; None if no group was named after the stream began.
         """
         this = self._definition
         if this.other is None or not this.named:
@@ -623,7 +632,7 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The number of the first period of users and of the first day of ids whose rows may still
+    """The number of the first period of users, and of the first day of ids, of which rows may still
     count.
     """
 
@@ -635,8 +644,8 @@ _NOTHING_OVER = _FirstOpen(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
-    """Digests that earlier runs have kept: of forgotten users, of ids, and of counted rows of users
-    by period.
+    """Digests that earlier runs have kept: of forgotten users, of counted ids, and of users'
+    counted rows by period.
     """
 
     refused: list[marks.MarkSet]
@@ -669,8 +678,8 @@ def _remembered_rows(
 
 @dataclass
 class _Findings:
-    """Everything that a run's choice of rows finds besides the sums, such as numbers of rows left
-    out; collected portion by portion.
+    """Side results of a run's choice of rows, such as numbers of rows left out, collected portion
+    by portion of users.
     """
 
     over: int
@@ -708,11 +717,10 @@ def known_rows_of(
 def _match_remembered(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the first rows of each kind, as many as are remembered; subtract them from
-    ``times``.
+    """Return a mask of the first rows of each kind, as many as were counted before.
 
-    A kind is a hash of user, window, group and value; ``times`` says how often each of ``kinds`` is
-    remembered.
+    A kind is a hash of user, window, group and value. ``times`` says how often each of ``kinds``
+    was counted before; the marked rows are subtracted from it.
     """
     mine = _hash_rows([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
@@ -732,8 +740,8 @@ def _match_remembered(
 def _hash_rows(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
     """Hash each row, given as parallel columns, to one 64-bit word, for comparisons in memory.
 
-    Different rows get equal words with probability 2^-64 only, and nobody can search for such rows:
-    digests are secret.
+    Two different rows get equal words with probability 2^-64. Nobody can search for such rows,
+    because the digests of users are secret.
     """
     word = columns[0].astype(np.uint64)
     for column in columns[1:]:

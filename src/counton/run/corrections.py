@@ -38,7 +38,7 @@ class Records(NamedTuple):
     """Remembered facts about the row with each id, as arrays with an entry for each id. Secret.
 
     Attributes:
-        there: whether anything is remembered of the id.
+        there: whether a row with the id was counted or cancelled before.
         step, group, total: window, group and value of the row that counts.
         used: number of corrections so far.
         counts: whether the row counts; False once it is cancelled.
@@ -78,7 +78,8 @@ class Records(NamedTuple):
 @name_alone
 @dataclass(frozen=True)
 class CorrectedRows:
-    """Effects of a run's new rows on a stream that allows corrections. Secret.
+    """Effects of a run's new rows on a stream in which a row may replace an earlier row with the
+    same id. Secret.
 
     The new rows have distinct ids, so there is at most one effect for each id.
 

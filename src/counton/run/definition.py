@@ -42,7 +42,7 @@ DEFINING = tuple(
 
 
 class Continuation(NamedTuple):
-    """The place at which a stream continues an earlier one.
+    """The link from a stream to the earlier stream that it continues.
 
     Attributes:
         name: name of the earlier stream, in the same state.
@@ -65,7 +65,8 @@ class Definition(Description):
     fixed when the stream is created.
 
     Attributes:
-        details: public facts that are kept with the stream, as JSON values and names of groups.
+        details: public facts that the state keeps of the stream, as JSON values and names of
+            groups.
         parts: columns that the statistic reads, under their names when the stream was created.
         columns: columns of time, group, user and id, under their current names.
         named: groups that were named after the stream began, each with the first step in which it
@@ -186,7 +187,9 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return this definition with some of its public facts (``details``) replaced."""
+        """Return a copy of this definition in which some of the public facts (``details``) are
+        replaced.
+        """
         return Definition.from_details(
             {**self.details, **facts},
             statistic=self.statistic,
@@ -205,8 +208,8 @@ class Definition(Description):
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """The statistic that turns rows into sums by a rule of its own; None if the rows of a group
-        are only counted, or their values added.
+        """The statistic, if it has a rule of its own that turns rows into sums; None if the rows of
+        a group are only counted, or their values added up.
         """
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
@@ -242,7 +245,9 @@ class Definition(Description):
 
     @property
     def places(self) -> int:
-        """Number of sums (places) that the statistic keeps for each group."""
+        """Number of sums that the statistic keeps for each group; each of these sums is called a
+        place.
+        """
         return 1 if self.adds is None else self.adds.places
 
     @property
@@ -253,12 +258,13 @@ class Definition(Description):
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums by group and place (sum that the statistic keeps for each group) to the
-        cells that are released; both in grid units.
+        """Convert sums by group and place to the values that a step releases, before noise. A place
+        is one of the sums that the statistic keeps for each group.
 
-        ``sums`` has shape ``(steps, groups * places)``. If windows are revised, it has the rows
-        that `counton.run.changes.Intake.inputs` returns, and the result has a last axis of versions
-        of a window, followed by their sum if totals are released too.
+        ``sums`` are integer multiples of the resolution, as are the returned values; the shape is
+        ``(steps, groups * places)``. If windows are released in several versions, ``sums`` has the
+        rows of `counton.run.changes.Intake.inputs`, and the last axis of the result has one entry
+        for each version. If totals are released too, a further entry is the sum over all versions.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
@@ -316,8 +322,8 @@ class Definition(Description):
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
-    """Return the rule by which rows become steps: time windows, one step for each row, or one step
-    for all rows.
+    """Return the rule that assigns each row to a step: time windows, one step for each row, or one
+    step for all rows.
 
     ``record`` has the options that jobs stated; ``once`` is True for a table that is released once.
     """
@@ -369,11 +375,11 @@ def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) 
 def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
-    """Return the names of the columns that must have a value, or else the row is left out (if the
-    job skips missing values).
+    """Return the names of the columns in which a missing value leaves the row out, if the job skips
+    missing values.
 
-    Columns of labels are not among them, because a row without a label is in no cell. The column of
-    groups is not among them either, if rows of undeclared groups are counted or dropped.
+    Columns of labels are excluded, because a row without a label is counted in no group anyway. The
+    column of groups is excluded if rows of undeclared groups are counted or dropped.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts

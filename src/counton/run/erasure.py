@@ -51,7 +51,8 @@ class Forgetting(NamedTuple):
         name: name of the stream.
         keeps: what the stream keeps about people: "digests", or only "sums", from which nothing is
             deleted.
-        marks: number of deleted digests of the people's rows. Exact: only for the operator.
+        marks: number of deleted digests, one for each counted row of the forgotten people. Exact:
+            only for the operator.
         before: for a deletion by age: periods that ended by then are forgotten; None if there are
             none.
         over: whether the stream has ended, so that no new people can be counted.
@@ -242,7 +243,8 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
 
 
 class _KeptStream(NamedTuple):
-    """The definition of a stream in a state, and whether it has ended.
+    """The definition of a stream in a state (columns, windows, guarantee), and whether the stream
+    is over.
 
     The definition is None if a program adds sums to the stream directly, not from events.
     """

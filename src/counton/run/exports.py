@@ -158,7 +158,7 @@ class _OneTransaction(NamedTuple):
     connection: Connection
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return the open transaction, whatever ``write`` says."""
+        """Return the transaction that is open already; ``write`` is ignored."""
         return nullcontext(self.connection)
 
 
@@ -171,8 +171,8 @@ def _publish_rows(
     readings: View,
 ) -> None:
     """Write the steps of a stream that are not published yet, with intervals of confidence
-    ``level``. ``begun`` says which steps are published; ``readings`` says which numbers of a
-    statistic to show.
+    ``level``. ``begun`` has the last published step; ``readings`` selects the numbers of the
+    statistic to show, such as certain quantiles.
     """
     if not definition.shows_cells:
         _publish_readings(source, definition, place, begun, level, readings)
@@ -207,10 +207,10 @@ def _publish_readings(
     level: float,
     readings: View,
 ) -> None:
-    """Write the steps of a statistic that are not published yet: a row for each number computed
-    from its noisy cells.
+    """Write the steps of a stream that are not published yet, if its statistic (such as quantiles)
+    is computed from noisy counts: a row for each computed number.
 
-    The cells are written too, packed in a table of their own.
+    The noisy counts are written too, packed in a table of their own.
     """
     stream_id, before, cells_until = begun
     if before == source.step:
@@ -350,7 +350,7 @@ def export(
     as_of: When | None = None,
     metadata: str | Sequence[str] | None = None,
 ) -> Release:
-    """Read a stream's release again from its state, and write it to a file if ``out`` names one.
+    """Read a stream's released numbers from its state, and write it to a file if ``out`` names one.
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
@@ -368,7 +368,8 @@ def export(
         level: probability with which each interval holds; None: the level of the stream's last job,
             initially 0.95. The numbers that a statistic shows follow the options ``over`` and
             ``shares`` of that job.
-        like: for a released table whose description was lost: see `counton.read`.
+        like: for a released table without its description (columns and guarantee): see
+            `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.
         fit: public constraints, such as known totals, that the numbers of a hierarchy or
@@ -615,7 +616,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Return a release with a warning added if its state may be an old copy."""
+    """Add a warning to a release if its state may have been restored from an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -668,13 +669,15 @@ def registry(
     *,
     like: str | os.PathLike[str] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Return a record for the public register of deployments, for each release of a state.
+    """Return, for each release of a state, a record for the public register of deployments of
+    differential privacy.
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`. Such a
             source lacks the stream's beginning and the spending of other streams: fill these in.
         name: name of one stream; None: all that have released something.
-        like: for a released table whose description was lost: see `counton.read`.
+        like: for a released table without its description (columns and guarantee): see
+            `counton.read`.
 
     Returns:
         Records by the names of releases, JSON values: see `counton.released.registry`.

@@ -112,12 +112,13 @@ def init(
 
 
 def job_of(said: Said) -> Job:
-    """Return a `Job` that counts events, with the fields that the user stated."""
+    """Build a `Job` that counts events from the fields that the user stated."""
     return Job("count", **said)
 
 
 def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """Complete a job with common defaults, and plan it; refuse a job that a run would refuse.
+    """Complete the fields that the user stated (``said``) to a job with common defaults, and plan
+    the job; refuse a job that a run would refuse.
 
     Raises:
         CountonError: as `run` raises it before it reads rows.
@@ -133,8 +134,8 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def first_until(job: Job, look: FirstLook) -> str | None:
-    """Return the ``until`` of a first run: "newest" if events are so old that a run by the clock
-    would release many windows without events; else None.
+    """Return the option ``until`` for a first run: "newest" if events are so old that a run up to
+    the current time would release many windows without events; else None.
     """
     newest = look.for_operator(job).newest
     if newest is None or not look.whole:
@@ -273,7 +274,7 @@ def days_of(every: str) -> float:
 
 
 def noun_of(every: str) -> str:
-    """Return the common word for a window of this length.
+    """Return the common word for a window of this length: "day" for ``1d``, for example.
 
     >>> noun_of("1d"), noun_of("36h")
     ('day', 'window')
@@ -291,7 +292,9 @@ def _steps(every: str) -> int:
 
 
 def complete_job(said: Said, look: FirstLook) -> Job:
-    """Complete a job with common defaults. Epsilon becomes 1 if the privacy loss is missing."""
+    """Build a job from the fields that the user stated (``said``) and common defaults. Epsilon is 1
+    if neither a privacy loss nor an accuracy is stated.
+    """
     job, times = job_of(said), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
@@ -330,9 +333,7 @@ def complete_job(said: Said, look: FirstLook) -> Job:
 
 
 def is_unpromised(said: Said) -> bool:
-    """Return True if the user stated neither a privacy loss nor a wanted half-width of
-    intervals.
-    """
+    """Return True if the user stated neither a privacy loss nor an accuracy (``within``)."""
     return not {"epsilon", "rho", "within"} & {*said}
 
 
@@ -365,8 +366,8 @@ def _unit(name: str) -> str:
 
 
 def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
-    """List the options that the user must still state, because the events do not show their
-    values.
+    """List the options that the user must still state, because neither the events nor common
+    defaults give their values.
     """
     job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
@@ -423,8 +424,8 @@ def refuse_state(job: Job) -> None:
 
 
 def within(said: Said, look: FirstLook, most: str) -> str:
-    """Return the least epsilon for which a released number is off by at most ``most`` with the
-    job's confidence: see ``within`` of `Job`.
+    """Return the least epsilon, as text, for which a released number is off by at most ``most``
+    with the job's confidence level.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}

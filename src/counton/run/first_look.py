@@ -58,7 +58,8 @@ class TimeColumn(NamedTuple):
     Attributes:
         name: name of the column.
         local: whether its times lack a time zone, so that one must be stated.
-        time_format: format of the times as in `Job`; None: ISO 8601, or a data type of times.
+        time_format: format of the times, such as ``%d.%m.%Y`` or ``epoch``; None: ISO 8601, or the
+            column has a data type of times.
     """
 
     name: str
@@ -97,8 +98,9 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """The first rows, the number of unreadable rows with the reason for the first, the number of
-    distinct values of each column in which values repeat, and the facts asked for so far.
+    """The first rows of events, with facts about them: number of unreadable rows and the reason for
+    the first, number of distinct values of each column in which values repeat, and results of
+    `once`.
     """
 
     rows: pl.DataFrame
@@ -108,7 +110,9 @@ class _Sample(NamedTuple):
     known: dict[object, Any]
 
     def once(self, find: Callable[..., X], *given: Hashable) -> X:
-        """Return what a function finds in these rows; the same call is made only once."""
+        """Call ``find`` on these rows with the arguments ``given``; if it was called with them
+        before, return the remembered result.
+        """
         if (find, given) not in self.known:
             self.known[find, given] = find(self, *given)
         found: X = self.known[find, given]
@@ -121,7 +125,8 @@ class ReadSample(NamedTuple):
 
     Attributes:
         counts: exact numbers of the rows.
-        refusal: the error of a run that refuses unreadable rows; None if there are none.
+        refusal: the error that a run would raise because rows are unreadable; None if all are
+            readable.
     """
 
     counts: Private[Counts]
@@ -154,10 +159,10 @@ class FirstLook:
 
     Attributes:
         columns: names of the columns.
-        times: columns that hold times, those likelier to be the events' times first.
+        times: columns that hold times; the first is the likeliest to hold the times of the events.
         whole: whether the first rows are all rows.
-        written: whether the files were written at different times, so that a file's time shows when
-            its rows arrived.
+        written: whether the files were written at different times; then the time at which a file
+            was written shows when its rows arrived.
         separator: separator of fields in CSV.
     """
 
@@ -418,7 +423,9 @@ def _span(
 
 
 def _without(sample: _Sample, named: Sequence[str | None]) -> dict[str, int]:
-    """Return for each column the number of rows without a value; under "" for all together."""
+    """Return for each column the number of rows without a value. The key "" has the number of rows
+    without a value in any of the columns.
+    """
     asked = [name for name in named if name is not None and name in sample.rows.columns]
     empty = {name: _is_empty(sample.rows, name) for name in asked}
     if empty:

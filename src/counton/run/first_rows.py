@@ -57,8 +57,8 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """Digests that show which rows belong together: the users', or the ids' if there are no
-        users.
+        """Digests by which rows of one user are found: those of users, or those of ids if there are
+        no users.
         """
         key = self.id if self.user is None else self.user
         assert key is not None
@@ -90,8 +90,8 @@ def together(parts: Sequence[HeldRows]) -> HeldRows:
 
 @name_alone
 class Pool:
-    """Rows that may still count, collected while others are read. Rows that can no longer count are
-    dropped.
+    """Rows that may still count within the bounds of their users, collected while further rows are
+    read. Rows that can no longer count are dropped.
 
     Args:
         thinned: function that is given all held rows of some keys, and returns those that may still
@@ -209,7 +209,7 @@ def first_rows(
         old: mask of rows that earlier runs have counted. They always count, and come before all
             others.
         due: step that releases each row; needed for a bound on rows in each step.
-        most: replaces the bound's own ``most``.
+        most: largest number of rows of a unit, in place of the number in ``bound``.
     """
     most, each = bound.most if most is None else most, bound.each
     names = ("group",) if each is not None else ("step", "group") if bound.distinct else ()
@@ -237,8 +237,8 @@ def first_rows(
 
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each row's rank among the rows of its protected unit, from 1 on, in the order of
-    `first_rows`.
+    """Return each row's rank among the rows of its protected unit, from 1 on, in the order of time,
+    name of the group, and value.
     """
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
@@ -285,8 +285,8 @@ def _in_first_groups(
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
     """Return positions that sort rows by unit, time, name of the group, value, and id.
 
-    Rows that differ are never equal in this order, because otherwise their order would depend on
-    other units' rows.
+    Two different rows are never equal in this order. Otherwise their order would depend on rows of
+    other units.
     """
     if not len(rows):
         return np.zeros(0, np.intp)

@@ -54,7 +54,8 @@ def alarm_of(released: Release, terms: AlarmTerms) -> WatchReport | None:
 
 
 def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
-    """Return the rule of a job's alarms for each group; refuse a job that can have none.
+    """Return the rule (control chart) by which a job's alarms are raised in each group; refuse a
+    job that can have no alarms.
 
     A run, its rehearsal, its plan and a service ask before anything is released.
 
@@ -115,11 +116,11 @@ class PlannedAlarm(NamedTuple):
 def planned_alarms(
     job: Job, terms: AlarmTerms, definition: Definition, steps: int, size: int | None = None
 ) -> tuple[PlannedAlarm, ...]:
-    """Plan the alarms of a job for both series, windows and totals; the one with less noise comes
-    first.
+    """Plan the alarms of a job for both series that it could release, windows and totals. The
+    series with less noise comes first.
 
-    Windows that are revised are planned with the noise of their final numbers, and as the only
-    series; with totals beside them, these numbers are read from both.
+    For windows that are released again when late rows come, only the series of final numbers is
+    planned. If the job also releases totals, the final numbers are computed from both.
 
     Args:
         job: the job.
@@ -128,8 +129,8 @@ def planned_alarms(
         steps: number of windows to plan for; with ``revise`` the job's own number is used.
         size: expected number of rows by the last step; None: that of the job. Counts are then
             assumed to vary as Poisson counts. Without a size the delay takes only noise into
-            account; so it does with ``revise`` if the job states no number of windows (``steps``,
-            ``around``).
+            account. The same holds for a job with ``revise`` but without a number of windows
+            (``steps``, ``around``).
 
     Returns:
         A plan for each series; none if the changes are longer than the stream.

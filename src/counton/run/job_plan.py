@@ -66,8 +66,8 @@ class PlannedNumber(NamedTuple):
     Attributes:
         what: name of the number; "" if the statistic releases numbers of one kind only.
         halfwidths: half-widths of its intervals, at each of the planned steps of its job.
-        percent: half-width at the last step, in per cent of the number of rows; None: the number of
-            rows is not stated, or the released number is no count.
+        percent: half-width of the interval at the last step, in per cent of the number of rows;
+            None: the number of rows is not stated, or the released number is no count.
         in_rank: whether ``percent`` is the error of a quantile's rank: the part of the rows that
             may lie between the released and the true quantile.
         part: name of the member statistic that the number belongs to, if the statistic is a report
@@ -103,9 +103,9 @@ class PlannedJob:
         ledger: path or URL of the shared ledger that it counts in, if any.
         spend: its entry in the ledger of its state.
         shown: the numbers of its statistic that the job shows.
-        delays: for revised windows: errors with the job's number of days of revision, and with
-            fewer and more.
-        totals: errors of totals beside revised windows; None: there are none.
+        delays: for windows that are released again when late rows come: errors with the job's time
+            for late rows (``revise``), and with a shorter and a longer time.
+        totals: errors of totals released beside such windows; None: there are no such totals.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """
@@ -260,7 +260,8 @@ class _Book:
     Args:
         label: name of the state, for messages.
         store: the state; None if it does not exist yet.
-        limit, about: see `planned_jobs`.
+        limit: privacy limit of the state, if it has none yet.
+        about: kind of unit that the limit protects; None: the unit of each job.
     """
 
     def __init__(
@@ -404,8 +405,10 @@ def planned_job(
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """Yield a job completed from its state, and the selection of its statistic's numbers to show;
-    no row is read.
+    """Yield a job, completed from its state without reading rows, and the selection of its
+    statistic's numbers to show.
+
+    ``units`` are further protected units that will have entries in the state's ledger.
     """
     if statements.is_numbered(job):
         raise InvalidInput(
@@ -473,8 +476,8 @@ def _plan_of(
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """Return a planned number with the name and the budget share of the report's member that it
-    belongs to; unchanged if the statistic is no report.
+    """Complete a planned number with the name and the budget share of the statistic that it belongs
+    to, if the job's statistic is a report of several; otherwise return it unchanged.
     """
     if not members_of(definition.inner):
         return one
@@ -493,8 +496,8 @@ def _with_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """Return a planned number with its error in per cent of the number of rows (``size``); each
-    group is assumed to have equally many rows.
+    """Complete a planned number with its error in per cent of the number of rows (``size``). All
+    groups are assumed to have equally many rows.
 
     ``ranks`` has, for each member of a report, half-widths of quantiles in numbers of rows.
     """
@@ -546,9 +549,10 @@ def _accounts(
 
 
 def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
-    """Return the ratio of one guarantee's rho or epsilon to that of a larger one.
+    """Return the ratio of a guarantee's rho, or epsilon, to that of a larger guarantee (``whole``);
+    0 for no guarantee.
 
-    NaN if the guarantees are of different kinds.
+    The result is NaN if the two guarantees are of different kinds, or there is no larger one.
     """
     if one is None or whole is None:
         return float("nan") if whole is None else 0.0

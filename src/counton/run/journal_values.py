@@ -161,8 +161,8 @@ def read_cells(
     that hold with probability ``level``.
 
     Args:
-        steps: read only these steps, and those before that their windows need; None: all. Ignored
-            if groups are not declared.
+        steps: read only these steps, and the step before them, because a window is the difference
+            of two totals; None: all. Ignored if groups are not declared.
     """
     if not definition.cells.named_beforehand:
         return _found_cells(stream, definition, level, shown)
@@ -190,8 +190,8 @@ def read_cells(
 def _newest_versions(
     stream: Stream | JournalReader, definition: Description, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Read windows that are released again when late rows come: the newest version of each, and all
-    versions published so far.
+    """Read the numbers of windows that are released again when late rows come: the newest version
+    of each window, and all earlier versions.
     """
     releases, versions = stream.releases(), stream.design.strategy.facts.versions
     values = np.asarray(releases.values)
@@ -208,8 +208,8 @@ def _read_versions(
     shown: View,
     since: Mapping[str, int] | None,
 ) -> ReleasedNumbers:
-    """Return the numbers of windows that are released in several versions; ``values`` has the
-    released versions, step by step (see `Revisions`).
+    """Return the numbers of windows that are released in several versions. ``values`` has an entry
+    for each step: the versions released in it, one for each window that is not final yet.
     """
     from counton.released.revisions import Revisions
 

@@ -31,7 +31,9 @@ from counton.state.stream_facts import Facts
 
 @name_alone
 class TimesFound(NamedTuple):
-    """What tells which windows have ended: see `counton.rows.tally.Tally`. Secret."""
+    """Time of the newest row (microseconds since 1970), number of rows after the last window, and
+    number of all rows: they decide which windows have ended. Secret.
+    """
 
     newest: int | None
     beyond: int
@@ -40,10 +42,11 @@ class TimesFound(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownRows(ReadRows):
-    """Rows that need not be read, because the last run found nothing new in them.
+    """Rows of unchanged files in which the last run found nothing new, so that they need not be
+    read again.
 
     Attributes:
-        changes: changes that add nothing, as the last run had them.
+        changes: changes of the last run, which released and counted nothing.
     """
 
     counts: Private[Counts]
@@ -59,15 +62,15 @@ class KnownRows(ReadRows):
 def look_up(
     settled: SettledJob, now: datetime | None = None, *, rows: bool = True
 ) -> tuple[str | None, KnownRows | None]:
-    """Return a text that is equal for equal files and options, and the rows as the last run found
-    them.
+    """Return a text by which equal files and options are recognised, and the rows as the last run
+    found them if it had the same text.
 
-    The text is None if rows must always be read: only files can be recognised without reading rows,
-    and only time windows tell whether a step has ended. The rows are None if they must be read now.
+    The text is None if rows must always be read: rows can be skipped only for files and for time
+    windows. The rows are None if they must be read in this run.
 
     Args:
-        now: see `read_rows` in `counton.run.runs`.
-        rows: False: only the text is wanted.
+        now: the current time with a zone; None: this machine's clock.
+        rows: False to return only the text, with None for the rows.
     """
     definition, saved = settled.definition, settled.saved
     source = None if settled.source is None else open_private(settled.source)
@@ -98,9 +101,8 @@ _EMPTY = Private(Addition())
 def remember(settled: SettledJob, stream: Stream, found: Private[Mapping[str, Any]]) -> None:
     """Record what a run found in its files, after it released and counted nothing.
 
-    Nothing is recorded if somebody wrote the stream between the reading of the state and this run's
-    opening of the stream, or became its writer since. The run is complete, so it does not fail if
-    nothing can be recorded.
+    If another process wrote the stream during this run, nothing is recorded. This is no error,
+    because the run is complete.
     """
     asked = look_up(settled, rows=False)[0]
     alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch

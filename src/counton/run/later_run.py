@@ -134,8 +134,8 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
 
 
 def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None, str | None]:
-    """Return the later run's statistic and its columns, if the statistic differs from the stream's;
-    else None twice.
+    """Return the statistic and the columns that a later run states, if its statistic differs from
+    the stream's; otherwise two Nones.
     """
     # A count or a ranking of groups that are found has no parameters.
     silent = kept.cells.policy is not None and kept.statistic.card.additive
@@ -179,8 +179,8 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
 
 
 def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
-    """Return the first group for which a later run states another epsilon or rho, and words
-    on both; None twice if there is none.
+    """Return the first group for which a later run states another epsilon or rho than the stream
+    has, and a text with both values; two Nones if there is no such group.
     """
     domain, column = job.groups.domain, kept.record["tiers"]
     if domain is None or column not in (columns_of(domain) or ()):

@@ -70,8 +70,8 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
 
 
 def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
-    """Return the statistic of a new stream that protects people, and one person's contribution
-    bound.
+    """Return the statistic of a new stream that protects people, and the bound on one person's
+    contribution.
 
     Parameters of the statistic that depend on the guarantee are not set yet.
 
@@ -214,7 +214,9 @@ def _enough(asked: StreamRequest) -> Guarantee:
 
 
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """Compare the half-widths that a job wants with those that its stream has at the last step."""
+    """Compare the half-widths of intervals that a job wants (``within``) with the half-widths that
+    its stream has at the last step.
+    """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
     within, size, level = job.promise.within, job.promise.size, job.view.level
@@ -240,11 +242,11 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
 
 
 def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | None]:
-    """Return a statistic with its wanted accuracies turned into shares of the budget, and the
-    guarantee that they cost.
+    """Turn the accuracies that a statistic states into shares of the privacy budget; return the
+    statistic with these shares, and the guarantee that the accuracies cost.
 
-    Only tables can state wanted accuracies. Any other statistic is returned unchanged, with None as
-    the guarantee. A user counts in at most ``most`` cells.
+    Only tables can state accuracies. Any other statistic is returned unchanged, with None as the
+    guarantee. ``most`` is the largest number of cells in which a user counts.
     """
     wanting: Any = getattr(statistic, "as_wanted", None)
     if wanting is None:
@@ -336,7 +338,7 @@ def _best(
     """Return the strategy of one kind (``name``) with the least error.
 
     Args:
-        whole: only strategies whose noise is a sum of draws from one distribution.
+        whole: consider only strategies whose noise is a sum of draws from one distribution.
         periods: first and last step of each period. With periods, the strategy with the least error
             in the sums of the periods is chosen; without, the one with the least error in the
             totals. For short periods the chosen strategy has independent noise in each step.
@@ -416,11 +418,10 @@ EACH_WINDOW = "in each window"
 
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step of a stream; for a stream without an end, the step that errors are
-    planned for.
+    """Return the last step of a stream; for a stream without an end ``around``, the step that
+    errors are planned for.
 
-    None if a stream without an end names no such step. If windows are revised, the result is the
-    number of versions of a window.
+    If each window is released in several versions, the number of versions is returned instead.
     """
     if definition.cut.lags:
         return definition.cut.lags + 1

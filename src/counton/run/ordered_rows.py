@@ -119,7 +119,8 @@ class OrderedRows(ReadRows):
         settled: the job, completed with the options that its stream keeps.
         events: events of all rows since the first step, up to the last step of the stream.
         counts: exact numbers of rows, for the operator.
-        until: microsecond up to which windows are released; None if each row is a step.
+        until: time in microseconds since 1970; windows that ended by then are released. None if
+            each row is a step.
         ended: number of steps that have ended.
     """
 

@@ -198,10 +198,8 @@ class Outputs:
 
 
 def _threshold(job: Job) -> str | None:
-    """Return the words, for messages, of the option by which a job shows only large numbers:
-    ``above`` or ``surely_above``, with its value.
-
-    None if the job states neither.
+    """Return the option by which a job shows only large numbers (``above`` or ``surely_above``) and
+    its value, as words for messages; None if the job states neither.
     """
     for name in ("above", "surely_above"):
         if (value := job.option(name)) is not None:

@@ -65,7 +65,7 @@ class Activity:
     """The numbers of events of users, or of users' periods. Exact: only for the operator.
 
     Attributes:
-        sizes: all numbers of events that some user has, ascending.
+        sizes: distinct numbers of events per user (or per period of a user), ascending.
         units: for each of ``sizes``, the number of users (or periods of users) with this number of
             events.
         without: number of rows without a user, or, if there are periods, without a readable time.
@@ -90,7 +90,9 @@ class Activity:
         return int(self.sizes.max(initial=0))
 
     def dropped_events(self, most: int) -> int:
-        """Return how many events are left out if at most ``most`` events of each user count."""
+        """Return how many events are left out if at most ``most`` events of each user (or period of
+        a user) count.
+        """
         return int(np.maximum(self.sizes - most, 0) @ self.units)
 
     def above(self, most: int) -> int:
@@ -98,7 +100,9 @@ class Activity:
         return int(self.units[self.sizes > most].sum())
 
     def bounds(self) -> list[int]:
-        """Return candidates for a bound: 1, 2, 3, 5, 10, ... up to the largest number of events."""
+        """Return candidates for a bound on a user's events: 1, 2, 3, 5, 10, ... up to the largest
+        number of events of a user.
+        """
         steps = (factor * 10**power for power in range(12) for factor in (1, 2, 3, 5))
         return [*(step for step in steps if step < self.largest), max(1, self.largest)]
 
@@ -211,7 +215,7 @@ def weigh(
         steps: number of windows of the stream.
         guarantee: guarantee for a user.
         most_a_window: largest number of events of a user that count in each window.
-        options: options of the plan: see `counton.plan`.
+        options: further options of a stream's plan, such as ``groups``: see `counton.plan`.
 
     Raises:
         InvalidInput: steps and guarantee are given one without the other.
@@ -306,8 +310,8 @@ def inspect(
         guarantee: privacy guarantee of the answer, for a user.
         epsilon, delta, rho: numbers of the guarantee instead.
         share: fraction of the users (or values) that the bound in the answer should cover. If
-            several are given, the answer suggests the bound of the largest for which the cells show
-            one.
+            several are given, the answer suggests the bound for the largest of these fractions that
+            lies within the cells.
         at_most: the largest number of events that has a cell below "all larger numbers".
         bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.

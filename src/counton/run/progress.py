@@ -9,7 +9,7 @@ class Progress(Protocol):
     """A function that receives the current task and the finished share (0 to 1) of all work."""
 
     def __call__(self, stage: str, share: float, /) -> None:
-        """Called with the name of the current task and the finished share (0 to 1) of all work."""
+        """Receive the name of the current task, and the finished share (0 to 1) of all work."""
 
 
 def silent(_stage: str, _share: float) -> None:

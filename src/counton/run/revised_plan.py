@@ -34,8 +34,8 @@ FIRST, FINAL = "first", "final"
 
 
 class PlannedDelay(NamedTuple):
-    """Planned noise of revised windows, for one delay after which a window is final: standard
-    deviations in data units.
+    """Planned noise of windows that are released again when late rows come, if a window is final
+    after a given delay. All deviations are standard deviations in data units.
 
     Attributes:
         lags: the delay, as a number of further windows until a window is final.
@@ -90,8 +90,8 @@ class PlannedTotals(NamedTuple):
 
 
 def windows_of(terms: Design) -> WindowVersions:
-    """Return the strategy that a design uses for its revised windows. A design that also releases
-    totals has another strategy for them, which is left out.
+    """Return the strategy by which a design releases each window in several versions. If the design
+    also releases totals, the strategy of the totals is left out.
     """
     strategy: Any = terms.strategy
     found: WindowVersions = strategy.windows
@@ -134,10 +134,9 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return the design of a stream in which, at step ``lags + 1``, all versions of the first
-    window are published. The errors of versions are planned with it.
-
-    A stream of fewer steps is planned with the noise of a stream of ``lags + 1`` steps.
+    """Return a design with the noise at step ``lags + 1``, at which the last version of the first
+    window is released, so that all its versions are known. The errors of versions are planned with
+    it.
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:
@@ -168,8 +167,8 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return the planned errors for half of the job's delay, for the delay, and for twice the delay
-    or the longest possible delay.
+    """Return the planned errors of revised windows for half the job's delay (the time until a
+    window is final), for the delay, and for twice the delay or the longest possible delay.
 
     If rows may be corrected, two more plans are returned: the job's delay without corrections, and
     with one correction more. Only counts and sums have such plans; for others the result is empty.

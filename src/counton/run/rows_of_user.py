@@ -99,8 +99,9 @@ class EachUser(EventFrame):
     """New rows made from each user's rows when they are read: a single row, or one for each taken
     value.
 
-    The columns are the user's name, and ``asked.named``: the number of the user's rows, or the cell
-    of a value. If a user has more values than are taken, evenly spaced ones are taken.
+    The new rows have two columns: the user's name, and the number of the user's rows or the cell of
+    a value. The second is named ``asked.named``. If a user has more values than are taken, evenly
+    spaced ones are taken.
 
     Args:
         source: all rows.

@@ -40,10 +40,12 @@ class Outcome(Closing):
         stream: the stream, to read the journal from.
         before, after: steps released before and after the run.
         until: time in microseconds since 1970; windows that ended by then are released.
-        until_stated: whether the clock or the job sets ``until``; False: the newest event does.
+        until_stated: True if the current time or the job decides ``until``; False if the newest
+            event does.
         counts: exact numbers of rows: see `for_operator`.
         again: True if an earlier run has counted these new events, so that this run did nothing.
-        found: facts about the rows if the stream already had all of them, for `remember_rows`.
+        found: facts about the rows, for `remember_rows`, if the stream had counted all of them
+            before.
     """
 
     definition: Definition
@@ -154,7 +156,8 @@ def read_rows(
         progress: called with the current task and the finished share of the run.
         now: current time with a zone; None: the time at which a query with ``{since}`` or
             ``{until}`` was asked, else this machine's clock.
-        again: do not read files again that told the last run nothing new, see `remember_rows`.
+        again: skip files that are unchanged since the last run if that run found nothing new in
+            them: see `remember_rows`.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -188,7 +191,9 @@ def read_rows(
 
 
 def remember_rows(settled: SettledJob, outcome: Outcome) -> None:
-    """Record that files told a run nothing new, so that the next run need not read them again."""
+    """Record that a run found nothing new in its files, so that the next run need not read them if
+    they are unchanged.
+    """
     if outcome.found is not None:
         from counton.run.known_rows import remember
 

@@ -81,7 +81,7 @@ class OpenedJob(Closing):
     saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
-        """Return a copy with some fields of its job replaced."""
+        """Return a copy in which some fields of the job are replaced."""
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
@@ -92,7 +92,8 @@ class OpenedJob(Closing):
 
 @dataclass(frozen=True)
 class SettledJob(OpenedJob):
-    """A complete job with its open state and its stream's definition; no row is read yet.
+    """A job completed with the options of its stream, its open state, and its stream's definition;
+    no row is read yet.
 
     Attributes:
         definition: definition of the stream, including the options of this job that it will keep.
@@ -141,8 +142,7 @@ def resolve(
     """Complete a job with the options that its stream keeps, or define its new stream, and check
     everything.
 
-    No row is read and nothing is written. A plan ends here; a run then reads rows. Close the
-    result.
+    No row is read and nothing is written. Close the result after use.
 
     Args:
         asked: the job; or a job with an open state, which then belongs to the result.
@@ -188,7 +188,9 @@ def resolve(
 
 
 def _refuse_other_party(settled: SettledJob) -> None:
-    """Refuse a job with another party (whose quota it spends) than its stream has in the ledger."""
+    """Refuse a job whose party (the one whose quota of the privacy budget it spends) is not the
+    party that the ledger has for its stream.
+    """
     name, party = settled.spend.name, settled.spend.party
     assert settled.store is not None
     for entry in settled.store.spends:
@@ -294,8 +296,8 @@ def _remember(definition: Definition, job: Job) -> Definition:
     """Return a stream's definition with the policies and outputs of this job, which later jobs
     inherit.
 
-    A job without outputs leaves the kept outputs unchanged. For statistics whose cells are computed
-    on demand, outputs are not kept, because each job asks for other cells.
+    A job without outputs leaves the kept outputs unchanged. Outputs are not kept for a statistic
+    whose cells are computed on request, because each job requests other cells.
     """
     known, on_demand = options_of_job(job), definition.statistic.card.on_demand
     writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
@@ -322,11 +324,11 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Add row numbers to the rows of a job if each row is a cell of its table and no column names
-    the cells.
+    """Add a column of row numbers to a job's rows if its table has a cell for each row and no
+    column names the cells.
 
-    The returned job has a column of row numbers, which are then the names of the cells. Any other
-    job is returned unchanged. The number of rows is published.
+    The row numbers are then the names of the cells, and the number of rows is published. Any other
+    job is returned unchanged.
 
     Args:
         before: definition of the existing stream; None for a new stream.
@@ -452,7 +454,7 @@ def open_source(
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
-    """Refuse a file for unreadable rows that is one of the run's inputs (``events``, ``kept``), or
+    """Refuse to write unreadable rows into a file that the run reads (``events``, ``kept``), or
     that the next run would read as events.
     """
     if policies.quarantine is None:

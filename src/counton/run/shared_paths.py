@@ -47,10 +47,10 @@ class _Use(NamedTuple):
 
     @property
     def places(self) -> Iterator[object]:
-        """Yield values that are equal for all paths to the file, regardless of links and letter
+        """Yield values that are equal for all paths to one file, regardless of links and letter
         case.
 
-        Names that differ only in capitals are taken as equal, because on many disks they are.
+        Letter case is ignored because many disks ignore it.
         """
         real = os.path.realpath(self.path)
         yield real.casefold()
@@ -205,7 +205,7 @@ def _is_subject(about: str | None, known: str | None) -> bool:
     """Return True if a job file's word for the protected unit (``about``) means the unit of the
     state's limit (``known``).
 
-    The latter may also name a time zone.
+    ``known`` may have a time zone in its name, which is ignored.
     """
     if about is None or known is None:
         return about is known

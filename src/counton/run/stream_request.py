@@ -66,7 +66,7 @@ class StreamRequest:
         parts: columns that the statistic reads.
         groups: declared groups and the group of all others; None: rows are not split by group.
         record: options that define the stream, by name, as the state keeps them.
-        cut, counting: rules by which rows become steps, and by which they count.
+        cut, counting: rule that assigns each row to a step, and rule that decides which rows count.
         guarantee: stated guarantee; None if it follows from the wanted accuracy.
         unit: word for the protected unit; None: the statistic's own.
     """
@@ -298,9 +298,8 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return a clause that follows the name of a statistic in messages and says how its rows count.
-
-    The clause ends with a comma.
+    """Return a clause for messages that follows the name of a statistic: "where each row is a
+    step," or "whose rows count in order,".
     """
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 
@@ -403,7 +402,7 @@ def check_discovery(job: Job, by: str | None) -> None:
 
 
 def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return the statistic that computes a given statistic for each of several groups."""
+    """Apply a statistic to each of several groups: return the statistic of all groups."""
     if job.groups.unknown == "discover":
         return _to_be_found(statistic)
     if job.promise.tiers is not None:
@@ -443,8 +442,8 @@ def _to_be_found(statistic: Statistic) -> Statistic:
 
 
 def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
-    """Return the statistic that computes a count or a sum for groups, each with an epsilon of its
-    own (``tiers``).
+    """Return the statistic that computes a count or a sum for each group, if each group has an
+    epsilon or rho of its own (``tiers``).
     """
     from counton.statistics.tiers import TieredGroups
 
@@ -463,7 +462,7 @@ def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:
-    """Return the options of a job's statistic, by name, as the state keeps them."""
+    """Return the options of a job that only its statistic has, by name, as the state keeps them."""
     if isinstance(job.what, str):
         return statements.stated_options(job)
     known = {option.name for option in type(job.what).card.options}
@@ -516,8 +515,8 @@ def _checked_versions(revise: str, every: str) -> int:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the options on windows that the state keeps of a stream without time windows; refuse
-    options that need windows.
+    """Return the number of steps, as the state keeps it, of a stream without time windows: 1 for a
+    table that is released once, otherwise nothing. Refuse options that need windows.
     """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
@@ -636,8 +635,8 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """Return the word for the protected unit of a job's stream: the job's, or the one that its
-    state already uses.
+    """Return the word for the protected unit of a job's stream: the word that the job states, or
+    the word that its state already uses for it.
 
     ``known`` are the protected units that have entries in the state's ledger.
     """
@@ -648,7 +647,7 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
 
 
 def choice_of(job: Job, kept: Definition | None = None) -> str | None:
-    """Return the name of the strategy that a job states; None if it states none.
+    """Return the name of the strategy (way to add noise) that a job states; None if it states none.
 
     The user's own strategy object has the name `OWN`. If the object differs from the stream's
     strategy, its ``repr`` is returned.

@@ -105,7 +105,7 @@ class AddedRows(ReadRows):
 
     Attributes:
         settled: the complete job with its open state.
-        tally: sums of all rows, by window and group.
+        tally: sums and numbers of all rows, by window and group.
         labels: labels of groups that are found in the data; None if groups are declared.
         bounder: object that chooses the rows that count; None if users' contributions are not
             bounded and rows have no ids.
@@ -182,12 +182,12 @@ class AddedRows(ReadRows):
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            """Yield what each transaction adds: sums of ended windows, and numbers of rows seen in
-            all changed windows.
+            """Yield one pair for each transaction to write: the finished share of the new steps,
+            and the content: sums of ended windows, and numbers of rows read in all changed windows.
 
-            With ``empty`` a transaction comes even if nothing has changed. New events come in one
-            transaction, because their file can be given only once. Rows of bounded users do too,
-            because the digests of users are written once.
+            If ``empty``, a transaction is yielded even if nothing has changed. New events are
+            written in a single transaction, because their file can be given only once. Rows of
+            users with a bound are too, because the digests of users are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)
@@ -212,8 +212,8 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again, seen)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Return whether earlier runs have counted all files of new events, and the digests of
-        those that are not counted yet.
+        """Return whether earlier runs have counted all files of new events, and the digests of the
+        files that are not counted yet.
 
         Raises:
             InvalidInput: windows would be released without a new event, without permission.
@@ -289,7 +289,8 @@ class AddedRows(ReadRows):
         has kept, and check that new sums stay exact.
 
         Args:
-            new: True if the rows are new events only, not all rows since the first window.
+            new: True if the rows are new events only; False if they are all rows since the first
+                window.
 
         Raises:
             SumOverflow: sums would not be exact.
@@ -361,10 +362,10 @@ def _mark(part: Rows, definition: Definition) -> str:
 
 
 def new_files(source: Source, definition: Definition, counted: Counted) -> Source:
-    """Return a source without the files that repeat another file or are counted already; if all are
-    counted, without repeats only.
+    """Return a source without files that repeat another file, and without files that are counted
+    already. If all files are counted, only the repeats are left out.
 
-    So only the new file is read of a folder that gets a file every night.
+    So if a folder gets a new file every night, only that file is read.
     """
     if isinstance(source, Spread) or source.comes_once:
         return source
@@ -398,7 +399,9 @@ def _read(
     start, said, read = monotonic(), 0.0, 0
 
     def watch(rows: int) -> None:
-        """Report how many rows have been read, and how fast, at most three times a second."""
+        """Report the number of rows read so far and the speed of reading, at most three times a
+        second.
+        """
         nonlocal said, read
         seconds, read = monotonic() - start, read + rows
         if seconds > said + 0.3:

@@ -194,9 +194,9 @@ def beside(path: Path) -> Path:
 def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Put an apostrophe before texts that a spreadsheet would take for a formula.
 
-    A sender of rows, or the author of a list of groups, could choose such a name. To undo the
-    change: from a text that begins with apostrophes followed by a formula, drop the first
-    apostrophe.
+    A person who sends rows, or the author of a list of groups, could choose such a text as a name.
+    To undo the change: from a text that begins with apostrophes followed by a formula, drop the
+    first apostrophe.
 
     >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
@@ -328,9 +328,10 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 def write_release(
     found: ReleasedNumbers, path: Path, *, style: CsvStyle = USUAL, **look: Any
 ) -> None:
-    """Write a table with its description, a chart, or a page, by the ending of the path.
+    """Write a release to a file: a table with its description, a chart, or a web page, as the
+    ending of the path says.
 
-    ``look`` has the options of a chart.
+    ``look`` has the options of a chart, such as ``title``.
     """
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
@@ -375,7 +376,7 @@ _BLOCK, _ROWS = 2**20, 2**20
 
 
 def check_foldable(definition: Description | None, folder: Path) -> None:
-    """Refuse a stream whose releases cannot be written to a folder of files.
+    """Refuse a stream whose releases cannot be written to a folder with a file for each step.
 
     Args:
         definition: definition of the stream; None if it was not made from events.
