@@ -132,7 +132,9 @@ class Average(ClippedValues):
 
     @property
     def width(self) -> int:
-        """Difference of the upper and the lower bound, divided by the resolution."""
+        """Length of the interval to which values are clipped (upper bound minus lower bound), in
+        multiples of the resolution.
+        """
         return int((self.upper - self.lower) / self.resolution)
 
     @property
@@ -158,9 +160,10 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number to which a plan's standard deviations refer: the sum, or the number of values.
+        """The quantity whose standard deviation a plan states, as an `ErrorScale`.
 
-        The error of a mean also depends on the number of values.
+        It is the sum of values if their number is public, otherwise the number of values. The error
+        of a mean also depends on the number of values.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'
@@ -213,11 +216,11 @@ class Average(ClippedValues):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Return how far the clipped values lie above the lower bound, in multiples of the
+        """Return how far each clipped value lies above the lower bound, in multiples of the
         resolution.
 
-        If the number of values is public, values count from 0, not from the lower bound, when they
-        are added up (`entries`).
+        The lower bound is subtracted also if the number of values is public; `entries` then adds it
+        again.
         """
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
@@ -247,9 +250,9 @@ class Average(ClippedValues):
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """Return the mean, or the number named ``"sum"`` or ``"count"``, from released cells.
 
-        A public number of values is exact. If the number is private, the mean is a ratio of two
-        estimates, clipped to the bounds; it is halfway between the bounds if the released number is
-        not positive.
+        If the number of values is public, the count is exact. If the number is private, the mean is
+        a ratio of two estimates, clipped to the bounds; it is halfway between the bounds if the
+        released number is not positive.
         """
         asked = "mean" if name is None else name
         if asked not in self.number_names:
@@ -308,11 +311,12 @@ class Average(ClippedValues):
 
 
 class SumBesideNumber(Average):
-    """The sum and the number of clipped values, of groups that nobody declared.
+    """The sum and the number of clipped values in each group, if the names of groups are not
+    declared.
 
-    The cells are those of `Average`, in which the number of values shows a group. If the lower
-    bound is 0, the sum is as accurate as if it were measured alone; at most its noise is larger by
-    the square root of 2.
+    The noisy number of values decides whether a group is shown. The measured cells are those of
+    `Average`. If the lower bound is 0, the sum is as accurate as if it were measured alone;
+    otherwise its noise is larger by at most the square root of 2.
 
     Args:
         lower, upper, resolution, unit: see `Average`.
@@ -350,9 +354,10 @@ class SumBesideNumber(Average):
 
 
 def found_form(statistic: Statistic) -> Statistic:
-    """Return the form of a statistic whose cells tell how many rows each group has.
+    """Convert a statistic to the variant that groups with undeclared names need.
 
-    By this number groups are found that nobody declared.
+    A group is shown once its noisy number of rows is large, so the variant of a sum counts rows
+    too. Other statistics are returned unchanged.
 
     >>> from counton.statistics import Count, Sum
     >>> found_form(Sum(0, 60, resolution=1)), found_form(Count())

@@ -29,8 +29,8 @@ class GroupedReading(Reading):
     Args:
         statistic: the statistic by group.
         cells: the released cells of all groups.
-        read: function that computes the numbers from one group's cells; None: that of the
-            statistic.
+        read: function that computes the numbers from one group's cells; None: the usual function of
+            the statistic.
     """
 
     statistic: Grouped
@@ -153,9 +153,10 @@ class Grouped(TallyStatistic):
         return type(self)(inner, self.groups)
 
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
-        """Return the design of one group's cells for each kind of group, by a label of the kind.
+        """Return the public parameters (`Design`) of one group's cells.
 
-        There is one kind, with the label "", unless groups have guarantees of their own.
+        The result maps a label to a design. It has one entry, with the label "", unless groups have
+        guarantees of their own: then there is an entry for each different guarantee.
 
         Args:
             terms: design of the stream.
@@ -200,9 +201,11 @@ class Grouped(TallyStatistic):
         return self.weigh(found.reshape(steps, count, *self.inner.cells))
 
     def weigh(self, cells: Integers) -> Integers:
-        """Return the cells that get noise, given the statistic's cells in each group.
+        """Return the cells to which noise is added, given the exact cells of the statistic in each
+        group.
 
-        Both have shape ``(steps, groups, ...)``. They are equal unless groups have weights.
+        Both arrays have shape ``(steps, groups, ...)``. They are equal unless groups have weights,
+        which multiply their cells.
         """
         return cells
 
@@ -225,7 +228,10 @@ class Grouped(TallyStatistic):
 
 
 class _ByGroup(Sums):
-    """Exact counts of a statistic by group. They are empty, because the counter keeps the sums."""
+    """Converter from events (pairs of a group and an event) to exact changes of the groups' cells.
+
+    It stores no sums, because the counter keeps them.
+    """
 
     _statistic: Grouped
 
@@ -260,13 +266,18 @@ def inner_of(statistic: Statistic) -> Statistic:
 
 
 def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
-    """Return the statistics of a report by name; empty for any other statistic."""
+    """Return the statistics that a report combines, by name. The result is empty if the statistic
+    is not a report.
+    """
     found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
     return found
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Return the statistic for a stream in which up to ``most`` rows of each person count."""
+    """Adapt a statistic to a stream in which up to ``most`` rows of each person count.
+
+    Only reports (several statistics of the same rows) change.
+    """
     if isinstance(statistic, Grouped):
         return statistic.with_inner(for_people(statistic.inner, most))
     report: Any = statistic
@@ -275,11 +286,11 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Bound how much all rows of one person change the cells of a report: the 1-norm and the
-    squared 2-norm.
+    """Bound how much all rows of one person change the cells of a report, which combines several
+    statistics of the same rows.
 
-    Up to ``most`` rows of a person count. None for any other statistic, for which the change by a
-    single row suffices.
+    The result is the 1-norm and the squared 2-norm of the change, where up to ``most`` rows of a
+    person count. It is None for a statistic that is not a report.
     """
     report: Any = statistic
     found: tuple[int, int] | None = None

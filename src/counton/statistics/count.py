@@ -85,7 +85,7 @@ class Count(_SumOfRows):
 
 
 def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
-    """Return the sentence on clipping for a statistic of clipped values, in a tuple."""
+    """Return a tuple of one sentence, which says how clipping biases the statistic's number."""
     number = f"the {clipped.card.keyword or 'number'}"
     return (clipped_in_words(clipped.lower, clipped.upper, number),)
 

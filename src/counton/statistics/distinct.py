@@ -307,7 +307,7 @@ class _Users(Exact):
     def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Select the events that count if each user counts once in each window.
+        """Select the events that count if each user counts once in each window of steps.
 
         Args:
             own: for each event, the row of its user in ``did``.

@@ -29,7 +29,11 @@ _NEAR = 16
 
 
 class _CellNoise:
-    """The noise of the requested cells in every node, in the order of the request."""
+    """The noise of requested cells, for every node of the strategy (a sum that gets independent
+    noise).
+
+    Cells are in the order in which they were requested.
+    """
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
         self.shape = (len(cells),)
@@ -49,11 +53,11 @@ class _CellNoise:
 
 
 class Machine:
-    """A statistic with its exact counts, which takes the events of whole steps. It is secret.
+    """Base class of running statistics: a statistic with its exact counts, which must be kept
+    secret.
 
-    The caller passes the events of a step, releases it, and then keeps the counts, or undoes them
-    if the release failed. Callers are `counton.statistics.live_statistic.Running` and the database
-    of a state.
+    For each step the caller passes the events to `_take`, releases numbers, and then keeps the new
+    counts, or undoes them if the release failed.
 
     Attributes:
         statistic: the statistic.
@@ -75,9 +79,9 @@ class Machine:
         key: Key | None,
         step: int,
     ) -> None:
-        """Take the parts of a running statistic; callers use `Running.start` instead.
+        """Store the statistic, its exact counts, and the design of its stream after ``step`` steps.
 
-        The key is needed only if cells are computed on request.
+        Users call `Running.start` instead. The key is needed only if cells are computed on request.
         """
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
@@ -94,10 +98,10 @@ class Machine:
     def _ends(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Return, for each step, the number of events up to its end.
+        """Return, for each step, the number of events up to its end: int64 of shape ``(steps,)``.
 
-        Without ``stops``, all events are one step if the stream is batched, otherwise each event is
-        a step. Given ``stops`` are checked.
+        This is ``stops``, after checking it. If ``stops`` is None, all events form one step in a
+        batched stream, otherwise each event is a step.
         """
         count = self._count(events)
         if stops is None:
@@ -143,10 +147,11 @@ class Machine:
         return len(events)
 
     def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count events exactly, and return the change of each cell in each step.
+        """Add events to the exact counts, and return the change of each cell in each step.
 
-        After the release the caller keeps these counts, or undoes them. If an interruption prevents
-        both, all further releases are refused, because a unit must not be counted twice.
+        The caller must then release, and afterwards keep the counts or undo them. If an
+        interruption prevents both, all further releases are refused, because a unit must not be
+        counted twice.
         """
         self._check_whole()
         self._whole = False

@@ -262,7 +262,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
-        """Return the parameters of the class itself, besides those that all tables have."""
+        """Return those constructor arguments that only this kind of table has, as JSON values."""
 
     @property
     @override
@@ -293,7 +293,7 @@ class GridCells(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each axis, a mapping from labels to the indices of their cells."""
+        """For each axis of the table, a mapping from labels to the indices of their cells."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     @override
@@ -335,10 +335,11 @@ class GridCells(TableStatistic):
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
     def _box_stds(self) -> tuple[float, float]:
-        """Return the standard deviations of one cell and of the sum of all cells, the smaller one
-        first.
+        """Return the standard deviations of the count in one cell and of the total of all cells,
+        the smaller one first.
 
-        The unit is the standard deviation of one measured sum.
+        They are multiples of the standard deviation of one measured sum, which gets one draw of
+        noise.
         """
         count = len(self.shape)
         first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
@@ -347,22 +348,24 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return the number of fractional bits of published numbers.
+        """Return the number of binary places to which published counts of a table are rounded.
 
         Args:
-            first: standard deviation of a measured sum at the first step.
+            first: standard deviation of one noisy sum, from which counts are computed, at the first
+                step.
         """
         # All steps use one grid, so that differences of them add up too.
         return fraction_bits(first * self._box_stds()[0])
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """Return the largest number of rows for which published counts are exact in floats.
+        """Return the largest number of rows for which published counts are exact in float64.
 
         Counts must stay below 2^53 rounding units.
 
         Args:
-            first, last: standard deviation of a measured sum at the first and at the last step.
+            first, last: standard deviation of one noisy sum, from which counts are computed, at the
+                first and at the last step.
         """
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
@@ -386,7 +389,11 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of draws up until few different numbers remain, which saves time."""
+    """Round numbers of noise draws up, so that at most about 512 different numbers remain.
+
+    This saves time, because the distribution of a sum of n draws is computed once for each n. More
+    draws have wider intervals, so no interval becomes too short.
+    """
     # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:
         return draws

@@ -218,7 +218,9 @@ class HierarchyReading(Reading):
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return the table adjusted to the public facts of a `Fit`; see `adjust`."""
+        """Return the table of counts after adjusting it to public facts, such as known totals or
+        whole numbers. `adjust` explains them.
+        """
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
@@ -481,7 +483,9 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
-        """For each level of the tree, a mapping from labels to their indices."""
+        """For each level of the tree, a mapping from labels of nodes to indices among the level's
+        labels.
+        """
         return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
@@ -508,7 +512,8 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
-        """For each level, a table that finds a node from its parent and its label.
+        """For each level of the tree, a lookup table that finds a node from its parent and its
+        label.
 
         It has three entries: sorted keys (parent * number of labels + label), the node of each key,
         and the number of labels.
@@ -574,10 +579,10 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the number of fractional bits of published counts.
+        """Return the number of binary places to which published counts are rounded.
 
         Args:
-            first: standard deviation of a cell's noise at the first step.
+            first: standard deviation of one cell's noise at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
         least = min(float(part.min()) for part in self.law.variances)
@@ -606,7 +611,8 @@ class Hierarchy(TableStatistic):
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Parse wanted standard deviations: a text with one number for each named level.
+    """Parse standard deviations that are wanted for levels of a tree; a mapping or None is returned
+    unchanged.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -635,10 +641,10 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the wanted variance of each level, and the standard deviation in whose square they are
-    expressed.
+    """Return the wanted variance of each level of a tree as a multiple of unit^2, and the standard
+    deviation ``unit``.
 
-    That unit is the largest target if targets are relative, otherwise 1.
+    The unit is the largest wanted standard deviation if ``relative`` is True, otherwise 1.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0

@@ -62,7 +62,7 @@ class Running(Machine):
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Take the parts of a running statistic; callers use `start` or `resume` instead."""
+        """Store the parts of a running statistic. Users call `start` or `resume` instead."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
@@ -289,16 +289,17 @@ def counter_of(
     contribution: Contribution | None = None,
     found: tuple[tuple[int, ...], Guarantee] | None = None,
 ) -> Counter | Design:
-    """Return a counter for the statistic's cells, before the first step.
+    """Return a counter (`Counter`) that adds noise to the statistic's cells, before the first step.
 
-    If cells are computed on request, there is no counter, and the design of the stream is returned.
+    If cells are computed on request, no counter is needed, and only the public parameters of the
+    stream (`Design`) are returned.
 
     Args:
         strategy, guarantee, key, name, batched: as in `Running.start`.
         contribution: how much one protected unit changes the cells, if the caller bounds it in
             another way than the statistic; None: the statistic's bound.
-        found: for groups that are found in the rows, the shape of the cells of all of them, and the
-            guarantee of the noise alone; see `Counter`.
+        found: if groups are found in the rows, the shape of the cells of all possible groups, and
+            the guarantee of the noise without the choice of groups. None: groups are declared.
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
@@ -328,12 +329,13 @@ def counter_of(
 
 
 def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Statistic, bool]:
-    """Rebuild a stream's statistic from its dict in the design; return also if a step has any
+    """Rebuild the statistic of a stream from a dict, and return it with True if a step may have any
     number of events.
 
     Args:
-        saved: the dict; None for plain counts, which raises an error.
-        stream: name of the stream in that error.
+        saved: the dict ``statistic`` of the stream's `Design`; None for plain counts, which raises
+            an error.
+        stream: name of the stream, for the error message.
     """
     if saved is None:
         raise RequestMismatch(
@@ -345,8 +347,8 @@ def statistic_of(saved: Mapping[str, Any] | None, stream: str = "") -> tuple[Sta
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
-    """Return the standard deviation of a number released at a step, in data units, and what the
-    number is.
+    """Return the standard deviation of a released number, in data units, and words that say which
+    number this is.
 
     Args:
         terms: design of the stream.
@@ -354,8 +356,8 @@ def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float,
         since: the step after which events count; None: all events so far count.
 
     Returns:
-        The standard deviation, and the words of `ErrorScale.what`; None instead of words for plain
-            counts and sums.
+        The standard deviation, and words such as "the number of values"; None instead of words for
+            plain counts and sums.
     """
     std = float(terms.errors.std(step) if since is None else terms.errors.window_std(since, step))
     if terms.statistic is None:

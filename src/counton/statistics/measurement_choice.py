@@ -50,7 +50,7 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
-        """Return the best measurement for a kind of noise.
+        """Return the measurement matrix with the least error for a kind of noise.
 
         Args:
             norm: 1 for Laplace noise, 2 for Gaussian noise.
@@ -69,7 +69,11 @@ class TableStatistic(TallyStatistic):
         return type(self)(**{**self.parameters, self._measured_by: measurement})
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """Return a copy with the measurement that `_choose` finds."""
+        """Return a copy of the statistic with the measurement matrix of least error for a kind of
+        noise.
+
+        ``norm`` and ``horizon`` are those of `_choose`.
+        """
         return self._with_measurement(self._choose(norm, horizon))
 
     @override
@@ -90,9 +94,10 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """The error that the measurement should minimise.
+        """The error that the choice of a measurement minimises: the standard deviation of the
+        statistic's numbers.
 
-        It is a standard deviation, for measured cells with standard deviation 1.
+        It is computed for measured cells with standard deviation 1.
         """
         return self.error_of.mean
 
@@ -183,7 +188,8 @@ class TableStatistic(TallyStatistic):
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return the largest standard deviation for each kind of number: a list of table rows.
+        """Return the largest standard deviation for each kind of number, such as each level of a
+        tree, as rows of a table.
 
         Args:
             std: standard deviation of each measured cell.
@@ -219,7 +225,8 @@ class TableStatistic(TallyStatistic):
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
-    """Raise `SumOverflow` if counts are so large that measured cells would not be exact.
+    """Raise `SumOverflow` if exact counts are so large that the cells computed from them would not
+    be exact.
 
     Args:
         sums: exact counts, shape ``(steps, places)``.
@@ -242,7 +249,8 @@ _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """Return the largest count whose sums with noise are exact multiples of 2^-bits in float64.
+    """Return the largest count that stays exact in float64 after noise is added and it is rounded
+    to a multiple of 2^-bits.
 
     Args:
         bits: number of fractional bits.

@@ -41,11 +41,12 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return the parts of the error probability that should be tried for the intervals of the
-    means.
+    """Return candidate shares of the error probability for the intervals of the means; the caller
+    tries each.
 
-    The best part depends on the true number of rows, divided by the standard deviation of the noise
-    of the released number of rows. This quotient is between ``least`` and ``most``.
+    The best share depends on n / s, where n is the true number of rows, and s the standard
+    deviation of the noise of the released number of rows. This quotient is between ``least`` and
+    ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -232,21 +233,23 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """Return how far errors of both means can move the sum that is 0 at the slope, for each row.
+    """Return how much the product of the errors of two means can change a sum that is 0 at the true
+    slope, for each row.
 
-    The mean of the predicting column errs by d, from -on to on, and that of the predicted column by
-    e, from -of to of. The result is the largest d (e - slope d).
+    The mean of the predicting column errs by d, from -on to on, and the mean of the predicted
+    column by e, from -of to of. The result is the largest d (e - slope d).
     """
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)
 
 
 def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
-    """Return an upper bound on the 2-norm of the weights of released sums in the sum that is 0 at
-    the slope.
+    """Return an upper bound on the 2-norm of the weights in a weighted sum of released sums that is
+    0 at the true slope.
 
-    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, where b is the slope. The means m
-    and m' may lie anywhere in the intervals ``on`` and ``of``.
+    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, where b is the slope. The mean m of
+    the predicting column lies anywhere in the interval ``on``, and the mean m' of the predicted
+    column anywhere in ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

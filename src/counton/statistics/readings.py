@@ -253,7 +253,7 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 def says_cells(statistic: Statistic) -> bool:
-    """Return True if the numbers of a statistic are its released cells themselves."""
+    """Return True if the statistic's numbers are its released cells, without further computation."""
     return type(statistic).number_of is number_of_cell
 
 

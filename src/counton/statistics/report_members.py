@@ -294,7 +294,7 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """Return the class of one statistic of a report, given its options."""
+    """Return the class of one statistic of a report, given the options of that statistic."""
     return statistic_named(own.get("statistic", "count"))
 
 

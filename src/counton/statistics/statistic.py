@@ -406,7 +406,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def begin(self) -> Exact:
-        """Return exact counts before any event."""
+        """Return an object that keeps exact counts, before it has counted any event."""
 
     @property
     def number_names(self) -> Sequence[Any]:

@@ -133,9 +133,7 @@ class TallyStatistic(Statistic):
         return bool(self.rank_digits)
 
     def said_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest integer that `encode` returns for a row that
-        counts.
-        """
+        """Return the smallest and the largest code of `encode` for rows that count."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
     @property

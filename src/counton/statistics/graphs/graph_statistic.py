@@ -172,7 +172,8 @@ class GraphStatistic(Statistic):
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """Return the cells that are not 0 in a graph without edges: pairs of a cell and an amount.
+        """Return the cells that are not 0 in a graph that has nodes but no edges, as pairs of a
+        cell and its value.
 
         Args:
             nodes: number of nodes seen.
@@ -232,7 +233,9 @@ class NodeNumbers:
             self.numbers.popitem()
 
     def after(self, count: int) -> list[Any]:
-        """Return the labels of all nodes but the first ``count``, in order."""
+        """Return the labels of all nodes but the first ``count``, in the order in which they were
+        first seen.
+        """
         return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
 
     def label(self, number: int) -> Any:
@@ -538,8 +541,8 @@ class Graph(Exact):
             index.put(one, other, there=True)
 
     def _take_back(self, done: list[int]) -> None:
-        """Undo the last change of each of these pairs; neighbours of nodes are rebuilt when next
-        used.
+        """Undo the last change of each pair of nodes in ``done``. The lists of neighbours are
+        rebuilt when next used.
         """
         assert self._did is not None
         for key in reversed(done):

@@ -49,8 +49,8 @@ class Subgraphs(GraphStatistic):
 
     @property
     def signed_changes(self) -> tuple[int, int]:
-        """Largest numbers of edges by which the kept edges of neighbouring graphs differ: (added,
-        removed).
+        """Bound how the kept edges of two neighbouring graphs differ: the largest numbers of
+        (added, removed) edges.
         """
         replaced = self.neighbours == "replace"
         if self.beyond == "drop" and self.degree is not None:

@@ -160,7 +160,9 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Presence:
-    """A fast test whether a number is in a set; it never misses a member, but may report others."""
+    """A set of numbers with a fast membership test that may give false positives, but no false
+    negatives.
+    """
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
         self._bits = max(16, (16 * len(keys)).bit_length())

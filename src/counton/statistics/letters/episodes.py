@@ -110,7 +110,9 @@ class Episodes(Words):
 
     @property
     def _others(self) -> int:
-        """Number of letters of the alphabet besides a changed letter's old and new value."""
+        """Number of letters of the alphabet other than a changed letter's old value and its new
+        value.
+        """
         return max(len(self.letters) - 2, 0)
 
     @override
@@ -132,12 +134,12 @@ class Episodes(Words):
 
 
 class _Ends(WordTally):
-    """Counts of words as episodes: pieces of the stream with the word's letters in order, perhaps
-    with others between.
+    """Exact counts of words as episodes: pieces of the stream with the word's letters in order,
+    perhaps with others between.
 
-    For each word, an integer has a bit for each letter read, which says whether a minimal
-    occurrence (one with no shorter one within) ends there. Every word comes later in the list than
-    the shorter words with which it begins.
+    For each word, the bits of an integer say at which letters a minimal occurrence (one that
+    contains no shorter one) ends. Words are sorted so that each comes after the shorter words with
+    which it begins.
     """
 
     # An occurrence of w c ends at the first c after an occurrence of w. So it waits, from the

@@ -122,8 +122,8 @@ class Substrings(Words):
 
 
 class _Codes(WordTally):
-    """Counts of words as substrings of a stream of letters, which is read in blocks (ranges of
-    letters).
+    """Exact counts of words as substrings of a stream of letters, which is read in blocks of
+    letters.
 
     A word is encoded as an integer whose digits are the indices of its letters in the alphabet.
     """
