@@ -111,8 +111,8 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of differences between rows: the lowest bytes of all numbers, then the second
-    lowest, and so on.
+    """Yield the differences between consecutive rows byte by byte: the lowest bytes of all numbers,
+    then the second lowest, and so on.
 
     Each yielded array has shape ``(planes, numbers)``: one row for each position of a byte.
     """

@@ -144,8 +144,8 @@ class CountonError(Exception):
 
     @property
     def template(self) -> str:
-        """The message with its argument names still marked by `field`, to be put into another
-        message.
+        """The message in which argument names are still marked, as `field` marks them, to be put
+        into another message.
         """
         return self._message
 

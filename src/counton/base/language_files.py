@@ -150,8 +150,8 @@ def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
 
 
 def _places(text: str) -> list[str] | None:
-    """Return the names in braces in a text, sorted; None if braces are malformed or contain more
-    than a name.
+    """Return the sorted names of the placeholders (names in braces) in a text; None if braces are
+    malformed or hold more than a name.
     """
     try:
         parts = [part[1:] for part in Formatter().parse(text) if part[1] is not None]

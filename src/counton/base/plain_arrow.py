@@ -47,7 +47,8 @@ def texts_in(file: bytes) -> tuple[str, ...] | None:
 
 
 def _place(file: bytes, at: int, *way: int) -> int:
-    """Follow the offset at a place to a table of FlatBuffers, and go on to one of its fields.
+    """Follow an offset in a file to a table of FlatBuffers, and then on to one of the table's
+    fields.
 
     Args:
         way: the number of the field, and of fields of the tables to which each leads in turn; or

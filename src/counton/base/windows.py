@@ -280,7 +280,7 @@ class Windows:
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
     def at(self, time: int | datetime) -> str:
-        """Return a moment as ISO 8601 text with the offset of the windows' zone."""
+        """Format a moment as ISO 8601 text with the UTC offset of the windows' time zone."""
         return self.local(time).isoformat()
 
     def until(self, time: int | datetime) -> str:
@@ -321,8 +321,8 @@ class Windows:
         return self._edges()[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Return a polars expression for the window of each moment in the column ``us``, as
-        `step_of` does.
+        """Return a polars expression for the window's number of each moment in the column ``us``
+        (microseconds since 1970).
 
         A value at or below `NO_MOMENT` stands for a row without a valid time, and encodes the
         reason. Its result is the value minus `NO_MOMENT`, which is at most 0.
@@ -377,7 +377,7 @@ class Windows:
 
     @property
     def in_time(self) -> Windows:
-        """This object, for a caller that reads rows by their times.
+        """Return this object, if windows have times by which rows can be assigned.
 
         Raises:
             InvalidInput: each row is a step, so there are no windows of time.
@@ -445,7 +445,7 @@ class Windows:
         return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
 
     def long(self, steps: int) -> str:
-        """Return the total length of ``steps`` windows in the form of an option's value, such as
+        """Return the total length of ``steps`` windows as the text of an option's value, such as
         "3d".
         """
         amount, unit = self._length

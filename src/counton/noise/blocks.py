@@ -79,7 +79,9 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Convert rows and columns of this tile to those of the whole table of noise."""
+        """Convert rows and columns, counted from the corner of this tile, to rows and columns of
+        the whole table of noise.
+        """
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),
             columns.astype(np.uint64) + np.uint64(self.first_column),
@@ -144,9 +146,10 @@ class BlockSource(threading.local):
         columns: Words,
         lane: int,
     ) -> Words:
-        """Return 128 more random bits for each sample: uint64, shape ``(len(rows), 2)``.
+        """Return 128 further random bits for each of some samples of the noise table: uint64, shape
+        ``(len(rows), 2)``.
 
-        The samples are those at ``rows`` and ``columns`` of the noise table. Each ``lane`` gives
+        ``rows`` and ``columns`` are the places of the samples in the table. Another ``lane`` gives
         other bits.
         """
         blocks = len(rows)

@@ -61,8 +61,9 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """The numbers exp(-first - n * rate) for n = 0, 1, ...; each is computed from the one before
-    it, with ``guard_bits`` more bits than are asked for.
+    """The sequence exp(-first - n * rate), n = 0, 1, ..., as integers with bounded errors.
+
+    Each power is computed from the one before it, with ``guard_bits`` more bits than are asked for.
     """
 
     # If two numbers up to 1 err by a and b units, their product rounded down errs by at most a + b
@@ -328,9 +329,9 @@ class InverseTable:
         columns: Words,
         sixteen: Words,
     ) -> NDArray[np.int64]:
-        """Return the draws of those samples that their first sixteen random bits do not decide.
+        """Return the draws of those samples for which the first sixteen random bits do not decide.
 
-        Arrays have one entry for each sample: its row and column in the noise table, and the
+        Arrays have one entry for each sample: its row and column in the noise table, and its
         ``sixteen`` bits. ``source`` computes further bits, at ``address``.
         """
         leading = leading_bits(source, address, rows, columns, sixteen)

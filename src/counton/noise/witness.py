@@ -132,7 +132,7 @@ class WitnessPlace(ABC):
 
     @property
     def stands(self) -> bool:
-        """True if a release may be shown only after this place has recorded it."""
+        """True if numbers may be shown only after their release is recorded in this place."""
         return True
 
     def mark(self) -> object:
@@ -182,7 +182,7 @@ class WitnessPlace(ABC):
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Add the processes that are about to write a stream to the stream's entry.
+        """Record in a stream's entry the processes that are about to write the stream.
 
         Args:
             entry: an entry as for `note`, whose "writers" are these processes. They are added
@@ -304,10 +304,10 @@ def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Return the new entry, completed from older entries of its stream.
+    """Add to a new witness entry of a stream what older entries of the stream record.
 
-    It gets their writers, their digests of earlier releases, and "seen": the writer and step of a
-    release that another process made.
+    These are writers (processes that write the stream), digests of earlier releases, and "seen":
+    the writer and step of a release that another process made.
     """
     if "writers" not in entry:
         return entry

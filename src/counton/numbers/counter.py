@@ -204,9 +204,10 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact count of each window after further input; secret.
+        """Return the exact counts of windows that the next releases will be about, given further
+        input; they are secret.
 
-        If items may arrive late (`WindowVersions`), each step has one version of each of the last
+        If items may arrive late (`WindowVersions`), each step has a version of each of the last
         windows: its count as known then. Nothing is released here.
 
         Args:
@@ -330,7 +331,9 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return the standard deviation of one step's noise, and cache those of later steps."""
+        """Return the standard deviation of the noise at one step. Those of the following steps are
+        computed and cached with it.
+        """
         window = self._lookahead.window
         if step not in window:
             window = range(step, step + 1)
@@ -339,7 +342,9 @@ class Counter:
         return float(self._stds[step - window.start])
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """Return the standard deviation of each of the given releases, which were just made."""
+        """Return the standard deviation of the noise of each release. It is quick for releases that
+        this counter just made.
+        """
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
         found: NDArray[np.float64] = releases.std()

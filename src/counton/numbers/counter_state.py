@@ -29,12 +29,13 @@ Totals = Numbers
 
 
 class Waiting:
-    """The exact totals of the last ``delay`` steps, oldest first; secret.
+    """The exact totals of the last ``delay`` steps, oldest first, which are secret and not counted
+    yet.
 
-    In a stream with a delay, the total of a step is counted ``delay`` steps later.
-
-    Objects are immutable: `then` returns a new one. Both share memory, so that a step costs the
-    same for any delay. If `then` was called several times on one object, use only the last result.
+    In a stream with a delay, the total of a step is counted ``delay`` steps later. Objects are
+    immutable: `then` returns a new one, which shares memory with the old one, so that a step costs
+    the same for any delay. After several calls of `then` on one object, only the last result is
+    valid.
 
     >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
     >>> leaving.tolist(), waiting.totals.tolist()
@@ -226,8 +227,8 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise `InvalidInput` for totals that no data can have: negative counts, or sums of a wrong
-    sign.
+    """Raise `InvalidInput` for totals that no data can have: negative counts, or sums below 0
+    (above 0) though no value is.
     """
     unit = terms.contribution
     if terms.strategy.facts.corrections:  # corrections take counts back
@@ -313,7 +314,7 @@ class Checkpoint(NamedTuple):
         return f"Checkpoint(step={self.step}, secret)"
 
     def is_of(self, other: Checkpoint) -> bool:
-        """Return True if both checkpoints have the same content."""
+        """Return True if another checkpoint has the same design, key, step and exact sums."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:

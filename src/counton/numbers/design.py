@@ -151,7 +151,9 @@ class Design(Generic[S]):
 
     @cached_property
     def errors(self) -> Errors:
-        """The errors of the numbers in ``errors_of``, in data units."""
+        """The errors of the released numbers, in data units. ``errors_of`` says to which numbers
+        they refer.
+        """
         of = self.strategy, self.law, self.guarantee, self.units.exact, self.cells, self.errors_of
         return Errors(*of)
 
@@ -185,8 +187,10 @@ class Design(Generic[S]):
 
     @property
     def _format(self) -> int:
-        """Version of the saved form: 2 if older versions of counton gave a stream of this design
-        other noise, otherwise 1.
+        """Version of the form in which the design is saved.
+
+        It is 2 if older versions of counton computed other noise for a stream of this design,
+        otherwise 1.
         """
         # These are strategies that are not causal, under (epsilon, delta), and for Laplace noise
         # under rho. Their noise was once calibrated to a step fixed beforehand, whose loss differs

@@ -714,7 +714,7 @@ class _Law:
         Args:
             vectors: weights of cells and windows, one array for each stream.
             level: probability with which the interval holds.
-            full: see `half`.
+            full: True for a larger half-width, as if one node's noise had the whole variance.
         """
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
@@ -815,7 +815,8 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the derivative of a formula by every cell, one array for each stream.
+    """Return the weight of each cell in a formula to first order: its derivative by the cell, one
+    array for each stream.
 
     Args:
         linear: the formula's weights on cells in plain sums, one array for each stream.

@@ -126,7 +126,7 @@ def _of_numbers(
     level: float,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
-    """Return the half-width for each number of draws.
+    """Return the half-width of the interval for each given number of noise draws in a sum.
 
     Args:
         law: distribution of a draw.
@@ -341,12 +341,12 @@ def _of_estimates(
 
 
 def estimate_halfwidths(law: NoiseDistribution, level: float, std: Any, jump: Any) -> Any:
-    """Return half-widths of weighted sums of the noise of many nodes, in the unit of ``std``.
+    """Return half-widths of the intervals of weighted sums of the noise of many nodes, in the unit
+    of ``std``.
 
-    The quantile is the largest over all possible weights: for Gaussian noise that of a normal
-    distribution, for Laplace noise also that of sums of a few nodes. Half a jump is added, because
-    drawn noise is discrete where the quantile assumes a density; a whole jump if the standard
-    deviation is smaller than a jump.
+    They hold for all possible weights. For Gaussian noise a normal quantile is used, for Laplace
+    noise the largest quantile of any such sum. Drawn noise is discrete, so half a jump is added, or
+    a whole jump if the standard deviation is smaller than a jump.
 
     Args:
         law: noise distribution of a node.
@@ -369,7 +369,8 @@ def _of_variances(
     level: float,
     full: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return half-widths for releases that use nodes with fractional weights.
+    """Return half-widths for releases that add the noise of nodes with fractional weights, computed
+    from variances.
 
     Comments in `window_halfwidths` explain the method. Arrays have shape ``(releases,)``.
 
@@ -458,8 +459,11 @@ def largest_expiring_error(
 
 
 def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """Return the bound of `largest_expiring_error` for epsilon = 1 or, if ``gaussian``, for rho =
-    1.
+    """Bound the noise of all steps up to ``steps`` at an epsilon of 1 or, if ``gaussian``, at a rho
+    of 1.
+
+    The bound holds with ``probability``. Divided by epsilon, or by the root of rho, it is
+    `largest_expiring_error`.
     """
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
@@ -967,7 +971,7 @@ class ErrorsOf(NamedTuple):
     """The numbers to which the errors of a design refer; by default a released cell.
 
     Attributes:
-        release: the form of the release, as in `counton.plan`; None: that of the strategy.
+        release: "totals", "windows" or "both", as in `counton.plan`; None: the strategy decides.
         steps: number of first steps to which errors refer, if a stream has no last step.
         mean, largest: mean and largest standard deviation of the numbers, as multiples of those of
             a cell.

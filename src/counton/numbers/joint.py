@@ -140,10 +140,11 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return the smallest of the drawn numbers that is almost certainly above the quantile of
-    ``level``.
+    """Return the smallest simulated number that is almost certainly above the quantile of
+    probability ``level``.
 
-    It is below the quantile with probability at most 10^-6. None: there are too few numbers.
+    It is below the quantile with probability at most 10^-6. None: there are too few simulated
+    numbers.
 
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
@@ -153,7 +154,8 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def order_above_quantile(cells: int, level: float) -> int | None:
-    """Return the rank of a drawn number that is almost certainly above the quantile of ``level``.
+    """Return the rank of a simulated number that is almost certainly above the quantile of
+    probability ``level``.
 
     Ranks of ``cells`` numbers in ascending order count from 1. The number of this rank is below the
     quantile with probability at most 10^-6. None: there are too few numbers.

@@ -165,11 +165,12 @@ def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
 
 
 def arriving(contribution: Contribution) -> Contribution:
-    """Return the bound on how much one unit changes the totals of arrivals.
+    """Convert a bound on one unit's change of windows to a bound on its change of the numbers of
+    arrivals in each step.
 
-    An event belongs to one window, and to the total of the step in which it arrives. Events of one
-    window may arrive in several steps, and events of many windows in one step. So a bound for each
-    window does not bound each step.
+    An event counts in one window, and in the total of the step in which it arrives. Events of one
+    window may arrive in several steps, and events of many windows in one step. So not every bound
+    can be converted.
 
     Args:
         contribution: the bound on how much one unit changes windows.
@@ -195,7 +196,10 @@ def law_of_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> NoiseDistribution:
-    """Return the noise distribution of totals that use a share of the guarantee, beside windows."""
+    """Return the noise distribution of totals in a stream that releases both windows and totals.
+
+    Totals use a ``share`` of the guarantee, and windows use the rest.
+    """
     return law_for(totals, part_of(guarantee, share), arriving(contribution), shape).law
 
 
@@ -205,8 +209,8 @@ def _check_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> None:
-    """Raise `InvalidInput` if the noise of totals is less than their share of the guarantee
-    needs.
+    """Raise `InvalidInput` if the noise of totals, in a stream of windows and totals, is too small
+    for their share of the guarantee.
     """
     told = strategy.totals, strategy.share, guarantee, contribution, shape
     needed, law = law_of_totals(*told), strategy.law

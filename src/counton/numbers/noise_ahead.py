@@ -220,8 +220,8 @@ class NoiseAhead:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
-        """Return True if a stored row has this step and these cells, and its keyed digest is
-        right.
+        """Return True if a stored row of noise is of this step and these cells, and its keyed
+        digest is right.
         """
         of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
         holds = row.step <= step < row.step + row.steps

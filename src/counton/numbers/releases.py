@@ -79,8 +79,8 @@ class PublicNumbers:
 
     @property
     def _sources(self) -> tuple[str, ...]:
-        """Papers behind the numbers, besides those of the mechanism, by names of
-        `counton.base.literature`.
+        """Papers behind the numbers, by their names in `counton.base.literature`, besides papers on
+        strategy and noise.
         """
         return ()
 

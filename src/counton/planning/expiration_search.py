@@ -66,8 +66,11 @@ class _Pure:
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """Return approximately the privacy loss (epsilon) of an item that age + 1 releases have
-        counted.
+        """Return approximately the privacy loss (epsilon) of an item that has been counted by age +
+        1 releases.
+
+        ``parameter`` is the epsilon of the mechanism, and ``growth`` the exponent in
+        log(age)^growth.
         """
         return parameter * _first_loss(growth, age, "exact")
 
@@ -144,7 +147,9 @@ class TypicalError:
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the error of ``noise`` together with ``held`` items that a delay leaves out."""
+        """Return the error of noise and delay together: ``noise`` is the error of noise alone,
+        ``held`` the number of items that a delay leaves out.
+        """
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
 

@@ -289,11 +289,11 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a price l of delta, and a lower bound on the mean square of noise plus l times a
-    measure of the delta that it needs.
+    """Return a price l of delta, and a lower bound on the mean square of noise plus l times its
+    delta.
 
-    The bound is on E (k - a)^2 + l (H_+ + H_-) / 2 over noise k on the integers, where a is
-    ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable;
+    The noise k is on the integers, and the bound is on E (k - a)^2 + l (H_+ + H_-) / 2, where a is
+    ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable of k;
     comments in `least_noise_variance` define them. l is ``price``; if that is None, l is chosen to
     give the best bound at this delta.
     """
@@ -435,7 +435,7 @@ def _apart_by_integrals(changed: int, size: Floats) -> Floats:
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
-        """Return P(X <= value) for the binomial X of each size."""
+        """Return P(X <= value) for the binomial variable X of each size."""
         inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
         return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
 
@@ -488,8 +488,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if Theorem 5.1 does not rule out errors below ``block`` / 2; a margin covers
-        rounding.
+        """Return True if Theorem 5.1 of the paper does not exclude that all errors are below
+        ``block`` / 2. A margin covers rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 

@@ -271,7 +271,7 @@ def _rest(more: int) -> str:
 
 
 def loss_of(guarantee: Guarantee) -> str:
-    """Return the parameters of a guarantee, without its name.
+    """Return the parameters of a guarantee as text, without its name, such as "epsilon=1".
 
     >>> loss_of(ApproxDP(1, "1e-6"))
     'epsilon = 1 and delta = 1e-6'
@@ -865,7 +865,7 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return the k-ary trees to compare. They are cached, so that all requests share their computed
+    """Return the k-ary trees that a plan compares. They are cached together with their computed
     norms.
     """
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)

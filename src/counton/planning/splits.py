@@ -267,8 +267,8 @@ class _Norm(NamedTuple):
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms to try, best first: both under approximate privacy, else the one of the
-    noise.
+    """Return the norms of sensitivity to try, best first: both for approximate privacy, else the
+    one that fits the noise.
     """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)
@@ -311,12 +311,13 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """Return the error of a cell if one unit changes it by 1, for noise calibrated to one norm.
+    """Return the error of a cell that one unit changes by 1, if noise is calibrated to one norm of
+    the change.
 
     Args:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        size: the change by one unit at which the error is computed before it is divided by this
-            change. It is large, so that discrete noise is like continuous noise.
+        size: a large change, at which discrete noise is like continuous noise. The error is
+            computed for it, and then divided by it.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
@@ -360,7 +361,9 @@ def _error_of_bounds(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) 
     size = sum(cost.l1 for cost in costs)
 
     def budget_factor(other: Guarantee) -> float:
-        """Return the factor by which the budget of a guarantee must grow to keep all bounds."""
+        """Return the factor by which the budget of a guarantee must grow until all bounds on errors
+        are kept.
+        """
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
         return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 

@@ -138,11 +138,12 @@ def log_below(delta: Fraction) -> float:
 
 
 def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
-    """Return s, and the scale of its rounding error: a Renyi divergence of order alpha of at most
-    epsilon + s implies (epsilon, delta).
+    """Return s such that (epsilon, delta) holds if the Renyi divergence of order alpha is at most
+    epsilon + s.
 
-    s = (ln delta + ln u - alpha ln(1 - 1/alpha)) / u, where alpha = 1 + u. The rounding error of s
-    is a small fraction of the second number.
+    The arguments are ln(delta) and ln(u), where u = alpha - 1. s = (ln delta + ln u - alpha ln(1 -
+    1/alpha)) / u. The second result is a scale of the rounding error: the error of s is a small
+    fraction of it.
     """
     # If delta is near 1, s is small and its terms are not. Then the terms added to ln delta are
     # written as a sum of positive numbers, so that the rounding error is a fraction of both sums.
@@ -170,11 +171,11 @@ def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
 
 
 def _whole(value: Callable[[float], float], best: float) -> float:
-    """Return the better of the two whole Renyi orders alpha next to an order, as ln(alpha - 1).
+    """Round a real Renyi order to one of its two neighbours among the whole orders, whichever has
+    the larger ``value``.
 
-    ``best`` is ln(order - 1) of the order. ``value``, a function of ln(alpha - 1), is larger for
-    better orders. No order below 2 is returned, and none above 2^40, since larger orders differ too
-    little.
+    Orders alpha are given and returned as ln(alpha - 1), which is also the argument of ``value``.
+    The result is from 2 to 2^40, since larger orders differ too little.
     """
     if best > math.log(2**40):
         return math.log(2**40)
@@ -183,7 +184,9 @@ def _whole(value: Callable[[float], float], best: float) -> float:
 
 
 def _highest(value: Callable[[float], float]) -> float:
-    """Return the argument, ln(alpha - 1), at which a function with one maximum is largest."""
+    """Return the number ln(alpha - 1), for a Renyi order alpha, at which a function with one
+    maximum is largest.
+    """
     low, high = _LOWEST_LOG, _HIGHEST_LOG
     for _ in range(12):
         width = (high - low) / 24

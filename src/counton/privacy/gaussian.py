@@ -239,11 +239,11 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return the logarithms of delta for several choices of the noise's centre c and the largest
-    output K of a set.
+    """Return ln(delta) for several choices of the noise's centre c and of the largest output K in a
+    set of outputs.
 
-    Both are given by one number u = (c + K) / sigma^2, which is -epsilon + points / sigma^2.
-    Comments at the beginning of this file define delta(u). The result has the shape of ``points``.
+    A choice is given by u = (c + K) / sigma^2, which is -epsilon + points / sigma^2. Comments at
+    the beginning of this file define delta(u). The result has the shape of ``points``.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

@@ -739,10 +739,10 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """Return an empty account for the unit of the ``known`` entries.
+        """Return an empty account for the kind of unit of some entries, which decide its rules.
 
-        These entries decide its neighbouring relation and how the limit's delta is divided. They
-        must not depend on earlier releases.
+        The entries in ``known`` decide the neighbouring relation and how the limit's delta is
+        divided. They must not depend on earlier releases.
         """
         relation = self.relation
         if relation is None:

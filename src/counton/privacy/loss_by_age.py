@@ -472,11 +472,11 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of shifts of noise in the two intervals of a level that hold the first and the last
-    position of a window.
+    """Costs of shifting the noise of the two intervals, of one level, that hold the ends of a
+    window.
 
-    The window has the released positions from an item on. Arrays have a column for each place of
-    the window in the stream that may still be the worst.
+    The window consists of the released positions from an item on. Arrays have a column for each
+    place of the window in the stream that may still have the largest cost.
     """
 
     left: Costs
@@ -668,11 +668,8 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep the places of the window in the stream that may still turn out to cost more than
+    """Keep only the places of the window in the stream whose cost may still turn out to be above
     ``best``.
-
-    ``bound`` has upper bounds of the costs that higher levels add, as in `_bounds`; None: no place
-    is kept.
     """
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
@@ -685,8 +682,8 @@ def _promising(
 
 
 def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
-    """Round costs up to a grid, and merge places of the window in the stream whose costs are then
-    equal.
+    """Round costs up to a grid. Then merge places of the window in the stream whose costs have
+    become equal.
     """
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:

@@ -84,8 +84,10 @@ class Counting:
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that the last windows of a period are counted too low; None if they are
-        not.
+        """Return a note that counts are too low in the last windows of a period, where users have
+        used up their bound.
+
+        None: there is no such effect.
 
         Args:
             cut, unit, groups: see `beyond`.
@@ -240,7 +242,7 @@ class Bounded(Counting):
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that the last windows of a period are counted too low; None if they are
+        """Return a note that counts are too low in the last windows of a period; None if they are
         not.
 
         A user's rows count in order of time until the bound is reached

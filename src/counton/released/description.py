@@ -245,8 +245,8 @@ class Description:
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of columns for single windows; empty if all columns are for
-        windows.
+        """Prefix of the names of table columns about single windows; empty if all columns are about
+        them.
         """
         return "" if self.cut.lags and self.release == "windows" else "window_"
 
@@ -259,7 +259,9 @@ class Description:
 
     @property
     def kind(self) -> str:
-        """Name of the statistic for messages, which say if groups were found in the data."""
+        """Name of the statistic for error messages, with words that say if groups were found in the
+        data.
+        """
         found = "" if self.cells.named_beforehand else " of groups that were found in the data"
         return f"{self.what}{found}"
 
@@ -356,8 +358,8 @@ class Description:
 
     @property
     def late_note(self) -> str | None:
-        """Note that the last windows of a period are too low, because users have used up their
-        bound; None if not.
+        """Note that counts are too low in the last windows of a period, where users have used up
+        their bound; None if there is no such effect.
         """
         return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 
@@ -485,7 +487,7 @@ class CarriedTotals:
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the totals in the form of a file's description."""
+        """Return the totals of the named groups as JSON values, for the description in a file."""
         of = self.of(len(groups)).to_dict(terms.units.exact)
         return {"carried": {"groups": list(groups), **of}}
 
@@ -520,11 +522,11 @@ class CarriedTotals:
 
 
 def statistic_kept(terms: Design, what: str) -> Statistic:
-    """Return the statistic of a stream.
+    """Rebuild the statistic of a stream from its design.
 
     Args:
-        terms: the design of the stream, which contains every statistic except counts and sums.
-        what: name of the statistic.
+        terms: the design of the stream. It contains the statistic, unless that is a count or a sum.
+        what: name of the statistic, which decides between count and sum.
     """
     if terms.statistic is not None:
         return statistic_of(terms.statistic)[0]
@@ -532,7 +534,7 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
 
 
 def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
-    """Rebuild how rows are assigned to steps, from the values of `Windows.to_dict`.
+    """Rebuild the rule by which rows are assigned to steps, from the values of `Windows.to_dict`.
 
     Args:
         kept: the values; None: there are no windows.

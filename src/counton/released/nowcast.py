@@ -171,8 +171,10 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratios of final counts to earlier versions, after each earlier release: for its
-        number, an array of shape ``(lags, seasons)``.
+        """Estimated ratios of a window's final count to its earlier versions.
+
+        The key is the number of a release, from whose data the ratios are estimated; the value has
+        shape ``(lags, seasons)``.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -222,8 +224,10 @@ class _Triangle:
         return ratio * float(self.versions[window - 1, lag]), ratio
 
     def _level(self, window: int, lag: int) -> float:
-        """Return the mean count of the three newest final windows at the same point of the season,
-        such as the same weekday; if there are fewer than two, of the newest final windows.
+        """Return the mean count of up to three newest final windows at the same point of the
+        season, such as the same weekday.
+
+        If there are fewer than two, it is the mean of the newest final windows.
 
         Args:
             window: number of the window.
@@ -292,10 +296,10 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return the difference of all provisional windows' growth at release ``night`` from its
-        forecast.
+        """Return how much more provisional windows grew at release ``night`` than was forecast, all
+        together.
 
-        It is in standard deviations of the forecast's error.
+        The difference is in standard deviations of the forecast's error.
         """
         lags = np.arange(self.last)
         windows = night - 1 - lags

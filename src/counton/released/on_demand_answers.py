@@ -97,7 +97,7 @@ class Answers:
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
     def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
-        """Raise an error if one of the steps has no row with the sum of these cells.
+        """Raise an error if the rows lack the sum of these cells at one of the steps.
 
         Raises:
             InvalidInput: the cells were not requested, or a row was left out.

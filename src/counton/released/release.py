@@ -123,8 +123,9 @@ class Release:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's released cells after the last step, which also give sums and covariances
-        of sets of cells.
+        """The statistic's numbers after the last step, as a `Reading`.
+
+        For some statistics it also computes sums and covariances of several numbers.
         """
         return self.numbers.reading
 
@@ -972,8 +973,8 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
-    """Return True if both designs may have the same noise: they are of one stream, or of parts of
-    it.
+    """Return True if two designs are of one stream, or of parts of one stream, so that their noise
+    may be the same.
     """
     if one.noise_id is not None and other.noise_id is not None:
         return one.noise_id == other.noise_id

@@ -353,9 +353,8 @@ def _from_database(kept: FromDatabase) -> _File:
 
 
 def _width(described: Mapping[str, Any]) -> int:
-    """Return the number of cells in each step.
-
-    For undeclared groups it is the number of groups found so far.
+    """Return the number of cells in each step. If groups are undeclared, it is the number found so
+    far.
     """
     since = described.get("since")
     if since is None:
@@ -776,14 +775,13 @@ def _rows_there(
     released: ReleasedNumbers,
     of: int = 0,
 ) -> pl.DataFrame | None:
-    """Return which rows the files have, as a table of the columns that identify rows.
-
-    None: the files have all rows.
+    """Find the rows of a release that the files contain, and return them as a table of the columns
+    that identify rows.
 
     Args:
         files: the files with the rows.
         released: the release with all rows.
-        of: number of all rows, if only existing rows are known; 0: all are known.
+        of: number of all rows of the release, if its table lacks some; 0: the table has all.
 
     Raises:
         InvalidInput: a file lacks a column that identifies its rows.

@@ -304,8 +304,8 @@ class ReleasedNumbers:
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
-        """Selection of rows of a statistic's table at a step, with the constraints that its numbers
-        must meet.
+        """The rows of a statistic's table to show at a step, and the public constraints to which
+        their numbers are adjusted.
         """
         groups = self.chosen
         if self.since is not None:
@@ -598,8 +598,8 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """The threshold below which rows are not shown, in parentheses, for messages; "" if there
-        is none.
+        """Words in parentheses for messages: the threshold below which rows are not shown; "" if
+        there is none.
         """
         above = self.definition.above
         return "" if above is None else f" ({above})"
@@ -1152,8 +1152,9 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's released cells after the last step, which also give sums and covariances
-        of sets of cells.
+        """The statistic's numbers after the last step, as a `Reading`.
+
+        For some statistics it also computes sums and covariances of several numbers.
         """
         last = self.steps.stop - 1
         if self.definition.release == "periods":

@@ -70,7 +70,9 @@ class Revisions:
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
     def names(self, declared: Sequence[str]) -> Sequence[str]:
-        """Return the names of the cells; ``declared`` are the names of declared groups."""
+        """Return the names of the cells: ``declared``, or the names of groups that were found in
+        the data.
+        """
         return declared if self.since is None else tuple(self.since)
 
     def first_night(self, group: str) -> int:
@@ -82,8 +84,10 @@ class Revisions:
         return replace(self, values=self.values[:night])
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
-        """Return the number of the first release that shows each group, for groups shown by release
-        ``night``; None if groups are declared.
+        """Return, for each undeclared group that release ``night`` shows, the number of the first
+        release that shows it.
+
+        None: groups are declared.
         """
         if self.since is None:
             return None
@@ -99,8 +103,8 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions after release ``night``, in which each window is
-        a step.
+        """Return the design of the newest versions of windows after release ``night``. In it, each
+        window is a step.
         """
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -120,7 +124,11 @@ class Revisions:
         return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
 
     def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
-        """Return the design of numbers that a night reads from windows and totals together."""
+        """Return the design of windows' numbers that are estimated by least squares from windows
+        and totals released up to a night.
+
+        Night t is the release after window t.
+        """
         both = self.design.strategy
         assert isinstance(both, WindowsAndTotals)
         strategy = LeastSquaresAsOf(both, night, self.design.law)
@@ -128,25 +136,30 @@ class Revisions:
         return found
 
     def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
-        """Return the design of `design_together`, and the last sums of its windows: up to each of
-        the newest windows, and up to the one before them.
+        """Return running sums over the newest windows, as estimated from windows and totals of
+        release ``night``, with their design.
 
-        Shape ``(sums, cells)``, in units of the resolution.
+        The sums are up to each of the newest windows, and up to the window before them: shape
+        ``(sums, cells)``, in units of the resolution.
         """
         terms, (newest, errors, _) = self.design_together(night), self._inputs(night)
         return terms, terms.strategy.newest_sums(newest, errors)
 
     def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
-        """Return the newest versions of a night, what totals add to them (`innovations`), and the
-        resolution, in units of which both are.
+        """Return the inputs of least-squares estimates after a release: newest counts of windows,
+        what totals add to them, and the resolution.
+
+        Both arrays are in multiples of the resolution. `innovations` describes the second one.
         """
         unit = float(self.design.units.exact)
         return self.newest(night).reshape(night, -1) / unit, self.innovations, unit
 
     @cached_property
     def innovations(self) -> NDArray[np.float64]:
-        """With totals beside windows, what each night's release adds to earlier ones: see
-        `LeastSquaresAsOf.innovations`. Shape ``(nights, cells)``.
+        """The information that each release's total adds to the counts of windows: shape ``(nights,
+        cells)``.
+
+        `LeastSquaresAsOf.innovations` computes it from the released numbers.
         """
         nights = len(self.values)
         _, *parts = by_night(self.values / float(self.design.units.exact), self.lags)
@@ -155,8 +168,8 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design in which each version of each window is a step; it knows the noise that
-        versions share.
+        """The design in which every version of every window counts as a step. It knows the noise
+        that versions share.
         """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -307,7 +320,7 @@ def versions_of_cells(
 def _as_released(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield the versions of each lag, by window: numbers as nights have measured them."""
+    """Yield, for each lag, the versions of all windows with this lag, as they were released."""
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
         known = range(last - lag, last - lag + 1)
@@ -321,8 +334,8 @@ def _as_released(
 def _read_together(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, totals up to each window and the window alone, as the night had them
-    that read windows and totals together.
+    """Yield, for each lag, numbers of windows and running totals, estimated by each release from
+    its windows and totals together.
     """
     lags = min(revisions.lags, last - 1)
     values = np.zeros((2, lags + 1, last, len(places)))
@@ -371,7 +384,11 @@ def final_windows(terms: Design, until: int) -> int:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Return the columns ``as_of``, ``lag`` and ``final`` for table rows of the newest versions."""
+    """Return the table columns ``as_of``, ``lag`` and ``final`` of windows' newest versions.
+
+    They say when a version was released, how many windows had ended after its own, and whether it
+    is final.
+    """
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))
     return {"as_of": ends, "lag": lags, "final": lags == strategy.windows.lags}

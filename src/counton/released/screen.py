@@ -36,7 +36,7 @@ class Screen(NamedTuple):
         words: pairs of a label and its text.
         heading: the words above the tables.
         tables: tables of the last step.
-        left_out: sentence on rows that a file has and these tables leave out; "": there are none.
+        left_out: sentence on rows that the tables leave out, but a file has; "": there are none.
         notes: notes below the tables.
 
     >>> Screen(heading="after step 2").tables

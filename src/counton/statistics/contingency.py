@@ -150,7 +150,12 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=axis).ravel() for axis in gone]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            """Return the intervals of the unadjusted counts, clipped to possible values."""
+            """Return lower and upper ends of the intervals of all counts, clipped to possible
+            values.
+
+            Intervals are those of the counts before adjustment, and hold with probability
+            ``level``.
+            """
             low, high = map(np.asarray, released.interval(level))
             return cut_to_possible(low, high, fit)
 

@@ -389,10 +389,9 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of noise draws up, so that at most about 512 different numbers remain.
+    """Round numbers of noise draws up, so that few different numbers remain.
 
-    This saves time, because the distribution of a sum of n draws is computed once for each n. More
-    draws have wider intervals, so no interval becomes too short.
+    This saves time, because the distribution of a sum of n draws is computed once for each n.
     """
     # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:

@@ -241,9 +241,10 @@ class MomentsReading(Reading):
         return _Dual(float(self._sums[place]), slopes)
 
     def _share(self, place: int) -> _Dual:
-        """Return the sum with this index, divided by the released number of rows.
+        """Return the sum with this index divided by the released number of rows, with derivatives
+        (`_Dual`).
 
-        It is 0, without derivatives, if the released number of rows is not positive.
+        If the released number of rows is not positive, the value is 0 and derivatives are NaN.
         """
         return self._sum(place).over(self._sum(0))
 
@@ -263,7 +264,8 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return the formula of the sum with this index, divided by the number of rows.
+        """Return the sum with this index, divided by the number of rows, as a `Formula` in released
+        cells.
 
         Formulas are cached, because equal quotients must be the same object.
         """
@@ -345,10 +347,10 @@ class MomentsReading(Reading):
         Args:
             kind: "variance", "covariance" or "slope".
             places: indices of its columns.
-            known: half-width of a sum divided by the number of rows, with the error probability
-                that the intervals of the means get.
-            ratio: half-width of a sum divided by the number of rows, with the error probability
-                that remains for the number itself.
+            known: half-width for the intervals of the means: that of one sum, divided by the number
+                of rows.
+            ratio: half-width for the number itself: that of one sum at the remaining error
+                probability, divided by the number of rows.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -390,13 +392,14 @@ class MomentsReading(Reading):
     def _reach_of_height(
         self, places: tuple[int, int], height: _Dual, away: float, level: float
     ) -> float:
-        """Return the half-width of a line's predicted value: first-order error plus products of
-        errors.
+        """Return the half-width of the interval of a value that a least-squares line predicts.
+
+        It is the first-order error plus bounds on products of errors.
 
         Args:
-            places: indices of the predicted column and of the other one.
+            places: indices of the predicted and of the predicting column.
             height: the predicted value, as a function of the sums.
-            away: distance of the point from the mean of the other column.
+            away: distance of the point from the mean of the predicting column.
             level: probability with which the interval holds.
         """
         both, spread = self._moment(*places), self._moment(places[1], places[1])
@@ -597,7 +600,8 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number to which a plan's standard deviations refer: the number of rows.
+        """The quantity whose standard deviation a plan states, as an `ErrorScale`: the number of
+        rows.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their

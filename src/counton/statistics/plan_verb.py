@@ -177,8 +177,9 @@ def plan(
 def _of_own(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the stated contribution; raise an error if the caller states what the statistic
-    decides.
+    """Check that the caller states no argument of a plan that the statistic ``of`` decides itself.
+
+    The result is ``contribution``, unchanged.
     """
     from counton.base.exact import quote
     from counton.statistics.statistic import Statistic
@@ -210,7 +211,7 @@ def _within(
     delta: Number | None,
     size: int | None,
 ) -> StreamPlan:
-    """Return the plan with the least guarantee for which intervals are as narrow as ``within``
+    """Return the plan with the smallest epsilon or rho whose intervals are as narrow as ``within``
     states.
     """
     from counton.base.exact import check_integer

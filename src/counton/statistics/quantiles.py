@@ -141,10 +141,10 @@ class QuantilesReading(Reading):
         return self._linear(float(self._below[last] - self._below[first]), variance)
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return a linear function of the released sums as a number with its interval.
+        """Return the value of a linear function of the released sums, with its interval.
 
         Args:
-            value: the released value of the function.
+            value: the value of the function at the released sums.
             variance: its variance if each sum has variance 1, of shape ``(1,)``.
         """
         std = self.cells.std * math.sqrt(float(variance[0]))
@@ -448,10 +448,11 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The number to which a plan's standard deviations refer: the number of values below an
-        edge.
+        """The quantity whose standard deviation a plan states, as an `ErrorScale`: the number of
+        values below an edge.
 
-        Its mean and largest error are over all edges but the first, below which there is nothing.
+        The mean and the largest error are over all edges but the first, below which there is no
+        value.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -506,10 +507,10 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return the variance of (values below an edge) - share x (all values), of shape
-        ``(edges,)``.
+        """Return, for each edge, the noise variance of (values below the edge) - share x (all
+        values).
 
-        Each measured sum has variance 1.
+        The shape is ``(edges,)``. Measured sums, to which noise is added, have variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
@@ -522,9 +523,10 @@ class Quantiles(TableStatistic):
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
-        """Variances of the number of values below each edge, and of the number at or above it.
+        """Noise variances of the numbers of values below each edge, and at or above each edge.
 
-        Both have shape ``(edges,)``. Each measured sum has variance 1.
+        Both arrays have shape ``(edges,)``. Measured sums, to which noise is added, have variance
+        1.
         """
         ends, nothing = np.arange(self.places + 1), [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
@@ -568,11 +570,12 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
 
 @lru_cache(maxsize=64)
 def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
-    """Return how much one value changes the measured sums: added or removed, or moved to another
-    cell.
+    """Bound how much one value changes the measured sums, to which noise is added: 1-norm and
+    squared 2-norm.
 
-    For a moved value it is the largest distance of two columns of the matrix. All pairs are
-    compared; if there are too many, an upper bound is returned.
+    If the relation is "replace", the value moves to another cell, and the bound is the largest
+    distance of two columns of the matrix. All pairs are compared; if there are too many, an upper
+    bound is returned.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
     >>> line.sensitivities("move").l1, _line_sensitivity(line, "replace").l1

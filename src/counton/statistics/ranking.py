@@ -177,7 +177,8 @@ def ranking_of(
 
 
 def levels_known(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return `ranking_levels`, after checking that intervals are known at these levels.
+    """Return the two levels of `ranking_levels`, after checking that intervals can be computed at
+    them.
 
     Raises:
         InvalidInput: the level is out of range, or too near to 1 for so many groups.

@@ -253,7 +253,7 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
 
 
 def says_cells(statistic: Statistic) -> bool:
-    """Return True if the statistic's numbers are its released cells, without further computation."""
+    """Return True if the statistic's numbers are its released cells, not computed from them."""
     return type(statistic).number_of is number_of_cell
 
 
@@ -379,7 +379,8 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """Return the text tables that a command prints for a table that is released once.
+        """Return the text tables that a command prints, if a table is released once and not over
+        time.
 
         Args:
             request: which rows to show, and which public facts to adjust their numbers to.
@@ -465,7 +466,7 @@ class Readings(Sequence[Reading]):
         machine: Machine | None = None,
         read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
-        """Take the releases of consecutive steps; the library calls this, users do not.
+        """Store the releases of consecutive steps; the library calls this, users do not.
 
         Args:
             statistic: the statistic.

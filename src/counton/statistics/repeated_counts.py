@@ -19,12 +19,12 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Return, for each column of a report, the statistics that count the rows of one label of the
-    column, if several do.
+    """Find counts of the same rows that several statistics of a report measure, each with noise of
+    its own.
 
-    The result maps a column to the names of these statistics, two or more, and each name to the
-    name of the count in the statistic's table. All count the same label. The number of all rows has
-    the column "".
+    The result maps a column to the statistics, two or more, that count the rows with one label of
+    that column, the same label in each. Each statistic's name is mapped to the name of the count in
+    its table. Counts of all rows have the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -52,10 +52,10 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return the counts of rows with a label that a statistic has: for each column, the name of the
-    count by label.
+    """Return the counts of rows that a statistic releases: for each column, the count's name by
+    label.
 
-    The number of all rows has the column "".
+    The count of all rows has the column "" and the label "".
     """
     if one.counts_units or one.counted_ranks:
         return {}
@@ -82,9 +82,10 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return, for each level of a tree, the names of its counts by label.
+    """Return the names of a tree's counts: for each level, the name in the released table by the
+    node's label.
 
-    Only labels that exactly one node of the level has are included.
+    Labels that several nodes of a level share are left out.
     """
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):

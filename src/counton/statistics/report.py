@@ -131,8 +131,8 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The numbers of a statistic that is not measured, because they equal numbers of another
-    statistic of the report.
+    """The numbers of a statistic of a report that is not measured, because they equal numbers of
+    another statistic.
     """
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
@@ -499,8 +499,8 @@ class Report(TallyStatistic):
 
     @cached_property
     def derived_from(self) -> dict[str, str]:
-        """For each statistic that is not measured, the name of the statistic from which its numbers
-        are taken.
+        """For each statistic that is not measured, the name of the statistic that provides its
+        numbers.
         """
         names = [*self.statistics]
 
@@ -579,12 +579,13 @@ class Report(TallyStatistic):
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
-        """Return how much one unit changes all weighted cells together: the 1-norm and the squared
-        2-norm.
+        """Bound how much one protected unit changes the weighted cells of all statistics together.
+
+        The result is the 1-norm and the squared 2-norm.
 
         Args:
-            norms: function from a statistic to both norms of one unit's change of its unweighted
-                cells.
+            norms: function from a statistic to both norms of the change of its cells without
+                weights.
         """
         pairs = (
             scaled_norms(*norms(one), by=self.weight(name))
@@ -857,8 +858,8 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """Return the numbers of a statistic that is not measured, taken from the numbers of its
-        source.
+        """Return the numbers of a statistic that is not measured, taken from another statistic of
+        the report.
 
         Args:
             name: name of the statistic.

@@ -58,10 +58,11 @@ def part_design(
 
 
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return a report with weights, having chosen which statistics to measure at least cost.
+    """Return a report with the weights of its statistics: a larger weight means a smaller error.
 
-    A statistic that follows from another one gets cells of its own if that costs less. All
-    combinations are tried for statistics that have ``within``.
+    A statistic whose numbers follow from another one gets cells of its own if this makes errors
+    smaller. All combinations of such statistics are tried among those with a wanted accuracy
+    (``within``).
     """
     from counton.planning.splits import last_halfwidth
 
@@ -120,9 +121,10 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 def _bounds(
     report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
-    """Return (bound, error, name) for each number of a statistic whose half-width is bounded.
+    """Return (bound, error, name) for each number of a statistic whose half-width must not exceed a
+    bound.
 
-    The error is the half-width of the number if the half-width of a cell is 1.
+    The error is the half-width of the number if each cell has half-width 1.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading

@@ -31,7 +31,7 @@ _OF_ROWS = ("by", "domain")
 
 
 class FirstRows(UsersByRank):
-    """The number of users in a report: only the first row of each user counts.
+    """The number of users, as a statistic of a report: only the first row of each user counts.
 
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
@@ -49,8 +49,8 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A statistic with one copy for each group, in a report: one integer encodes a row and its
-    group.
+    """A statistic of a report that is counted in each of several groups. One integer encodes a
+    row's group and values.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])

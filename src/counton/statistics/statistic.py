@@ -37,8 +37,8 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The number to which a plan's standard deviations refer, and its error relative to that of one
-    cell.
+    """The quantity whose standard deviation a plan states, and its error compared to the error of
+    one cell.
 
     Attributes:
         what: the number in words; they complete the sentence "errors are of".
@@ -401,7 +401,9 @@ class Statistic(ABC):
 
     @property
     def error_of(self) -> ErrorScale:
-        """The number to which a plan's standard deviations refer; by default one cell."""
+        """The quantity whose standard deviation a plan states, as an `ErrorScale`; by default one
+        cell.
+        """
         return ErrorScale("one cell")
 
     @abstractmethod
@@ -433,8 +435,8 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` equals this statistic, apart from parameters that `settle`
-        chose.
+        """Return True if ``other`` equals this statistic, where parameters that `settle` chooses
+        may differ.
         """
         return self == other
 
@@ -465,8 +467,8 @@ class NamedCells(Statistic):
         """Return the name of a cell, given its index; the inverse of `cell`."""
 
     def asked_cells(self, name: Any) -> tuple[str, Integers]:
-        """Return the table label of a requested name, and the indices of the cells whose sum is its
-        number.
+        """Find the cells whose sum is the number that a name requests; return its table label and
+        their indices.
         """
         cell = self.cell(name)
         return self.name_of(cell), np.array([cell])
@@ -494,7 +496,7 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:
-    """Raise `InvalidInput` for the name of a number that the statistic does not have.
+    """Raise an error if a statistic has no number of this name, or releases all its numbers.
 
     Raises:
         InvalidInput: no cell has this name, or the statistic's readings take no names.

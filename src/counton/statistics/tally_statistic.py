@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit, in the integer that encodes a row, that says whether the row is the first, second or
-    k-th row of its user.
+    """A digit in the integer that encodes a row (its code). It says whether the row is the first,
+    second or k-th row of its user.
 
-    The rows that count are numbered from 1 for each user and group. ``code // unit % size`` is the
-    group of a row. Row number ``ranks[i]`` has ``unit * 2**i`` added to that integer.
+    ``code // unit % size`` is the group of a row, and the rows of each user are numbered from 1 in
+    each group. For the user's row number ``ranks[i]``, ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -101,10 +101,11 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return the names that this statistic has for the "count", "sum" and "mean" of a column.
-
-        Only numbers that it has are included. Another statistic may take them from it instead of
+        """Return the numbers of a column that another statistic may take from this one, instead of
         measuring them.
+
+        The result maps "count", "sum" and "mean", as far as this statistic has them, to its own
+        names for them.
 
         Args:
             place: index of the column among this statistic's columns; None: only numbers of rows.
@@ -112,15 +113,15 @@ class TallyStatistic(Statistic):
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return (lower, upper, resolution) of a column's values, given the column's index; None if
-        it has none.
+        """Return (lower, upper, resolution) of the values in a column, given its index among the
+        statistic's columns; None if its values have no bounds.
         """
         return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """Digits, in the integer that encodes a row, that say which of its user's rows it is; empty
-        unless users are counted.
+        """Digits of a row's code that say which row of its user it is; empty unless users are
+        counted.
         """
         if not self.counted_ranks:
             return ()
@@ -145,7 +146,7 @@ class TallyStatistic(Statistic):
         return 1
 
     def whole_of(self, sums: Floats) -> float:
-        """Return the total of all sums over rows, which `most_counted` limits.
+        """Return the number that must not exceed `most_counted`: the total of all sums over rows.
 
         Args:
             sums: shape ``(places,)``.
@@ -178,7 +179,7 @@ class TallyStatistic(Statistic):
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return which sums a row changes, and by how much, given the integer that encodes it.
+        """Return which sums a row changes, and by how much, given the row's code from `encode`.
 
         Only arithmetic is used, so that expressions of data frames can be passed too.
 
@@ -192,9 +193,10 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """For each pair of `entries` whose index depends on the row, the range of possible indices.
+        """Ranges of the indices of sums that a row may change, for pairs of `entries` whose index
+        depends on the row.
 
-        If this is not empty, a row may belong to no sum; `encode` then returns a negative number.
+        If this is not empty, a row may change no sum; `encode` then returns a negative code.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))

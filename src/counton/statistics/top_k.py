@@ -286,8 +286,8 @@ class TopK(TallyStatistic):
 
 
 class _Tally(Exact):
-    """Exact counts by group. Sums are kept by the counter; here are the events of each user that
-    counted.
+    """The exact record of each user's events that counted. Counts by group are kept by the counter,
+    not here.
     """
 
     def __init__(self, statistic: TopK) -> None:
@@ -347,8 +347,8 @@ class _Tally(Exact):
     def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
-        """Return for each event whether it counts: a user's first events do, up to the contribution
-        bound.
+        """Return for each event whether it counts. A user's first events count, up to the
+        contribution bound.
         """
         self._before = []
         kept = np.zeros(len(users), bool)
