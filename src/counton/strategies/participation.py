@@ -110,7 +110,8 @@ _LARGEST_SUM = 2**62
 class Stretch(NamedTuple):
     """Consecutive steps in a tree of nodes (noisy sums of consecutive steps).
 
-    `Structure.divisions` divides a stretch into smaller ones.
+    Stretches are parts of the tree that the function `Structure.divisions` divides into smaller
+    parts.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
@@ -181,34 +182,33 @@ def schedule_for(
 
 
 class Structure(NamedTuple):
-    """Facts about all columns of a strategy's matrix C, for faster or tighter bounds of
-    sensitivity.
+    """Facts about the columns of a strategy's measurement matrix C, for faster or tighter bounds of
+    the sensitivity to units that count in several steps.
 
     A fact that is not stated is computed from the columns. Integers are in units of
     ``2**-lattice_bits``.
 
     Attributes:
-        divisions: for a tree: a function of a stretch of steps, or of None for the whole
-            horizon. It returns the stretches into which this one is divided, and how often
-            each occurs; () for a single step that enters no smaller node. Every node holds
-            the steps of one of these stretches.
-        nodes_by_level: for a tree: a function that returns, for each level, an array of
-            shape (horizon,): the index of the node that each step enters, or -1 if it
-            enters none. It returns None instead of arrays if a strategy does not number its
-            nodes.
-        overlaps: a function of a schedule. For j = 1, 2, .. steps - 1 it returns an upper
-            bound of the inner product of two columns whose steps are at least j times
-            ``apart`` apart, in units of ``4**-lattice_bits``.
-        falling_series: the first column of C, shape (horizon,), if C is Toeplitz and this
-            column is decreasing and not negative.
-        change_bound: if a unit changes its count by +1 and -1 in turn, in any number of
-            steps: a function that returns the most that each change adds to the squared
-            2-norm, in units of ``4**-lattice_bits``.
-        largest_sum: a faster function for this strategy in place of
-            `participation.largest_sum`.
-        aligned: returns True if two conditions hold. No two columns have a negative inner
-            product. For columns i < j < k, the inner product of i and k is at most the sum
-            of those of i and j and of j and k.
+        divisions: for a tree: a function of a stretch of steps, or of None for the whole horizon.
+            It returns the stretches into which this one is divided, and how often each occurs; ()
+            for a single step that enters no smaller node. Every node holds the steps of one of
+            these stretches.
+        nodes_by_level: for a tree: a function that returns, for each level, an array of shape
+            (horizon,): the index of the node that each step enters, or -1 if it enters none. It
+            returns None instead of arrays if a strategy does not number its nodes.
+        overlaps: a function of a schedule. For j = 1, 2, .. steps - 1 it returns an upper bound of
+            the inner product of two columns whose steps are at least j times ``apart`` apart, in
+            units of ``4**-lattice_bits``.
+        falling_series: the first column of C, shape (horizon,), if C is Toeplitz and this column is
+            decreasing and not negative.
+        change_bound: if a unit changes its count by +1 and -1 in turn, in any number of steps: a
+            function that returns the most that each change adds to the squared 2-norm, in units of
+            ``4**-lattice_bits``.
+        largest_sum: a faster function for this strategy in place of the function `largest_sum` of
+            this module.
+        aligned: returns True if two conditions hold. No two columns have a negative inner product.
+            For columns i < j < k, the inner product of i and k is at most the sum of those of i and
+            j and of j and k.
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
@@ -423,11 +423,10 @@ def _horizon_of(strategy: _StepNodes) -> int:
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """Return the most by which a unit that counts in the steps of a schedule moves the
-    measurements.
+    """Return how far a unit that counts in the steps of a schedule moves all measurements at most.
 
-    For ``norm`` 1 this is the 1-norm in units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm
-    in squared units. It is exact or an upper bound.
+    The result is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared
+    units (``norm`` 2). It is exact or an upper bound.
 
     >>> from counton.strategies import Binary
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
@@ -439,7 +438,11 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
 def _largest_sums(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
 ) -> Sequence[int]:
-    """Return `largest_sum` for each of ``norms``; computing them together shares work."""
+    """Return, for each of several norms, how far a unit that counts in the steps of a schedule
+    moves all measurements at most.
+
+    It calls `largest_sum`, but shares work between the norms.
+    """
     horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
@@ -575,7 +578,8 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
 
     The result has shape (horizon,), with int64 or Python integers. It holds 1-norms (``norm`` 1) in
     units of 2^-lattice_bits, or squared 2-norms (``norm`` 2) in squared units. A run that would go
-    beyond the horizon ends there. None if the norms cannot be computed for such a long horizon.
+    beyond the horizon ends at the horizon. None if the norms cannot be computed for such a long
+    horizon.
 
     >>> from counton.strategies import Binary
     >>> sums_of_runs(Binary(7), 1, 2).tolist()
@@ -648,7 +652,9 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 def _change_bound(strategy: _StepNodes) -> int | None:
     """Return a bound on what each change adds to the squared 2-norm by which a unit moves the
-    measurements, if it counts by +1 and -1 in turn; None: not known.
+    measurements, if its counts change by +1 and -1 in turn.
+
+    None if the strategy states no bound.
     """
     # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
     # column, because inner products of columns only fall with their distance.
@@ -659,11 +665,11 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return the most that each change adds to a norm, if any number of changes by +1 and -1
-    alternate.
+    """Return the most that each change of a unit adds to the norm by which it moves all
+    measurements, if its counts change by +1 and -1 in turn, in any number of steps.
 
-    The norm measures how far the changes move all measurements. For ``norm`` 1 it is the 1-norm in
-    units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm in squared units.
+    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared units
+    (``norm`` 2).
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -724,7 +730,8 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return the variation of each row of C, and bounds on what each step adds to the squared norm.
+    """Return the variation of each row of the measurement matrix C, and bounds on what each step of
+    a unit whose counts change by +1 and -1 in turn adds to a squared norm.
 
     The variation of a row is the sum of its falls or of its rises, whichever is larger: shape
     (nodes,). Each bound is an array of shape (horizon,), in ascending order.
@@ -775,8 +782,8 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
 
 
 def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """Return int64 if it can hold all sums over ``members`` steps of a unit, else the type of
-    objects (Python integers).
+    """Return the dtype of sums over ``members`` steps of a unit: int64 if it can hold them, else
+    object (Python integers).
     """
     # The sum of n_v (a unit's weight in node v) is at most members * ||C||_1, and that of n_v^2 at
     # most its square.
@@ -804,8 +811,10 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """Largest sums over the nodes in a part of a tree, for each number of a unit's steps in that
-    part.
+    """The worst case in a part of a tree, for each number of a unit's steps in that part.
+
+    The worst case is the largest sum over the part's nodes of n_v, or of n_v^2, where n_v is the
+    sum of the weights of the unit's steps in node v.
 
     Attributes:
         sums: at index m: the largest sum if m steps of the unit lie in the part.
@@ -842,7 +851,9 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """Return the largest sums over this part, if 0, 1, 2, ... of the unit's steps lie in it."""
+        """Return the worst case in a part of the tree, if 0, 1, 2, ... of the unit's steps lie in
+        it.
+        """
         found = known.get(part)
         if found is not None:
             return found
@@ -870,10 +881,10 @@ def _shared_out(
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the largest sums over the nodes of two parts of a tree together: index m is for m
-    steps of a unit in both parts, from 0 to ``room``.
+    """Return the worst case in two parts of a tree together: index m is for m steps of a unit that
+    lie in either part, from 0 to ``room``.
 
-    ``left`` and ``right`` have the largest sums of each part.
+    ``left`` and ``right`` are the worst cases in each part.
     """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
@@ -943,10 +954,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return the largest sums over the nodes of ``times`` equal parts of a tree together: index m
+    """Return the largest sums (see `_Most`) for ``times`` equal parts of a tree together: index m
     is for m steps of a unit, from 0 to ``room``.
 
-    ``best`` has the largest sums over one part.
+    ``best`` has the largest sums for one part.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -989,8 +1000,8 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the indices at which a sequence is strictly concave (its increase is smaller after
-    than before), and its first and last index.
+    """Return the indices at which a sequence increases less after the index than before it, and its
+    first and last index.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
@@ -1004,8 +1015,8 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
 
-    For each level the unit's steps are distributed among its nodes in the worst way for this level.
-    The squared norms of all levels are added up.
+    On each level, the unit's steps are distributed among the nodes in the way that is worst for
+    this level alone. The squared norms of all levels are added up.
     """
     # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
     # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).
@@ -1185,8 +1196,10 @@ def _sums_of_next(numbers: Integers, count: int) -> Integers:
 
 
 def _sums_of_squares(numbers: Integers, count: int) -> Integers:
-    """Return, for each place of the diagonal, the sum of the ``count`` x ``count`` block that
-    starts there.
+    """Return, for each place on the diagonal of a matrix, the sum of the square block of ``count``
+    rows and columns that starts there.
+
+    A block that would go beyond the matrix ends at its edge.
 
     >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
     [10, 17, 6]

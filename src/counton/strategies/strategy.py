@@ -141,11 +141,13 @@ class NodeNoise(Protocol):
 
 
 class NoiseView(NamedTuple):
-    """A `NodeNoise` that takes its numbers from another one, under other levels and indices.
+    """A source of noise (`NodeNoise`) that takes its numbers from another source, under other
+    levels and indices.
 
     Attributes:
         shape: the shape of one node's noise; () for a scalar stream.
-        run: returns the noise of consecutive nodes of a level, as `NodeNoise.run`.
+        run: a function that returns the noise of consecutive nodes of a level, like
+            `NodeNoise.run`.
     """
 
     shape: tuple[int, ...]
@@ -158,14 +160,13 @@ def _arguments(made: type) -> tuple[str, ...]:
 
 
 class Strategy(ABC):
-    """A matrix C of measurements of the steps of a stream, of a training run, or of a table's
-    cells.
+    """A measurement matrix C for the steps of a stream, the steps of a training run, or the cells
+    of a table.
 
     Attributes:
         sources: keys of papers in `counton.base.literature` that describe the strategy.
-        saved_name: its name in saved states and in noise addresses (noise is derived from a
-            secret key and an address), so it never changes. By default the name of the
-            class.
+        saved_name: its name in saved states and in noise addresses (noise is derived from a secret
+            key and an address), so it never changes. By default the name of the class.
     """
 
     sources: tuple[str, ...] = ()
@@ -338,7 +339,8 @@ class StreamStrategy(Strategy):
 
     @property
     def structure(self) -> participation.Structure:
-        """Facts about all columns of C, for the sensitivity to units that count in several steps.
+        """Facts about all columns of the measurement matrix C, for the sensitivity to units that
+        count in several steps.
 
         By default no facts are known, and the sensitivity is computed from the columns themselves.
         """
@@ -432,10 +434,10 @@ class StreamStrategy(Strategy):
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
     def _level_widths(self) -> dict[int, int]:
-        """Return, for each noise level, one more than the largest index of a node in any column of
-        C or row of B.
+        """Return, for each noise level, one more than the largest index of a node that any step
+        enters or any release uses.
 
-        All columns and rows are computed; a strategy with long rows overrides this.
+        All columns of C and rows of B are computed; a strategy with long rows overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
@@ -449,20 +451,21 @@ class StreamStrategy(Strategy):
     def _read_until(self, step: int) -> float:
         """Return the largest weight of a node's noise in any release up to a step.
 
-        `_largest_reads` may be larger than this, if it also covers later releases.
+        In contrast, `_largest_reads` may return a larger number that also bounds later releases.
         """
         return float(self._largest_reads(np.array([step]))[0])
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes a running stream's noise; see `reader_of`.
+        """Return the object that computes the noise of a running stream, whose nodes' noise comes
+        from ``field``.
 
         A strategy that overrides this also overrides ``noise``.
         """
         return Reader(self, field)
 
     def _step_reader(self, field: NodeNoise) -> Reader:
-        """Return the object that computes all noise that a running stream releases at each step;
-        see `step_reader_of`.
+        """Return the object that computes the noise of all values that a running stream releases at
+        each step, from the nodes' noise in ``field``.
         """
         return self._reader(field)
 
@@ -479,8 +482,8 @@ class StreamStrategy(Strategy):
 
     @property
     def _release_rounding(self) -> float:
-        """Largest change of one release by rounding, in released units: 0.5, or 0 if all values are
-        integers.
+        """Largest change of one release by rounding, in units of ``2**-fraction_bits``: 0.5, or 0
+        if all values are integers.
         """
         return 0.5 if self.facts.fraction_bits else 0.0
 
@@ -518,8 +521,10 @@ class EndlessStrategy(StreamStrategy):
         """
 
     def _check_end(self, last: int | None) -> int:
-        """Return ``last``, checked as a step that the strategy serves; raise InvalidInput if it is
-        None.
+        """Return ``last`` as a checked step of the stream.
+
+        Raises:
+            InvalidInput: it is None, or not a step that the strategy serves.
         """
         # Called by strategies in which a count enters infinitely many nodes.
         if last is None:
@@ -583,8 +588,8 @@ def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Return the noise distribution of the nodes of one level, given the calibrated distribution
-    ``base``.
+    """Return the noise distribution of the nodes of one level; ``base`` is the calibrated
+    distribution, that of level 0.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
@@ -871,8 +876,9 @@ def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[i
 
 
 def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
-    """Return, for each noise level, one more than the largest index of a node in several columns
-    or rows.
+    """Return, for each noise level, one more than the largest index of a node in ``entries``.
+
+    Each entry is a column of C or a row of B, as a list of nodes.
 
     >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
     {0: 6, 1: 3}
@@ -898,8 +904,8 @@ def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
-    """Return the noise of the releases at consecutive steps: for each, the sum over the nodes of
-    its ``row``.
+    """Return the noise of the releases at consecutive steps: each is the weighted sum of the noise
+    of the nodes in ``row``.
 
     Raises:
         InvalidInput: a row with fractions, which the strategy must round in its own way.
@@ -1110,11 +1116,12 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Return the strategy's name in a description made by ``to_dict``, if it is one of ``known``.
+    """Return the name of the strategy in a description that ``to_dict`` made, if it is one of the
+    names ``known``.
 
     Raises:
-        InvalidInput: the name is not one of ``known``; the message lists them, with
-            ``where`` after "known".
+        InvalidInput: the name is not one of ``known``; the message lists them, with ``where`` after
+            "known".
     """
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:

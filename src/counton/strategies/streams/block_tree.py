@@ -91,8 +91,8 @@ class BlockTree:
         self._combine()
 
     def _combine(self) -> None:
-        """Compute the weights of children in the estimates of each level, in units of 2^-8, and the
-        variances of these estimates.
+        """Compute, for each level, the weight of the children in a node's estimate, in units of
+        2^-8, and the variance of this estimate.
         """
         one = 1 << _WEIGHT_BITS
         own = [Fraction(1, share**2) if share else None for share in self.shares]
@@ -233,9 +233,10 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of a node's noise in any release, times the block's weight.
+        """Largest weight of the noise of a node inside a block in any release, times the block's
+        weight.
 
-        It is for releases that contain the tree's estimate of the block's total with a weight of at
+        The bound is for releases that contain the estimate of the block's total with a weight of at
         most 1.
         """
         # Let r_l be the weight of the siblings' estimates of level l in the release, p_l the weight
@@ -259,7 +260,7 @@ class BlockTree:
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
 
     def _along(self, place: Integers) -> Iterator[tuple[Integers, Floats, float]]:
-        """Yield three values of each step for each level of the tree, lowest level first.
+        """Yield, for each level of the tree from the lowest, three values for steps inside a block.
 
         They are the index of the step's node among its siblings, the fraction of this node's steps
         that are complete at the step, and the variance of a node's estimate. ``place`` counts the
@@ -316,8 +317,8 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the noise of a node's estimate to ``weights``, the weights of draws
-        of noise in a release.
+        """Add the noise of a node's estimate, times ``taken``, to a release: add the weights of its
+        draws to ``weights``.
 
         The keys of ``weights`` are (level of noise, index). Level l of the tree has noise level l +
         1; ``node`` is the index of the node on ``level``.
@@ -341,20 +342,21 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the noise of the tree's estimate of a block's total to ``weights``.
+        """Add the noise of the tree's estimate of a block's total, times ``taken``, to a release.
 
-        ``weights`` maps (level of noise, index) to the weight of the draw in a release.
+        ``weights`` maps (level of noise, index) to the weight of the draw in the release, and is
+        changed.
         """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add ``taken`` times the noise that nodes inside a block add to the release at ``step`` to
-        ``weights``.
+        """Add the noise of nodes inside a block to the release at ``step``, times ``taken``.
 
         The noise of the estimate of the block's total is not included. ``weights`` maps (level of
-        noise, index) to the weight of the draw in a release. ``step`` counts from 0.
+        noise, index) to the weight of the draw in the release, and is changed. ``step`` counts from
+        0.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):

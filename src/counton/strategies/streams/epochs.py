@@ -297,7 +297,10 @@ class Epochs(EndlessStrategy):
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, the noise scale in its epoch relative to that in the first
+        """Return, for each of ``stops``, the largest weight of a node's noise in any release up to
+        that step, times the width of this noise.
+
+        It is the noise scale in the epoch of the stop, relative to the noise scale in the first
         epoch.
         """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]

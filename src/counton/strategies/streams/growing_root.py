@@ -112,8 +112,8 @@ _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Return the number of fraction bits of the square root's coefficients, given that of the
-    weights.
+    """Return the number of fraction bits to which the coefficients of the square root are rounded,
+    if column weights have ``weight_bits`` fraction bits.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -175,7 +175,7 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return the classes (`quarter`) of all nodes below ``stop``: the number of each class, and its
+    """Return the class numbers (`quarter`) of all nodes below ``stop``, each with the range of its
     nodes.
     """
     found = []
@@ -201,7 +201,8 @@ def _logarithm(ratio: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
-    """Return running sums of f(k)^2 with a 0 in front, where f are the square root's coefficients.
+    """Return running sums of f(k)^2 with a 0 in front, where f(k) = C(2k, k) / 4^k are the
+    coefficients of the square root.
 
     They are computed in parts to save memory.
     """
@@ -219,12 +220,12 @@ def _summed_squares() -> Floats:
 
 @lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
-    """Return the weights 1 / d_i of the columns of ``nodes``, rounded down, in units of
-    2^-weight_bits.
+    """Return the weights 1 / d_i by which the columns of ``nodes`` are multiplied, rounded down, in
+    units of 2^-weight_bits.
 
-    d_i is the norm of column i, relative to the nodes' noise (see the module's docstring). Nodes
-    after ``singles`` belong to blocks of steps, and have smaller weights. ``equal`` quarter octaves
-    of nodes have variance 1.
+    d_i is the norm of column i, in which the entry of each node is divided by the standard
+    deviation of its noise. Nodes after ``singles`` belong to blocks of steps, and have smaller
+    weights. The nodes of the first ``equal`` quarter octaves have variance 1.
     """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
@@ -235,12 +236,13 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
-    """Return upper bounds of d_i^2, the squared norms of items' columns relative to noise
-    variances.
+    """Return upper bounds of d_i^2, the squared norms of the columns of ``items``.
+
+    Each squared entry of a column is divided by the variance of its node's noise.
 
     Args:
         items: numbers of the items, from 1 on: shape (items,).
-        equal: number of quarter octaves of nodes with variance 1.
+        equal: number of first quarter octaves whose nodes have variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]
@@ -269,8 +271,8 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The matrix square root over the first nodes, with column i divided by its norm d_i relative
-    to the nodes' noise.
+    """The matrix square root over the first nodes, with column i divided by d_i: its norm, if each
+    entry is divided by the standard deviation of its node's noise.
 
     Args:
         horizon: the number of nodes.
@@ -369,10 +371,11 @@ class _Within(NormalisedSqrt):
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return the noise inside some blocks of ``size`` steps, all taken together: a source that
-    draws for each node, a place in a block, the noise of all blocks.
+    """Return a source of the noise inside several blocks of steps, side by side: node k stands for
+    step k of every block, and has the noise of all blocks.
 
-    ``field`` is the source of noise, in which ``level`` has one draw for each step of these blocks.
+    ``field`` is the source from which it draws; there, ``level`` has one draw for each step of
+    these blocks. Each block has ``size`` steps.
     """
     first, count = blocks.start * size, len(blocks)
 
@@ -433,9 +436,9 @@ class _BlockPlace(NamedTuple):
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return a source in which all nodes are on one level, numbered from 1.
+    """Return a source of noise in which all nodes are on one level, numbered from 1.
 
-    In ``field``, each class of nodes (`quarter`) is a level.
+    ``field`` is the source from which it draws; there, each class of nodes (`quarter`) is a level.
     """
 
     def run(_level: int, nodes: range) -> Integers:
@@ -533,7 +536,7 @@ class _RootReader(Reader):
         self._kept = np.empty((0, self._cells), np.int64)
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
-        """Return True if few enough numbers would be kept for ``times`` times as many nodes as
+        """Return True if memory suffices to keep the noise of ``times`` times as many nodes as
         there are up to step ``steps``.
 
         A node is a step or, later, a block of steps.
@@ -542,8 +545,8 @@ class _RootReader(Reader):
 
     @property
     def local(self) -> bool:
-        """True while numbers for twice as many nodes (steps or blocks of steps) as so far could be
-        kept, so that time per step is constant.
+        """True while the noise of twice as many nodes (steps or blocks of steps) as so far could be
+        kept in memory, so that each further step takes constant time.
         """
         return self._has_room(self._next, 2)
 
@@ -556,7 +559,7 @@ class _RootReader(Reader):
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the running totals up to the ends of some nodes.
+        """Return the noise of the running totals at the ends of some nodes.
 
         A node is a step or, later, a block of steps. If the nodes come before those of the last
         call, everything is computed again from the first node.
@@ -652,7 +655,9 @@ class GrowingSquareRoot(EndlessStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns: only that some inner products of two columns may be negative."""
+        """Facts about the columns of the measurement matrix, for units that count in several steps:
+        only that the inner product of two columns may be negative.
+        """
         return Structure(aligned=lambda: False)
 
     @property
@@ -677,10 +682,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return _BlockPlace(kind, block, within + 1)
 
     def _nodes(self, step: int) -> int:
-        """Return how many nodes are complete at a step: those whose noise is in its release, apart
-        from noise inside blocks.
+        """Return the number of nodes that are complete at a step.
 
-        A node is a step or, later, a block of steps.
+        A node is a step or, later, a block of steps. The release at the step has the noise of these
+        nodes, and noise inside a block.
         """
         return self._place(step).over
 
@@ -794,8 +799,9 @@ class GrowingSquareRoot(EndlessStrategy):
     def _d(self, node: int) -> float:
         """Return d, the number by which the column of a node in the matrix square root is divided.
 
-        It is the norm of the column relative to the nodes' noise, rounded up; for blocks it is
-        larger. d decreases along the nodes, except where blocks begin.
+        It is the norm of the column, rounded up, if each entry is divided by the standard deviation
+        of its node's noise; for blocks it is larger. It decreases from node to node, except where
+        blocks begin.
         """
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
@@ -861,8 +867,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
     @cached_property
     def _coarser(self) -> float:
-        """Factor by which weights with few bits raise the variances of releases, against weights
-        with 18 bits.
+        """Factor by which weights with few fraction bits raise the variances of releases, compared
+        with weights of 18 bits.
 
         It is the mean over the second half of the first 8192 releases, for which both variances are
         exact: 1 + 3e-5 with 14 bits, and 1 + 1e-3 or 1 + 2e-3 with 8 bits.
@@ -959,17 +965,16 @@ class GrowingSquareRoot(EndlessStrategy):
         return largest * self._unit(law)
 
     def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield, for each size of blocks, the numbers from which the variances of the first
-        ``steps`` releases follow.
+        """Yield, for each size of blocks of steps, the numbers from which the variances of the
+        first ``steps`` releases follow.
 
         Single steps are the blocks of size 1. Sizes that begin after ``steps`` are left out.
 
         Yields:
-            Number of complete blocks of this size; number of steps in the block after them;
-            variances of the running totals before the first block and at the end of each
-            complete block, shape ``(complete blocks + 1,)``; variances that releases
-            inside a block add to that of the total before the block, one for each step of a
-            block but the last.
+            Number of complete blocks of this size; number of steps in the incomplete block after
+            them; variances of the running totals before the first block and at the end of each
+            complete block, shape ``(complete blocks + 1,)``; for each step of a block but the last,
+            the variance that is added to the variance of the total before the block.
         """
         of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -983,8 +988,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding: half a unit for each release, and half a unit more for
-        releases inside blocks.
+        """Return a bound on the rounding of the released count of a window: half a unit for each
+        release, and half a unit more for releases inside blocks.
         """
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
@@ -1027,8 +1032,8 @@ class GrowingSquareRoot(EndlessStrategy):
     ) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps, in units of ``2^-fraction_bits``.
 
-        ``over`` is a function of some nodes (steps or blocks of steps) that returns the noise of
-        the running totals up to their ends.
+        ``over`` is a function that returns the noise of the running totals at the ends of some
+        nodes (steps or blocks of steps).
         """
         parts = [np.empty((0, *field.shape), np.int64)]
         for kind in self._every:
@@ -1050,8 +1055,8 @@ class GrowingSquareRoot(EndlessStrategy):
         """Yield, in parts, the noise of the releases from one step to another, both in blocks of
         one size.
 
-        ``root`` is a function of some nodes (blocks of steps) that returns the noise of the running
-        totals up to their ends.
+        ``root`` is a function that returns the noise of the running totals at the ends of some
+        nodes (blocks of steps).
         """
         window = range(max(low.node - 1, 1), high.node + 1)
         over = root(window)
@@ -1072,8 +1077,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return numbers of nodes, and the variances of the running totals up to the ends of these
-    nodes.
+    """Return a table that comes with the package: numbers of nodes, and the variances of the
+    running totals at the ends of these nodes.
 
     There is an array of variances for each value of ``even``.
     """

@@ -69,7 +69,9 @@ class Independent(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns: the count of each step enters a node of its own."""
+        """Facts about the columns of the measurement matrix: the count of each step enters a node
+        of its own.
+        """
         return tree_structure(self.horizon, (1,))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:

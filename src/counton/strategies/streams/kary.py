@@ -171,7 +171,7 @@ class DigitTree(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the tree, for units that count in several steps.
+        """Facts about the tree, for the sensitivity to units that count in several steps.
 
         In each group of siblings one node is left out, since no release uses it.
         """
@@ -200,7 +200,7 @@ class DigitTree(StreamStrategy):
         return total.astype(np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance over the horizon, in units of one node's noise
+        """Return the mean or the largest variance of all steps, in units of one node's noise
         variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.
@@ -372,7 +372,7 @@ class KAry(DigitTree):
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return arities (numbers of children) among which is the best one for every height of the
+    """Return numbers of children (arities) among which is the best number for every height of the
     tree.
     """
     # For a given height the smallest arity that reaches the horizon is best, or one of the next

@@ -71,20 +71,19 @@ class _Place(NamedTuple):
     """The places of several steps in the tree's nodes of one level; all arrays have one entry for
     each step.
 
-    A family is the group of all children of one node. N is the estimate of a node from its own
-    measurement and those of nodes below it.
+    A family is the group of all children of one node. The subtree estimate of a node combines its
+    own measurement with those of nodes below it.
 
     Attributes:
-        node, parent: index of the node that contains the step, and of its parent (0 on the
-            highest level).
+        node, parent: index of the node that contains the step, and of its parent (0 on the highest
+            level).
         part: the fraction of the node's estimate that the release includes, from 0 to 1.
-        own: variance of the node's N.
-        whole: variance of the N of each earlier node of the family.
-        read: sum of the variances of N over the earlier nodes of the family, plus ``part``
-            of the node's own.
-        spread: sum of the variances of N over the family; infinite on the highest level.
-        excess: sum of the variances of N over the node's children, minus the variance of
-            its own N.
+        own: variance of the node's subtree estimate.
+        whole: variance of the subtree estimate of each earlier node of the family.
+        read: sum of the variances of the earlier nodes of the family, plus ``part`` times the
+            node's own.
+        spread: sum of the variances of all nodes of the family; infinite on the highest level.
+        excess: sum of the variances of the node's children, minus the node's own variance.
     """
 
     node: Integers
@@ -338,11 +337,11 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add ``taken`` times the noise of the estimates of some nodes of a level to ``weights``.
+        """Add the noise of the estimates of some nodes of a level, times ``taken``, to a release.
 
-        ``weights`` maps (level, index) of a node to the weight of its noise in a release. An
-        estimate combines the measurements of the node and of nodes up to ``depth`` levels below it;
-        None: as many levels as the strategy uses there.
+        ``weights`` maps (level, index) of a node to the weight of its noise in the release, and is
+        changed. An estimate combines the measurements of the node and of nodes up to ``depth``
+        levels below it; None: as many levels as the strategy uses there.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -373,7 +372,9 @@ class LookAhead(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns: the count of every step enters a node of each level of a tree."""
+        """Facts about the columns of the measurement matrix: the count of every step enters a node
+        of each level of a tree.
+        """
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -528,8 +529,8 @@ class LookAhead(StreamStrategy):
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the reader of a running stream's noise.
 
-        With many coordinates (counts kept side by side) it continues after the steps that were last
-        computed, which is faster. ``field`` is the source of the nodes' noise.
+        With many coordinates (counts kept side by side), the reader continues from the step at
+        which its last call ended, which is faster. ``field`` is the source of the nodes' noise.
         """
         # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).

@@ -63,14 +63,19 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return the fraction of a node's steps that lie in its last child, and two means over all
-    steps of the node: of v and of v^2.
+    """Return three numbers about a node with ``count`` children, all but the last complete: the
+    fraction of the node's steps that lie in its last child, and the means of v and of v^2 over all
+    steps of the node.
 
     At a step, v is the sum over the children of the variance of the child's estimate times the
-    fraction of this estimate that the release contains. The node has ``count`` children. ``own``
-    and ``width`` are the variance of the estimate and the number of steps of each but the last;
-    ``tail`` and ``rest`` are those of the last. ``one`` and ``two`` are the means of the last
-    child's fraction and of its square over its steps.
+    fraction of this estimate that the release contains.
+
+    Args:
+        count: number of children.
+        own, width: for each complete child, the variance of its estimate and its number of steps.
+        tail, rest: for the last child, the variance of its estimate and its number of steps.
+        one, two: means, over the steps of the last child, of the fraction of its estimate and of
+            the square of this fraction.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -104,8 +109,9 @@ _Parabola = tuple[float, float, float]
 
 
 class _Peaks:
-    """Branch and bound for the largest variance over the steps of a tree `LookAhead`: parts of the
-    tree whose upper bound is below a variance already found are left out.
+    """Branch and bound for the largest variance over the steps of a tree `LookAhead`.
+
+    Parts of the tree whose upper bound is below a variance already found are left out.
     """
 
     def __init__(self, trees: Subtrees) -> None:
@@ -138,20 +144,22 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return the variance that a node and all nodes above it add, as a parabola: the
-        coefficients a, b, c of a + b p + c p^2.
+        """Return, as a parabola in p, the variance that a node and all nodes above it add to a
+        release.
 
-        The variable p is the fraction of the node's estimate that is in the release. ``above`` is
-        the parabola without the node itself. ``last`` is True for the last node of its level.
+        p is the fraction of the node's estimate that is in the release; the parabola a + b p + c
+        p^2 is given by (a, b, c). ``above`` is the parabola of the nodes above. ``last`` is True
+        for the last node of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess
 
     def _climb(self, level: int, last: bool, arch: _Parabola, best: float) -> float:
-        """Return the larger of ``best`` and the largest variance at a step of a node of ``level``.
+        """Return the larger of two variances: ``best``, and the largest variance at a step below a
+        node of ``level``.
 
-        ``arch`` is the parabola of `_arch` for the node: the variance that it and all nodes above
-        it add. ``last`` is True for the last node of its level.
+        ``arch`` is the variance that the node and all nodes above it add, as a parabola (`_arch`).
+        ``last`` is True for the last node of its level.
         """
         if level == 0:
             return max(best, sum(arch))
@@ -408,8 +416,8 @@ class _Search:
         return costs
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
-        """Return, for each level, the factor by which the variance of a node's estimate enters the
-        error.
+        """Return, for each level, the factor with which the variance of a node's estimate enters
+        the error of a tree.
 
         The error is the sum over levels of factor times variance. ``radices`` are the numbers of
         children, lowest level first.
@@ -431,11 +439,11 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor by which the variance of a node's estimate enters the
-    variance of a single step's count.
+    """Return, for each level, the factor with which the variance of a node's estimate enters the
+    variance of the count of a single step.
 
-    The latter is the sum over levels of factor times variance. ``radices`` are the numbers of
-    children, lowest level first.
+    The variance of the count is the sum over levels of factor times variance. ``radices`` are the
+    numbers of children, lowest level first.
     """
     loads, left = [], 1.0
     for radix in radices:
