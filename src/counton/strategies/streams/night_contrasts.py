@@ -35,15 +35,15 @@ class NightContrasts:
     of variance 1.
 
     Args:
-        windows: the strategy of revised windows, without that of totals.
-        totals: the strategy of the totals beside them.
+        windows: the strategy of revised windows, without the strategy of totals.
+        totals: the strategy of the totals that are released with the windows.
         law: the noise of a node of the totals.
         unit: variance of the noise of a node of the windows, in squared units of the exact sums.
 
     Attributes:
         versions: covariance of the versions of a window, by lag.
-        shared: covariance of each version of a window with the changes of its number: what the
-            first version adds to nothing, the second to the first, and so on. Shape ``(versions,
+        shared: covariance of each version of a window with each change of its number. The changes
+            are the first version, the second version minus the first, and so on. Shape ``(versions,
             changes)``.
     """
 
@@ -64,11 +64,11 @@ class NightContrasts:
         return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
 
     def independent(self, nights: int) -> Floats:
-        """Return the matrix P for the first nights, shape ``(nights, nights)``.
+        """Return the matrix P for which P d has independent entries of variance 1, where d are the
+        contrasts of the first nights: shape ``(nights, nights)``.
 
-        P times the contrasts of these nights has independent entries of variance 1. The contrast of
-        a night is what the total grew since the night before, minus what the sum of all windows'
-        newest versions grew.
+        The contrast of a night is the growth of the total since the night before, minus the growth
+        of the sum of all windows' newest versions.
         """
         return self._up_to(nights)[0][:nights, :nights]
 
@@ -76,18 +76,17 @@ class NightContrasts:
         """Return the covariances of the entries of P d with sums of final windows: shape
         ``(nights,)``.
 
-        d are the contrasts of the nights, and P is the matrix of `independent`. Entry m is for the
-        sum of the windows 1 .. m, when they are final. Windows after night m have no part in its
-        contrast, so it is also the covariance with any longer sum of final windows.
+        d are the contrasts of the nights, and P is the matrix of `independent`. Entry m is the
+        covariance with the sum of the windows 1 .. m, once they are final, or with any longer sum
+        of final windows: later windows have no part in the contrast of night m.
         """
         return self._up_to(nights)[1][:nights]
 
     def read_by_final(self, nights: int) -> Floats:
-        """Return P' times the covariances of `of_final`, both of the first nights: shape
-        ``(nights,)``.
+        """Return the weights of the nights' contrasts in the least-squares estimate of a sum of
+        final windows: shape ``(nights,)``.
 
-        They are the weights of these nights' contrasts in the least-squares estimate of a sum of
-        final windows.
+        They are P' times the covariances of `of_final`, where P is the matrix of `independent`.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
@@ -100,8 +99,8 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return the matrix P of `independent` and the covariances of `of_final`, for at least this
-        many nights.
+        """Return the matrix P of `independent` and the covariances of `of_final`, for ``nights``
+        nights or more.
         """
         found, seen = self._known
         first = len(found)
@@ -126,18 +125,21 @@ class NightContrasts:
         return self._known
 
     def final_covariance(self, nights: int) -> Floats:
-        """Return the covariance of the contrast of each night m with the sum of the windows 1 .. m,
-        when they are final, or with a longer sum: shape ``(nights,)``.
+        """Return, for each night m, the covariance of its contrast with the sum of the windows 1 ..
+        m, once they are final: shape ``(nights,)``.
+
+        A longer sum of final windows has the same covariance.
         """
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
     def _write_covariance(self, into: Floats, first: int) -> None:
         """Write into the matrix ``into``, on and below its diagonal, the covariances of the
-        contrasts of nights from ``first`` on with those of all nights up to each.
+        contrasts of nights from ``first`` on with the contrasts of the same and of all earlier
+        nights.
 
-        The contrast of a night is what the total grew since the night before, minus what the sum of
-        all windows' newest versions grew. Nights are numbered from 0 on. Entries above the diagonal
-        have no meaning.
+        The contrast of a night is the growth of the total since the night before, minus the growth
+        of the sum of all windows' newest versions. Nights are numbered from 0 on. Entries above the
+        diagonal have no meaning.
         """
         # A strategy may be quick for few beginnings and many ends: so few columns at a time.
         for start in range(0, len(into), _TOGETHER):
@@ -151,8 +153,8 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariances of weighted sums of the newest versions on a night with the
-        contrasts of all nights so far.
+        """Return the covariances of the contrasts of all nights so far with weighted sums of the
+        newest versions on a night.
 
         Args:
             night: the number of the night.
@@ -170,16 +172,16 @@ class NightContrasts:
         return found
 
     def weights_of_final(self, read: Floats) -> Floats:
-        """Return, for each final window, the sum over nights of ``read`` times the covariance of
-        the night's contrast with the window's number.
+        """Return by how much the nights' contrasts change the estimate of each final window.
 
-        It multiplies by the transpose of the matrix of `covariance`.
+        It is the sum over nights of ``read`` times the covariance of the night's contrast with the
+        window's number: the product of ``read`` and the transposed matrix of `covariance`.
 
         Args:
-            read: shape ``(nights, columns)``.
+            read: a number for each night, shape ``(nights, columns)``.
 
         Returns:
-            For each window that is final after the last of the nights, shape ``(windows,
+            For each window that is final after the last of the nights: shape ``(windows,
             columns)``.
         """
         final = max(len(read) - self.lags, 0)

@@ -112,7 +112,9 @@ class NormalisedSqrt(RootStrategy):
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The reciprocals d_i of the columns' weights, as float64: shape (horizon,)."""
+        """Norms d_i of the columns of the square root, as the reciprocals of the rounded weights 1
+        / d_i: float64, shape (horizon,).
+        """
         return 2.0**self.weight_bits / self.weights
 
     @cached_property
@@ -146,7 +148,9 @@ class NormalisedSqrt(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns: inner products of two columns of C decrease with their distance."""
+        """Facts about the columns of the measurement matrix C, for units that count in several
+        steps: inner products of two columns decrease with their distance.
+        """
         # Therefore each of several alternating changes adds at most the largest squared norm of a
         # column.
         return Structure(
@@ -208,8 +212,8 @@ class NormalisedSqrt(RootStrategy):
         return variance
 
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of the counts of the steps s + 1 .. t, by a sum over distances of
-        two steps.
+        """Return the variances of the released counts of the steps s + 1 .. t, summed over the
+        distances between two steps of the window.
 
         The shape is that of ``s``.
         """
@@ -226,7 +230,11 @@ class NormalisedSqrt(RootStrategy):
         return found
 
     def _step_covariance(self, steps: range, others: range) -> Floats:
-        """Return the covariance of single steps: see `counton.strategies.joint_errors`."""
+        """Return the covariance of the noise in the counts of single steps, in units of one node's
+        noise variance: shape (steps, others).
+
+        An entry has a meaning if the step is not before the other step.
+        """
         # With a_k for coefficients of C^-1, an entry is d_i d_j times the sum of a_q a_{q+i-j} over
         # q < j. It grows by one product from one j to the next.
         a, d, first = self.inverse, self.shares, others.start - 1
@@ -241,7 +249,8 @@ class NormalisedSqrt(RootStrategy):
         return found * d[others.start - 1 : others.stop - 1]
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variances of the counts of the steps s + 1 .. t, by one convolution for each.
+        """Return the variances of the released counts of the steps s + 1 .. t, by one convolution
+        for each window.
 
         The shape is that of ``s``.
         """
@@ -300,10 +309,14 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases for the unrounded square root: shape (steps,).
+    """Return the variances of all releases under the square root before its entries are rounded:
+    shape (steps,).
 
-    ``d`` has the norms of the columns of the square root, ``q`` the variances of the nodes' noise,
-    which never decrease: both of shape (steps,). The time is linear if ``q`` is constant.
+    The time is linear if ``q`` is constant.
+
+    Args:
+        d: the norms of the columns of the square root, shape (steps,).
+        q: the variances of the nodes' noise, which never decrease: shape (steps,).
     """
     # They are the squared norms of the rows of A D C^-1. The variance at t grows by d_t^2 sum over
     # s <= t of q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s},
@@ -339,7 +352,8 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:
-    """Return running sums in which earlier numbers are multiplied by ``power`` at each step.
+    """Return running sums y_t = x_t + power * y_(t - 1), in which earlier numbers shrink at each
+    step.
 
     >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]

@@ -106,14 +106,15 @@ _PLACES = 13
 class Tables(NamedTuple):
     """Tables of the numbers g from which the columns of C are computed, in units of 2^-12.
 
-    g is the part of a step's count that the measurements of one level and of all higher ones
-    contain together, interpolated to a node of the level. Tables have it at the 48 nodes at the
-    places -23 .. 24 from the step's node; it is 0 at earlier nodes and 1 at later ones.
+    g is defined for a step and a node: the part of the step's count that the measurements of the
+    node's level and of all higher levels contain together at this node. It is 0 well before the
+    step and 1 well after it; the tables have its values at the 48 nodes in between, at the places
+    -23 .. 24 from the step's own node.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
-        inside: for each value of the step number's three bits below bit l; one table for
-            all levels l from 4 on: shape (8, 48).
+        inside: for each value of the step number's three bits below bit l; one table for all levels
+            l from 4 on: shape (8, 48).
     """
 
     lowest: Integers
@@ -134,16 +135,16 @@ def tables() -> Tables:
 
 
 def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
-    """Return the values at nodes of a level, interpolated from the level above, times 16
-    ``factor``.
+    """Return values at nodes of a level, interpolated from values at the level above, and
+    multiplied by 16 * ``factor`` so that they are integers.
 
     Nodes outside ``above`` have the value 0. The shape is (len(nodes), ...).
 
     Args:
         above: values at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
-        first: index of the first of these nodes.
+        first: index of the first node in ``above``.
         nodes: the nodes of the level below.
-        factor: an integer factor of the result.
+        factor: an integer.
 
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
@@ -189,10 +190,11 @@ class OctaveColumns:
     Args:
         horizon: number of steps that have a column.
         nodes: for every level, the nodes that releases use.
-        weights: weights of the nodes of the levels from ``upper`` on, in units of
-            2^-weight_bits; on lower levels all weights are 1.
+        weights: weights of the nodes of the levels from ``upper`` on, in units of 2^-weight_bits;
+            on lower levels all weights are 1.
         upper: the first level whose nodes have their own weights.
-        g_bits: the numbers `g` are multiples of 2^-g_bits, interpolated ones of 2^-(g_bits + 4).
+        g_bits: the numbers of the method `g` are multiples of 2^-g_bits; interpolated to a lower
+            level, they are multiples of 2^-(g_bits + 4).
         weight_bits: number of fraction bits of weights.
     """
 
@@ -215,11 +217,10 @@ class OctaveColumns:
         """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
         shape (len(nodes),).
 
-        g is the part of the step's count that the measurements of this level and of all higher ones
-        contain together, interpolated to the node. It is 0 well before the step and 1 well after
-        it. The step's column of C is, on each level, g minus the interpolated g of the level above.
-
-        The level is at most ``upper``.
+        g is the part of the step's count that the measurements of this level and of all higher
+        levels contain together at the node: 0 well before the step, 1 well after it. On each level,
+        the step's column of C is g minus the g of the level above, interpolated. The level is at
+        most ``upper``.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
@@ -277,9 +278,8 @@ class OctaveColumns:
     def entering(self) -> Integers:
         """The numbers g of all steps at the nodes of the level ``upper``: shape (nodes, classes).
 
-        g is the part of a step's count that the measurements of this level and of all higher ones
-        contain together (see `g`). A class has all steps with equal ``step >> _key_bits``, whose
-        columns of C are equal on the levels from ``upper`` on.
+        The method `g` defines these numbers. A class has all steps with equal ``step >>
+        _key_bits``, whose columns of C are equal on the levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -422,13 +422,13 @@ _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
-    """The nodes of every level, and the first level whose nodes have their own weights.
+    """The nodes of every level of `MultiscaleInterpolation`, and the first level whose nodes have
+    their own weights.
 
     Attributes:
         length: number of steps for which there are nodes, at least the horizon.
         upper: the first level whose nodes have their own weights.
-        nodes: for each level, all nodes from which the nodes of the level below are
-            interpolated.
+        nodes: for each level, all nodes that are needed to interpolate the level below.
     """
 
     length: int
@@ -592,7 +592,7 @@ class MultiscaleInterpolation(StreamStrategy):
         return tuple(nodes)
 
     def _weight(self, level: int, node: int) -> int:
-        """Return the weight of a node, in units of 2^-weight_bits."""
+        """Return the weight with which a node's count is measured, in units of 2^-weight_bits."""
         if level < self._grid.upper:
             return 1 << self.weight_bits
         return int(self.weights[level - self._grid.upper][node - self._grid.nodes[level].start])
@@ -702,8 +702,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return total
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, of totals or of counts of
-        single steps.
+        """Return the mean or the largest variance of all totals, or of the counts of all single
+        steps.
 
         Beyond 2^16 steps the largest variance is within 1e-4 of the true one.
         """
@@ -716,10 +716,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum over all steps of the variances of releases, or of consecutive
-        differences.
+        """Return the sum, over all steps, of the variances of releases or of differences of
+        consecutive releases.
 
-        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences of consecutive releases.
+        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
         """
         # Differences count from the second step on. On a level, let P be the place t >> level of
         # step t. All steps with one P use the five nodes from P - 2 to P + 2, with weights that do
@@ -753,9 +753,10 @@ class MultiscaleInterpolation(StreamStrategy):
         return float(total)
 
     def _largest(self, read: tuple[int, ...]) -> float:
-        """Return the largest variance of releases, or of consecutive differences, on long horizons.
+        """Return the largest variance of releases, or of differences of consecutive releases, on
+        long horizons.
 
-        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences of consecutive releases.
+        ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
         """
         # On each level, among steps with equal 13 bits below the level, the one with the largest
         # variance so far is kept: on higher levels the weights of nodes are almost equal for these
@@ -872,11 +873,12 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights of five nodes of a level in each release, given those of five nodes one
-    level below (``read``): both of shape (steps, 5).
+    """Return the weights, in each release, of five nodes of a level, computed from the weights of
+    five nodes one level below.
 
-    The values of the level below are interpolated from this level. ``nodes`` has, for each step,
-    the middle one of the five nodes below.
+    ``read`` has the weights of the nodes below, whose values are interpolated from this level:
+    shape (steps, 5), as the result. ``nodes`` has, for each step, the middle one of the five nodes
+    below.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

@@ -164,12 +164,12 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the heights of a level of hats at their knots, on a line with another number of
-        cells.
+        """Return the heights of a level of hats, for a line of ``cells`` cells instead of the
+        shape's number of cells.
 
-        Hats are triangular weights, and knots the places of their peaks, ``spacing`` cells apart.
-        The result is interpolated linearly between the ``heights`` of the shape. Both are integers
-        in units of 2^-12, one for each knot.
+        Hats are triangular weights, and knots the places of their peaks, ``spacing`` cells apart on
+        the shape's line. ``heights`` has the shape's heights at the knots, and the result is
+        interpolated linearly between them; both are integers in units of 2^-12.
         """
         if cells == self.cells:
             return heights
@@ -297,7 +297,7 @@ def tree(least: int) -> tuple[int, ...]:
 
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Return numbers of children in about the proportions of ``radices``, with a product of
+    """Return numbers of children in about the same proportions as ``radices``, with a product of
     ``least`` or slightly more.
     """
     found = list(radices)

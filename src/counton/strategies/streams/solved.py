@@ -310,10 +310,11 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns of C, for units that count in several steps.
+        """Facts about the columns of the measurement matrix, for the sensitivity to units that
+        count in several steps.
 
-        Two steps in different blocks share rows of the line; two in one block also share nodes of
-        its tree.
+        Two steps in different blocks share rows of the line strategy; two steps in one block also
+        share nodes of the block's tree.
         """
         return Structure(
             overlaps=self._overlaps,
@@ -635,7 +636,9 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _step_covariance(self, steps: range, others: range) -> Floats | None:
-        """Return the covariance of single steps, which the line has if a step is one cell of it."""
+        """Return the covariance of the noise in the counts of single steps, in units of one node's
+        noise variance, if each step is a cell of the line; else None.
+        """
         if self.radices or self._block != 1:
             return None
         cells = np.arange(others.start - 1, others.stop - 1)

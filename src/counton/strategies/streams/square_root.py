@@ -120,13 +120,19 @@ def by_blocks(
     few: bool,
     write: Callable[[NDArray[np.int64], range, NDArray[np.int64]], None],
 ) -> NDArray[np.int64]:
-    """Return the noise of the releases at ``steps``, computed for some coordinates at a time.
+    """Return the noise of the releases at ``steps``, computed for some coordinates at a time to
+    save memory.
 
     A coordinate is one of the numbers that ``field``, the source of noise, draws for each node.
-    ``write(z, steps, out)`` writes the result for some coordinates into ``out``, shape
-    ``(len(steps), coordinates)``, from the noise z of nodes 1, 2, ..., shape ``(nodes,
-    coordinates)``. ``few`` is True if ``write`` needs no Fourier transform; then more coordinates
-    are computed together.
+
+    Args:
+        field: the source of noise.
+        steps: the steps of the releases.
+        few: True if ``write`` needs no Fourier transform; then more coordinates are computed
+            together.
+        write: a function ``write(z, steps, out)``: from the noise z of nodes 1, 2, ..., shape
+            ``(nodes, coordinates)``, it writes the noise of the releases into ``out``, shape
+            ``(len(steps), coordinates)``.
     """
     released = np.empty((len(steps), math.prod(field.shape)), dtype=np.int64)
     if released.size:
@@ -252,9 +258,7 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """First column of B in float64: a proven fixed-point value, with a relative error of at
-        most 2^-53.
-        """
+        """First column of B in float64, with a proven relative error of at most 2^-53."""
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 
 
@@ -339,7 +343,7 @@ class RootStrategy(StreamStrategy):
         """
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in units of one node's noise
+        """Return the mean or the largest variance of all steps, in units of one node's noise
         variance.
 
         ``of`` states which numbers are meant: running totals, or the counts of single steps
@@ -480,8 +484,8 @@ class SqrtToeplitz(RootStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns of C: C is Toeplitz, and its first column is decreasing, also after
-        rounding.
+        """Facts about the columns of the measurement matrix C: it is Toeplitz, and its first column
+        is decreasing, also after rounding.
         """
         return Structure(falling_series=self.root.numerators)
 

@@ -59,10 +59,10 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """Return a bound on the error of the quotient s = z / ((1 - x) c) in the first ``steps``
-        steps.
+        """Return a bound on the error of the quotient s = z / ((1 - x) c) of a stream z of noise in
+        the first ``steps`` steps.
 
-        The error is in units of the noise z.
+        The unit is the unit of z.
         """
         # With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most r^-n b(r) =
         # r^-n / ((1 - r) c(r)), and c(r) is at least r^n times the sum of c_0 .. c_(n-1).
@@ -133,13 +133,13 @@ class Dividing:
     def _solve(self, z: NDArray[np.int64], far: Floats) -> None:
         """Compute and store the quotient s of the next block of steps.
 
-        It solves s_t = z_t + sum over k >= 1 of e_k s_(t - k), where 1 - e_1 x - e_2 x^2 - ... is
-        the series (1 - x) c by which z is divided.
+        The quotient of the noise z by the series 1 - e_1 x - e_2 x^2 - ... solves s_t = z_t + sum
+        over k >= 1 of e_k s_(t - k).
 
         Args:
             z: noise of these steps, shape (steps, cells).
-            far: the part of the sum over e_k s_(t - k) with k above 1024, as two halves: shape
-                (steps, 2, cells).
+            far: the part of the sum with k above 1024, each number split into a high and a low
+                half: shape (steps, 2, cells).
         """
         # The equations are solved in float64, and then once more for what is missing.
         stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
@@ -165,10 +165,11 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Return numbers divided by 2^bits and rounded down, as an integral high half and a low
-        half.
+        """Divide numbers by 2^bits and round them down; each number is split into a high half, an
+        integer, and a low half.
 
-        ``sums`` and the result have the shape (steps, 2, cells).
+        ``sums`` and the result have the shape (steps, 2, cells); the second axis has the two
+        halves.
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -51,7 +51,8 @@ class LevelNoise:
     kept.
 
     ``field`` is the source of noise, and ``counts`` the number of nodes of each level. The last
-    node of a level gets as many children as any other; those beyond the horizon have noise 0.
+    node of a level gets as many children as any other node; children beyond the horizon have noise
+    0.
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
@@ -144,11 +145,12 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """The weight of the difference between a node's measurement and its children's sum in the
-        node's estimate, in units of 2^-40.
+        """For each node, the weight of a difference in its estimate, in units of 2^-40: of the
+        node's own measurement minus the sum of its children's estimates.
 
         The first index is the number of levels below that the estimate uses, the second is the
-        node's level. A pair is for a complete node, and for the last node of the level.
+        node's level. The first number of a pair is for a complete node, the second for the last
+        node of the level.
         """
         return [
             [
@@ -187,10 +189,11 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for levels 1, 2, ..., the sums over the children of a node of their
-        ``variances``, which begin with level 0.
+        """Return, for levels 1, 2, ..., the sum of the variances of the children's estimates of a
+        node.
 
-        Each pair is for a complete node and for the last node of the level.
+        ``variances`` has the variance of a node of levels 0, 1, .... The first number of a pair is
+        for a complete node, the second for the last node of the level.
         """
         return [
             (whole * own, (last - 1) * own + tail)
@@ -198,10 +201,11 @@ class Subtrees:
         ]
 
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return the variances of estimates that use measurements of one more level below the node
-        than those of ``variances``.
+        """Return the variances of estimates that use one more level of measurements below the node
+        than the estimates in ``variances``.
 
-        Each pair is for a complete node and for the last node of the level.
+        The first number of a pair is for a complete node, the second for the last node of the
+        level.
         """
         # They combine a node's measurement with its children's estimates with the least variance,
         # or with the weight ``own``.

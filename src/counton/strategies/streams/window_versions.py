@@ -186,8 +186,10 @@ class WindowVersions(StreamStrategy):
         return self.inner._level_widths()
 
     def _in_block(self, window: int, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Return nodes (noisy measurements) of the strategy of one window as nodes of ``window``:
-        with their indices among the nodes of all windows.
+        """Return nodes (noisy measurements) with their indices among the nodes of all windows.
+
+        ``nodes`` belong to the strategy of a single window; in the result they are nodes of
+        ``window``.
         """
         return tuple(
             node._replace(index=node.index + self._first(window) * self._widths[node.level])
@@ -195,8 +197,8 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return how many windows' nodes (noisy measurements) are numbered before those of
-        ``window``.
+        """Return the number of windows whose nodes (noisy measurements) are numbered before the
+        nodes of ``window``.
 
         Windows numbered 0 and below have nodes too. No row belongs to them, so the numbers released
         for them in the first nights (releases at ends of windows) are noise alone.
@@ -245,7 +247,9 @@ class WindowVersions(StreamStrategy):
 
     @property
     def windows(self) -> WindowVersions:
-        """This strategy; `WindowsAndTotals` has a property of the same name."""
+        """The strategy of the windows: this object itself; in `WindowsAndTotals` it is a part of
+        the strategy.
+        """
         return self
 
     def column(self, step: int) -> tuple[Node, ...]:
@@ -376,7 +380,8 @@ class WindowVersions(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns of C, for units that count in several windows.
+        """Facts about the columns of the measurement matrix, for units that count in several
+        windows.
 
         Windows share no node, so the norms of a unit's rows in several windows add up.
         """
@@ -621,7 +626,9 @@ class AsOf(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about columns of C: those of `WindowVersions`."""
+        """Facts about the columns of the measurement matrix, which is that of the windows' strategy
+        `WindowVersions`.
+        """
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -683,10 +690,9 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node's noise in any newest version.
+        """Largest weight of a node's noise in any newest version as of this night.
 
-        On this night the newest versions have the lags 0 to ``night`` - 1, but at most
-        ``windows.lags``.
+        The newest versions have the lags 0 to ``night`` - 1, but at most ``windows.lags``.
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -843,16 +849,18 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """By how much a row that arrives at lag a and is taken back at lag b changes the measurements.
+    """By how much a row changes the measurements of a window if it arrives at lag a and is taken
+    back at lag b.
 
     Each value is the largest over all a < b.
 
     Attributes:
         l1: 1-norm of the change.
         square: squared 2-norm of the change.
-        product: inner product of the change and that of another row of the unit, which arrives at
-            lag b or later.
-        once: squared 2-norm of the sum of two changes: by the row, and by one that stays.
+        product: inner product of the change with the change by another row of the unit, which
+            arrives at lag b or later.
+        once: squared 2-norm of the sum of the change and the change by another row, which is never
+            taken back.
     """
 
     l1: Fraction
@@ -885,11 +893,11 @@ def _from_diagonal(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield ranges of steps that have the same weight in a weighted sum of totals, and that weight.
+    """Yield (first, last, weight): ranges of steps first + 1 .. last that have equal weight in a
+    weighted sum of totals.
 
-    Total i sums the steps up to ``stops[i]`` and has the weight ``weights[i]``; so a step's weight
-    is the sum of those of all totals that include it. A triple (first, last, weight) is for the
-    steps first + 1 .. last; steps of weight 0 are left out.
+    Total i sums the steps up to ``stops[i]`` and has the weight ``weights[i]``; so the weight of a
+    step is the sum of the weights of all totals that include it. Steps of weight 0 are left out.
 
     >>> [*_stretches(np.array([5, 3, 4]), np.array([1.0, 2.0, -1.0]))]
     [(0, 3, 2.0), (4, 5, 1.0)]

@@ -270,8 +270,8 @@ class WindowsAndTotals(StreamStrategy):
         """Return the covariances of the contrasts of all nights, for both strategies; one object
         serves all nights.
 
-        The contrast of a night is what the total grew since the night before, minus what the sum of
-        the windows' newest versions grew.
+        The contrast of a night is the growth of the total since the night before, minus the growth
+        of the sum of the windows' newest versions.
 
         Args:
             law: the noise of a node of the windows.
@@ -291,8 +291,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return how many more fraction bits the released numbers have than the noise of one part:
-        of windows or of totals.
+        """Return how many fraction bits the released numbers have in addition to the fraction bits
+        of one part: the strategy of windows or of totals.
         """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 
@@ -338,8 +338,8 @@ class _Sums(NamedTuple):
     Attributes:
         variance: variance of the sum.
         alone: variance of its last window.
-        size: sum of the absolute weights with which it reads totals.
-        versions: sum of the absolute weights with which it reads versions of windows.
+        size: sum of the absolute weights of released totals in its estimate.
+        versions: sum of the absolute weights of released versions of windows in its estimate.
     """
 
     variance: Floats
@@ -352,11 +352,12 @@ class LeastSquaresAsOf(AsOf):
     """The numbers of windows as of a night (a release at the end of a window), estimated from all
     releases so far by least squares.
 
-    Night m has published A_m, the sum of the newest versions of all windows, and R_m, the total of
-    arrivals. Both measure the same number, so R_m - A_m is noise alone. Its change since the night
-    before is the contrast of the night, d_m = (R_m - R_{m-1}) - (A_m - A_{m-1}). There are as many
-    contrasts as there are measurements in excess of unknown numbers. So a sum S of windows has the
-    best linear unbiased estimate (Gauss and Markov)
+    Night m has published the newest version of every window, whose sum is A_m, and R_m, the total
+    of all rows that have arrived. Both measure the same number, so R_m - A_m is noise alone. Its
+    change since the night before is the contrast of the night, d_m = (R_m - R_{m-1}) - (A_m -
+    A_{m-1}). There are as many contrasts as released numbers in excess of the unknown numbers, so
+    they hold all further information. A sum S of windows has the best linear unbiased estimate
+    (Gauss and Markov)
 
         S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
 
@@ -411,11 +412,11 @@ class LeastSquaresAsOf(AsOf):
 
     @property
     def first_newest(self) -> int:
-        """Number of windows that became final before this night; the newest windows are those after
-        them.
+        """Number of windows that became final before this night; the windows after them are called
+        the newest windows.
 
-        The night has released a version of each of the newest windows. With it, the first of these
-        has become final too.
+        The night has released a version of each newest window. The first of them has become final
+        on this night.
         """
         return max(self.night - self.windows.lags - 1, 0)
 
@@ -426,17 +427,19 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _alone(self) -> Floats:
-        """Variance of the sum of the newest versions up to each window, from 0 windows on."""
+        """Variance of the sum of the newest versions of the first 0, 1, ... windows, as
+        released.
+        """
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
         """Return the covariances of sums of newest versions with the contrasts of nights: shape
         (nights, sums).
 
-        The contrast of a night is what the total grew since the night before, minus what the sum of
-        the windows' newest versions grew (`NightContrasts`). Sum j has the windows 1 to
-        ``stops[j]``. The first ``since`` nights are left out, and with them the windows that were
-        final by then, which have no part in later contrasts.
+        The contrast of a night is the growth of the total since the night before, minus the growth
+        of the sum of the windows' newest versions. Sum j has the windows 1 to ``stops[j]``. The
+        first ``since`` nights are left out, and so are windows that were final by then, because
+        they have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -445,11 +448,12 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Covariances of the sums of `_newest` with the independent errors P d of the last nights
-        (`NightContrasts`): shape (nights, sums).
+        """Covariances of two kinds of numbers: sums of the windows up to each newest window, and
+        the contrasts of the last nights, made independent by the matrix of `NightContrasts`. Shape
+        (nights, sums).
 
-        The last nights are those after `first_newest`; earlier nights have equal covariances with
-        all these sums.
+        The newest windows and the last nights are those after `first_newest`. The contrasts of
+        earlier nights have equal covariances with all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)
@@ -459,8 +463,10 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _newest(self) -> _Sums:
-        """Errors and weights of the sum of all windows before the newest ones, and of the sums up
-        to each newest window.
+        """Errors and weights of estimated sums: of all windows before the newest windows, and of
+        the windows up to each newest window.
+
+        The newest windows are those after `first_newest`.
         """
         first, contrasts = self.first_newest, self._contrasts
         rows, ends = contrasts.independent(self.night), self._ends
@@ -475,10 +481,11 @@ class LeastSquaresAsOf(AsOf):
         return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
 
     def _older_sums(self, part: int) -> _Sums:
-        """Return errors and weights of the sums of one part of the older windows; results are kept.
+        """Return errors and weights of the estimated sums up to some older windows; results are
+        kept.
 
-        Part p has the sums up to each of the windows 64 p to 64 p + 63 that come before the newest
-        windows.
+        Older windows come before the newest windows, which are those after `first_newest`. Part p
+        of them has the windows 64 p to 64 p + 63.
         """
         if (found := self._older.get(part)) is not None:
             return found
@@ -501,13 +508,14 @@ class LeastSquaresAsOf(AsOf):
     def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
         """Return errors and weights of the estimated sums of the windows up to each of ``stops``.
 
-        The contrast of a night is what the total grew since the night before, minus what the sum of
-        the windows' newest versions grew.
+        The contrast of a night is the growth of the total since the night before, minus the growth
+        of the sum of the windows' newest versions.
 
         Args:
             read: the weight of each night's contrast in each sum, shape ``(nights, sums)``.
-            less: by how much totals lower the variance of each sum.
-            less_alone: by how much they lower the variance of the last window of each sum.
+            less: by how much the released totals lower the variance of each sum.
+            less_alone: by how much the released totals lower the variance of the last window of
+                each sum.
         """
         size = np.abs(np.diff(read, axis=0, append=0.0)).sum(axis=0)  # of weights of totals
         final, lags = np.zeros_like(read), min(self.windows.lags, self.night - 1)
@@ -532,11 +540,12 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def innovations(self, summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return the independent part of each night's contrast, with variance 1, a row for each
-        night.
+        """Return the independent part of each night's contrast, scaled to variance 1: a row for
+        each night.
 
-        A night's contrast is how much more the total has grown since the night before than the sum
-        of the newest versions. Its independent part is uncorrelated with all earlier contrasts.
+        A night's contrast is the growth of the total since the night before, minus the growth of
+        the sum of the newest versions. Its independent part is uncorrelated with all earlier
+        contrasts.
 
         Args:
             summed: the sum of the newest versions of all windows, by night.
@@ -546,10 +555,15 @@ class LeastSquaresAsOf(AsOf):
         return np.asarray(self._contrasts.independent(len(apart)) @ apart)
 
     def newest_sums(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return the estimated sum of all windows before the newest ones, and then the sums up to
-        each newest window.
+        """Return estimated sums: of all windows before the newest windows, and then of the windows
+        up to each newest window.
 
-        Arguments and unit are those of `estimates`.
+        The newest windows are those after `first_newest`. Results are multiples of 2^-10, in the
+        unit of the arguments.
+
+        Args:
+            newest: the newest version of each window, shape ``(night, cells)``.
+            innovations: the result of the method `innovations` for these nights, or for more.
         """
         first, errors = self.first_newest, innovations[: self.night]
         before = self._contrasts.of_final(first) @ errors[:first]
@@ -557,11 +571,12 @@ class LeastSquaresAsOf(AsOf):
         return _whole(np.asarray(sums - before - self._ends.T @ errors[first:]))
 
     def estimates(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return each window's number, from what nights have released.
+        """Return the least-squares estimate of each window's number, from all numbers that nights
+        have released.
 
         Args:
             newest: the newest version of each window, shape ``(night, cells)``.
-            innovations: what `innovations` returns for these nights, or for more.
+            innovations: the result of the method `innovations` for these nights, or for more.
 
         Returns:
             Shape ``(windows, cells)``: multiples of 2^-10, in the unit of the arguments.
@@ -662,7 +677,7 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the estimates of consecutive windows, computed from that of all
+        """Return the noise of the estimates of consecutive windows, computed from the noise of all
         nights so far.
 
         It is int64 of shape ``(len(steps), *field.shape)``, rounded to multiples of 2^-10.
