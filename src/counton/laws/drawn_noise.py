@@ -35,10 +35,9 @@ def simulate(
     needs no data and no guarantee.
 
     Args:
-        strategy: the strategy, which decides how the noise of releases is correlated over
-            time.
-        law: the noise distribution of one node, such as ``DiscreteLaplace(5)``, in units of
-            2^-lattice_bits of the strategy.
+        strategy: the strategy, which decides how the noise of releases is correlated over time.
+        law: the noise distribution of one node (one noisy measurement), such as
+            ``DiscreteLaplace(5)``, in units of 2^-``strategy.facts.lattice_bits``.
         runs: number of streams.
         steps: number of first steps; None: all of its horizon.
         key: the key of the noise; None: a fresh key.

@@ -48,10 +48,11 @@ _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `noise_variance` is the sum over nodes of squared weights times noise variances.
+    """Check that `noise_variance` returns the variance of released noise: the sum over nodes of
+    squared weights times noise variances.
 
     This is checked for releases and for differences of two releases, under wide and narrow noise.
-    The stated value may be larger by ``rounding_variance`` for each release.
+    Rounding may add up to ``rounding_variance`` for each release.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -128,12 +129,13 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that no node's noise enters a release with more weight than ``largest_reads`` states.
+    """Check that no node's noise enters a release with more weight than the strategy's
+    `largest_reads` state.
 
     Half-widths of intervals depend on this bound. If nodes have noise of different widths, weights
-    are multiplied by the scale (or standard deviation) of the noise; the bound must hold for
-    Laplace or for Gaussian noise. With a horizon, the bound for the first step is at most twice the
-    true value, or at most 2.
+    are multiplied by the scale (or standard deviation) of the noise, and the bound must hold for
+    Laplace or for Gaussian noise. If the strategy has a horizon, the bound for the first step is at
+    most twice the true value, or at most 2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
@@ -170,19 +172,19 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
-    """Return the standard deviation of the noise at each of ``levels``, relative to that of
-    ``law``: same shape.
+    """Return the standard deviation of a node's noise at each of ``levels``, divided by the
+    standard deviation of ``law``: same shape.
     """
     known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding moves the released count of a window of steps by at most
-    ``window_rounding``.
+    """Check that rounding moves the released count of a window of steps by at most the bound that
+    `window_rounding` returns.
 
-    The mean square of the rounding error of one release must be at most ``rounding_variance``,
-    unless it is below 1/256 of a squared data unit.
+    The mean square of the rounding error of one release must be at most the strategy's
+    ``rounding_variance``, unless it is below 1/256 of a squared data unit.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -222,7 +224,8 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
 
 
 def check_released_variance(strategy: StreamStrategy) -> None:
-    """Check `released_variance`: the mean and the maximum of the variances of all released numbers.
+    """Check that `released_variance` returns the mean and the maximum of the variances of all
+    released numbers.
 
     The released numbers are totals, counts of single steps, or both.
 

@@ -141,7 +141,7 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
     """Check the stated sensitivities against the columns of the measurement matrix C.
 
     Added units change the measurements by a column, moved units by a difference of columns. No
-    inner product of two columns may be below ``least_inner``.
+    inner product of two columns may be below the bound that ``least_inner`` returns.
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
@@ -252,8 +252,8 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Check the stated total variance of each workload (set of queries) against its queries one by
-    one.
+    """Check the stated total variance of each workload (set of queries): it must be the sum of the
+    variances of its queries.
     """
     cells = strategy.cells
     ranges, prefixes, nodes, own = _explicit(cells)
@@ -407,7 +407,12 @@ def _mean_of_subsets(strategy: LineStrategy, workload: RandomSubsets) -> float:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the indices of the nodes whose noise the running sums contain."""
+    """Return the indices of the nodes (measurements) whose noise enters the running sums of
+    ``counts``.
+
+    Raises:
+        LawBroken: they are not as many consecutive nodes as the strategy has measurements.
+    """
     requests: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):
@@ -439,6 +444,10 @@ def _covariance(strategy: LineStrategy) -> Floats:
 
 
 def _prefix_covariance(strategy: LineStrategy) -> Floats:
-    """Return the covariance of the best estimates of the sums of the first 0, 1, ..., n cells."""
+    """Return the covariance of the best linear estimates of the sums of the first 0, 1, ..., n
+    cells: shape (n + 1, n + 1).
+
+    The unit is the variance of one draw of noise.
+    """
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

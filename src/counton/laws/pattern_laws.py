@@ -63,10 +63,11 @@ def _norms(moved: Integers) -> tuple[int, int]:
 
 
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest 1-norm and squared 2-norm by which runs of consecutive steps move
-    measurements.
+    """Return the largest 1-norm and squared 2-norm by which a unit with several runs of consecutive
+    steps moves the measurements.
 
-    ``matrix`` is C, shape (nodes, steps). Each run has its own cells. All first steps are tried.
+    ``matrix`` is C, shape (nodes, steps). Each run counts in cells of its own, so norms of runs add
+    up. The unit is tried at every first step.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -83,12 +84,12 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return the largest 1-norm and squared 2-norm by which alternating changes move the
-    measurements.
+    """Return the largest norms by which a unit moves the measurements if its counts change by +1
+    and -1 in turn: pairs of 1-norm and squared 2-norm.
 
-    Entry i of the list is for up to i + 1 changes of +1 and -1 in turn; there are at most ``most``.
-    On short horizons all sets of steps are tried; on long ones, equally spaced steps. ``matrix`` is
-    C, shape (nodes, steps).
+    Entry i of the list is for up to i + 1 changes; there are at most ``most``. On short horizons
+    all sets of steps are tried; on long horizons, equally spaced steps. ``matrix`` is C, shape
+    (nodes, steps).
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
@@ -111,14 +112,15 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     """Check that no unit whose counts change in a pattern moves the measurements by more than
     `pattern_sensitivity` states.
 
-    A pattern is `Runs` of consecutive steps, `Alternating` changes of +1 and -1, or a
-    `BoundedChange`. The bounds ``largest_alternating`` and ``each_alternating`` and the statement
-    ``aligned`` are checked too. On up to 16 steps squared bounds must be at most 1.25 times the
-    true value.
+    A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
+    (`Alternating`), or changes within bounds on their norms (`BoundedChange`). Two bounds for
+    changes in turn are checked too, `largest_alternating` and `each_alternating`, and the
+    strategy's statement ``structure.aligned``. On up to 16 steps squared bounds must be at most
+    1.25 times the true value.
 
     Args:
         strategy: a strategy with a horizon.
-        changes: largest number of alternating changes to try.
+        changes: largest number of changes by +1 and -1 to try.
 
     >>> from counton.strategies import Binary
     >>> check_pattern_sensitivity(Binary(12))
@@ -218,13 +220,13 @@ def _enough(
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """Check a strategy's fast bounds on sums of columns of the measurement matrix C against C
-    itself.
+    """Check a strategy's fast bounds on norms and inner products of columns against its measurement
+    matrix C.
 
-    ``sums_of_runs`` bounds the norms of sums of consecutive columns, ``largest_sum`` of columns at
-    some distance, and ``overlaps`` inner products of two columns. ``nodes_by_level`` must state the
-    node (measurement) that each step enters. The numbers of steps of the parts that ``divisions``
-    returns must add up to the horizon.
+    `sums_of_runs` bounds the norms of sums of consecutive columns, and ``largest_sum`` the norms of
+    sums of columns at some distance; ``overlaps`` bounds inner products of two columns.
+    ``nodes_by_level`` must state the node (measurement) that each step enters. The numbers of steps
+    of the parts that ``divisions`` returns must add up to the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))

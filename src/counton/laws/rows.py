@@ -100,10 +100,10 @@ def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]
 
 
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Return rows of B: for each of the first ``count`` steps, the weights of its release by
-    (level, index) of the node.
+    """Return rows of the matrix B: for each of the first ``count`` steps, the weights of nodes'
+    noise in its release, by (level, index) of the node.
 
-    Beyond 64 steps, rows of fractions are returned for four steps only.
+    If rows have fractions, only four rows are returned beyond 64 steps.
     """
     return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
 
@@ -154,9 +154,11 @@ class Reads(NamedTuple):
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs (first, last) of indices in ``steps`` with first <= last, as two arrays.
+        """Return pairs of totals as two arrays of indices in ``steps``, the first index never above
+        the second.
 
-        All pairs are returned, or those of about ``most`` indices if there are more.
+        All pairs are returned; if there are more than ``most`` totals, all pairs of about ``most``
+        of them.
         """
         count = len(self.steps)
         some = np.arange(count)

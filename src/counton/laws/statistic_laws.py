@@ -181,8 +181,8 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
 
 
 def _words_agree(statistic: Statistic) -> None:
-    """Check that texts about the protected unit agree with the unit and the relation of the
-    contribution.
+    """Check that the statistic's texts name the same protected unit, and the same difference of
+    neighbouring datasets, as its contribution.
     """
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
@@ -253,15 +253,13 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Check that single rows change a `TallyStatistic` within stated bounds, and independently of
-    order.
+    """Check that single rows change a `TallyStatistic` within stated bounds, in any order.
 
     A `TallyStatistic` keeps sums of integers, from which `measure` computes cells. Each row must
     add to the sums that ``entries`` states, by amounts within ``row_bounds``; if ``counts_rows`` is
     True, it must add 1 to one sum. It must raise the sum of all cells by ``row_total``, if that is
-    stated. The cells of an ``additive`` statistic must be the sums. A
-    statistic by group (`Grouped`) must have, for each group, the cells of its inner statistic over
-    the group's rows.
+    stated. The cells of an ``additive`` statistic must be the sums. A statistic by group
+    (`Grouped`) must have, for each group, the cells of its inner statistic over the group's rows.
     """
     # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
@@ -561,11 +559,11 @@ def _choices(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check the counts, sums and means that a statistic offers to other results (`gives`) against
-    its rows.
+    """Check the count, sums and means that a statistic derives from its cells, as stated by its
+    method `gives`, against the rows that it counted.
 
-    Exact cells are used instead of released ones. Rows with codes below 0, which belong to no cell,
-    do not count.
+    Exact cells are used instead of released cells. Rows with codes below 0, which belong to no
+    cell, do not count.
     """
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
@@ -786,7 +784,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
     """Check that each cell computed on demand is shown with its released value and error.
 
     ``machine`` and ``others`` are running statistics that have counted different events; all texts
-    about a step must be equal for both. ``found`` are the releases of ``machine``.
+    about a step must be equal for both. ``found`` are the releases of ``machine`` at all steps.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)

@@ -220,8 +220,8 @@ def _law_or_none(
 
 
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that all methods raise InvalidInput for steps outside 1..horizon, or that are no
-    integers.
+    """Check that all methods of a strategy raise InvalidInput for steps that are no integers, or
+    are not between 1 and the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -497,9 +497,8 @@ def _some_sets(count: int) -> list[tuple[int, ...]]:
 
 
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
-    """Return the stated sensitivity to a unit that counts in ``steps`` steps.
-
-    None if the strategy refuses such a unit.
+    """Return the sensitivity that a strategy states for a unit that counts in ``steps`` steps; None
+    if it refuses such a unit.
     """
     try:
         moved = sensitivities(strategy, steps=steps)
@@ -613,8 +612,8 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that `node_law` gives every node a noise distribution, for each calibrated distribution
     that the strategy accepts.
 
-    Noise of several widths is tried. `check_endless_sensitivity` checks that no node's noise is too
-    narrow.
+    Noise of several widths is tried. Whether a node's noise is wide enough is checked by
+    `check_endless_sensitivity`.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))

@@ -101,11 +101,12 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check that K C is the identity: C is the measurement matrix, K maps standard normals to the
-    noise of steps.
+    """Check that K C is the identity, where C is the measurement matrix, and K the matrix that
+    makes the noise of steps from standard normal draws.
 
-    ``increments`` must return the matrix K that taps and buffers define. ``first_step`` must return
-    the first step that uses a normal.
+    The method ``increments`` must return the K by which noise is really made: by the draws of each
+    step (``taps``) and the buffers that carry noise from step to step. ``first_step`` must return
+    the first step that uses a draw.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(
@@ -184,8 +185,8 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
 
 
 def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """Check that ``with_schedule`` refuses another schedule, or keeps the noise and states a valid
-    sensitivity.
+    """Check that the method ``with_schedule`` either refuses another schedule, or returns a
+    strategy with the same noise and a valid sensitivity.
     """
     strategy.squared_sensitivity()  # a cached value must not pass to the other schedule
     for epochs in range(1, min(strategy.steps, 3) + 1):

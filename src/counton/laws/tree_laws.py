@@ -125,7 +125,9 @@ def check_tree_description(strategy: TreeStrategy) -> None:
 
 
 def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
-    """Yield strategies on the same tree that each differ from this one in one weight."""
+    """Yield strategies on the same tree, each with one weight that differs from the weight in
+    ``strategy``.
+    """
     cls, own, shared = type(strategy), strategy.own, strategy.shared
     yield cls(strategy.tree, strategy.total + 1, own, shared)
     for level, children in enumerate(strategy.tree.children):

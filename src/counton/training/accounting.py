@@ -68,11 +68,12 @@ _INTERVAL = 1e-3
 
 
 def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
-    """Bound the part of delta that is lost because drawn normal numbers have a bounded radius.
+    """Bound the probability with which drawn noise reveals something that exact normal numbers
+    would hide.
 
-    With at most this probability, drawn noise reveals something that exact normal numbers would
-    hide. The bound holds for up to 2^40 coordinates. ``ZCDP``, which has no delta, holds except
-    with this probability.
+    It is above 0 because drawn normal numbers have a bounded radius. For an (epsilon, delta)
+    guarantee it is a part of delta; ``ZCDP``, which has no delta, holds except with this
+    probability. The bound holds for up to 2^40 coordinates.
 
     Args:
         multiplier: standard deviation of the noise divided by the sensitivity.
@@ -108,12 +109,11 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Return an upper bound of the probability that a normal point of the plane lies in the disc of
-    drawn points, but not after a shift.
+    """Bound the probability that a normal point of the plane lies inside the disc of drawn points,
+    but outside of it after a shift.
 
-    Normal numbers are drawn in pairs, as points within a disc. The bound is f(shift) in the
-    derivation of this module: the probability that the point's distance from the edge of the disc
-    is below the shift.
+    Normal numbers are drawn in pairs, as points within a disc. The bound is the probability that
+    the point's distance from the edge of the disc is below ``shift``.
 
     Args:
         shift: length of the shift.
@@ -127,7 +127,7 @@ def _outside(shift: float) -> float:
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
     """Return the part of the guarantee's delta that remains for exact normal numbers.
 
-    The rest pays for the bounded radius of the drawn normal numbers.
+    The remainder of delta is lost because drawn normal numbers have a bounded radius.
 
     Args:
         guarantee: the guarantee for the whole run.
@@ -153,8 +153,9 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
     """Return the noise multiplier without amplification by sampling, rounded up.
 
     It is the standard deviation of the Gaussian noise divided by the sensitivity. For ZCDP it is 1
-    / sqrt(2 rho), where the guarantee fails with the probability `beyond`. For ApproxDP it is that
-    of Balle and Wang (2018), Theorem 8, for the delta of `delta_left`.
+    / sqrt(2 rho); drawn normal numbers have a bounded radius, so the guarantee holds except with
+    the probability that `beyond` returns. For ApproxDP it is the multiplier of Balle and Wang
+    (2018), Theorem 8, for the part of delta that `delta_left` returns.
 
     Args:
         guarantee: the guarantee for the whole run.

@@ -96,8 +96,8 @@ class Sampler(ABC):
 
     @property
     def separation(self) -> int | None:
-        """Smallest number of steps between two steps of one example; None if the order is
-        "fixed".
+        """Smallest number of steps between two batches that contain the same example; None if the
+        order is "fixed".
         """
         return None if self.schedule.fixed else self.schedule.apart
 

@@ -92,15 +92,15 @@ _WIDEST = 100.0
 
 
 class PlaceBound(NamedTuple):
-    """A bound on how similar the possible places of an example look to an attacker, at squared
-    sensitivity 1.
+    """A bound on what an attacker learns about the secret place of an example, that is, its step in
+    every epoch.
 
-    A place is a step of the epoch. All pairs of different places get the same covariance.
+    At each possible place, the example would move the outputs of the run by some vector. Outputs
+    are scaled so that the squared length of these vectors is at most 1.
 
     Attributes:
         places: number of places between which an attacker cannot decide.
-        shared: covariance between the outputs of two different places; the variance of each place
-            is 1.
+        shared: upper bound of the inner product of the vectors of two different places.
     """
 
     places: int
@@ -125,10 +125,11 @@ class _Atoms(NamedTuple):
 
 @lru_cache(maxsize=64)
 def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
-    """Return bounds on the covariances between the possible places of an example, under a strategy.
+    """Return bounds (`PlaceBound`) on what an attacker learns about the secret place of an example,
+    under a strategy.
 
-    There is one bound for each number of places between which an attacker cannot decide, the
-    largest number first.
+    Each bound is for another number of places between which the attacker cannot decide, the largest
+    number first.
 
     Args:
         strategy: the strategy; if its matrix C is not lower-triangular, there is only the bound for
@@ -364,10 +365,11 @@ def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> f
 
 
 def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
-    """Return the privacy loss distributions of an added and of a removed example.
+    """Return the distributions of the privacy loss for an added and for a removed example.
 
     Args:
-        atoms: distribution of the likelihood ratio of an example's presence.
+        atoms: distribution of the likelihood ratio between a run with the example and a run without
+            it.
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

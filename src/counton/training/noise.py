@@ -618,7 +618,7 @@ class TrainingNoise:
 
     @cached_property
     def _all_terms(self) -> dict[str, Any]:
-        """All parameters that a run and its continuation must share, as JSON values."""
+        """All parameters, as JSON values, that must be equal in a run and in its continuation."""
         found = {
             **self._terms,
             "strategy": self.strategy.to_dict(),
@@ -672,7 +672,7 @@ class TrainingNoise:
         return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
-        """Give the sampler's examples the secret steps of the epoch that they have in ``run``.
+        """Give each example the secret place (its step in every epoch) that it has in ``run``.
 
         Raises:
             StateError: the run does not contain places, or batches with other places were already
@@ -697,16 +697,16 @@ class TrainingNoise:
             ) from error
 
     def begin(self, identity: str, session: str) -> None:
-        """Raise an error in a forked process, or if another run has used the name; bind the sampler
-        to the run.
+        """Begin to draw noise: check the process and the run's name, and bind the sampler to the
+        run.
 
         Args:
             identity: identity of the run that asks for noise.
             session: identity of its newest session.
 
         Raises:
-            StateError: another run with this name has begun under the key, or the process is a
-                fork.
+            StateError: another run with this name has begun under the key, or the process is a fork
+                of the process that made the noise.
             InvalidInput: the sampler is bound to another run.
         """
         if os.getpid() != self._process:

@@ -176,7 +176,8 @@ def plan(
             each epoch; "separated" for any order with a minimum distance between the steps of an
             example.
         dimension: number of coordinates of all parameters together.
-        separation: that minimum distance, in steps; default: steps // epochs.
+        separation: the minimum distance between the steps of an example, in steps; default: steps
+            // epochs.
         sampler: the sampler that gives the batches, in place of steps, epochs, order and
             separation.
         guarantee: the guarantee for one example; default: ZCDP(1/2).
@@ -239,8 +240,8 @@ def plan(
             yield from hidden_strategies(sampler.secret_places)
 
     def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
-        """Yield constructors of strategies that hide an example's secret place in the
-        epoch better.
+        """Yield constructors of strategies whose noise is correlated over shorter times, so that an
+        attacker learns less about an example's secret place in the epoch.
         """
         # Their noise is correlated over shorter times.
         yield lambda: BandedInverseSquareRoot(steps, 1, schedule)

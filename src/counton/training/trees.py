@@ -21,7 +21,9 @@ SEPARATOR = "/"
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the name and the array of each leaf, in the order of `rebuilt`; None is left out.
+    """Yield the name and the array of each leaf of a tree of gradients; None is left out.
+
+    The order is that in which `rebuilt` visits leaves.
 
     >>> [name for name, _ in leaves({"b": [np.ones(1), None], "a": {"x": np.ones(2)}})]
     ['b/0', 'a/x']
@@ -37,7 +39,8 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
-    """Return a copy of the tree in which each array is replaced by ``change(name, array)``.
+    """Return a copy of a tree of gradients in which each array is replaced by ``change(name,
+    array)``.
 
     >>> rebuilt({"a": (np.ones(1), None)}, lambda name, array: name)
     {'a': ('a/0', None)}
@@ -56,10 +59,8 @@ def _below(prefix: str, name: object) -> str:
 
 
 def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
-    """Return the children of a container with their names, and a function that rebuilds the
-    container.
-
-    The function takes a list of new children in the same order.
+    """Return the named children of a container of gradients, and a function that builds an equal
+    container from new children in the same order.
     """
     kind = type(tree)
     if isinstance(tree, Mapping):

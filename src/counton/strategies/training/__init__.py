@@ -29,7 +29,8 @@ __all__ += ["public_training_strategies", "training_strategy_from_dict"]
 
 
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
-    """Return every strategy for training that ``counton.strategies.training`` exports, by name.
+    """Return the classes of all strategies for training that ``counton.strategies.training``
+    exports, by name.
 
     >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
     ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',

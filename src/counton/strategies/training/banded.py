@@ -28,7 +28,8 @@ from counton.strategies.training.training_strategy import (
 
 
 class BandedInverseSquareRoot(ToeplitzTraining):
-    """Training noise in which each step has a weighted sum of the last ``band`` standard normals.
+    """Training noise in which each step has a weighted sum of the last ``band`` standard normal
+    draws.
 
     Old normals are drawn again when needed, so nothing is stored between steps.
 

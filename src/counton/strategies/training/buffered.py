@@ -214,11 +214,11 @@ def interlaces(theta: tuple[float, ...], thetahat: tuple[float, ...]) -> bool:
 
 
 def _residues(poles: Floats, zeros: Floats) -> Floats:
-    """Return the weights w_i of prod (1 - zero x) / (1 - pole x) as partial fractions: shape of
-    ``poles``.
+    """Return the weights w_i with which a rational function is a sum of partial fractions: prod (1
+    - zero_i x) / (1 - pole_i x) = 1 + sum w_i x / (1 - pole_i x).
 
-    The ratio is 1 + sum w_i x / (1 - pole_i x). The arguments are 1 - pole and 1 - zero, along the
-    last axis.
+    ``poles`` and ``zeros`` have the values 1 - pole_i and 1 - zero_i along the last axis; the
+    result has the shape of ``poles``.
     """
     differences = zeros[..., None, :] - poles[..., :, None]
     others = poles[..., None, :] - poles[..., :, None]
@@ -243,17 +243,21 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for unbounded search variables ``x``.
+    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for the variables ``x`` of a search
+    without bounds.
 
-    Variables and results lie along the last axis; all results interlace.
+    theta and thetahat are the poles and zeros of a BLT. Variables and results lie along the last
+    axis; all results interlace.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Return the search variables for ``v`` = 1 - theta_1, 1 - thetahat_1, ...: the inverse of
-    `from_search`.
+    """Return the search variables for ``v``, the inverse of `from_search`.
+
+    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., where theta and thetahat are the poles
+    and zeros of a BLT.
     """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
@@ -274,11 +278,10 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the decay rates of buffers from a vector of the search, rounded to a grid.
+    """Return the poles theta and zeros thetahat of a BLT, rounded to a grid.
 
-    The result is theta, the rates of C, and thetahat, those of its inverse. The vector ``v`` has
-    1 - theta_1, 1 - thetahat_1, 1 - theta_2, .... A strategy needs theta_1 > thetahat_1 > theta_2 >
-    ..., which rounded rates may violate; `interlaces` returns False for those.
+    ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, .... A strategy needs theta_1 > thetahat_1 >
+    theta_2 > ...; rounding may break this order, and `interlaces` checks it.
 
     >>> interlace(np.array([0.01, 0.1]))
     ((0.9900016784667969,), (0.899993896484375,))
@@ -294,7 +297,8 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return theta and thetahat of least error without step scaling, at most ``buffers`` of each.
+    """Return the poles theta and zeros thetahat of the BLT of least error without step scaling, at
+    most ``buffers`` of each.
 
     A buffer is left out if it lowers the error by less than 1/100,000.
     """
@@ -339,9 +343,10 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return, for each row of ``v``, the squared error: squared sensitivity times mean variance.
+    """Return the squared error of the BLT in each row of ``v``: squared sensitivity times mean
+    variance.
 
-    A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ...
+    A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
     """
     poles, zeros = v[:, 0::2], v[:, 1::2]
     return _squared_sums(poles, _residues(poles, zeros), steps, schedule) * _variances(
@@ -350,11 +355,11 @@ def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
 
 
 def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared sensitivity to an example in each epoch, for each row of ``poles`` and
-    ``weights``.
+    """Return the squared sensitivity to an example that counts in each epoch, for each row of
+    ``poles`` and ``weights``.
 
-    A row has 1 - theta_i and the weights w_i of the series C(x). The worst example counts in the
-    first step of each epoch.
+    A row describes the power series C(x) of one BLT: its values 1 - theta_i and its weights w_i in
+    partial fractions. The worst example counts in the first step of each epoch.
     """
     # It is the squared norm of c + (c shifted by an epoch) + ..., with c the coefficients of C,
     # computed by geometric sums for each epoch.
@@ -381,15 +386,17 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
     """Return the mean over all steps of the variance of running sums of noise, for each row of the
     arguments.
 
-    A row has 1 - thetahat_i and the weights v_i of the series C^-1(x); ``constant`` is prod (1 -
-    theta_i) / (1 - thetahat_i).
+    A row describes the inverse series C^-1(x) of one BLT: its values 1 - thetahat_i and its weights
+    v_i in partial fractions. ``constant`` is prod (1 - theta_i) / (1 - thetahat_i).
     """
     # The mean over t of the sum over s <= t of b_s^2, with b_s = constant + sum gamma_i
     # thetahat_i^s.
     gains = -outputs / zeros
 
     def weighted_total(gap: Floats) -> Floats:
-        """Return the sum over t < n of (n - t) (1 - gap)^t."""
+        """Return the sum over t = 0, 1, .., n - 1 of (n - t) (1 - gap)^t, for each entry of
+        ``gap``.
+        """
         plain = -np.expm1(steps * np.log1p(-gap)) / gap
         return np.asarray(steps / gap - (1 - gap) * plain / gap)
 
@@ -428,8 +435,8 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., improved for step scaling by these
-    shares.
+    """Return the values 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... of a BLT, improved by a
+    search for step scaling with these shares.
 
     The search begins at ``start``, which has the same form.
     """

@@ -419,7 +419,8 @@ def _inverse_of(matrix: Floats) -> Floats:
 
 
 def _stretches(steps: int, schedule: Schedule) -> Integers:
-    """Return, for each step, the number of its stretch of ``schedule.apart`` consecutive steps.
+    """Return, for each step, the number of its stretch: the run is divided into stretches of
+    ``schedule.apart`` consecutive steps.
 
     An example counts at most once in a stretch. All numbers are 0 if the run is not exactly
     ``schedule.steps`` stretches long.
@@ -430,8 +431,10 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return how many steps back the normals of a step lie, for at most ``draws`` normals per step
-    on average.
+    """Return the lags (in steps) at which the noise of a step uses normals, such that at most
+    ``draws`` normals are used per step on average.
+
+    They are the shortest lags, and the shortest lags plus one epoch.
     """
     # The last ones, and those an epoch before.
     apart = schedule.apart if schedule.steps > 1 else steps
@@ -459,10 +462,11 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     inside = (lag >= 0) & (lag < apart)
 
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return C, the norms of its columns before and after scaling, and the shares of stretches.
+        """Return the matrix C for search variables, the norms of its columns before and after
+        scaling, and the shares of stretches.
 
-        A share is the squared norm of every column in a stretch. The search variables ``x`` are the
-        logarithms of shares, then the entries of C within its bands.
+        A share is the squared norm of every column in a stretch of steps. The search variables
+        ``x`` are the logarithms of shares, then the entries of C within its bands.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -502,11 +506,11 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     at = np.arange(steps)
 
     def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient by
-        ``products``.
+        """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient with
+        respect to ``products``.
 
-        ``products`` has the magnitudes of C^T C. Sums of powers ``power`` and ``sharp`` replace
-        maxima.
+        ``products`` has the magnitudes of the entries of C^T C. Maxima are replaced by sums of
+        powers, with the exponents ``power`` and ``sharp``.
         """
         # Sums of powers replace maxima, to make it smooth.
         products = products / (unit := float(np.diagonal(products).max()))

@@ -239,8 +239,10 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
 
 def _start(buffers: int, steps: int) -> list[Floats]:
-    """Return the points at which searches start: the search variables for theta and thetahat (see
-    `from_search`), then gain and ratio.
+    """Return the points at which searches start.
+
+    A point has the search variables for theta and thetahat (see `from_search`), then the parameters
+    gain and ratio of `Echo`.
     """
     pairs = ((0.3, 0.9), (0.5, 0.5))
     return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]
@@ -250,7 +252,7 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     """Return the coefficients of C and of its inverse for search variables ``x``: both of shape
     (steps,).
 
-    The variables are those of `_start`: for theta and thetahat, then gain and ratio.
+    The search variables are those of `from_search` for theta and thetahat, then gain and ratio.
     """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -264,8 +266,8 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return the least value of ``logs`` that a search from ``start`` finds, and the variables with
-    this value.
+    """Return the least value of the function ``logs`` that a search from ``start`` finds, and the
+    variables at which it has this value.
     """
     # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize

@@ -33,8 +33,8 @@ _ITERATIONS = 200
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
-    """Return the divisors of the steps' noise with which the squared sensitivity to each example is
-    1.
+    """Return the numbers by which the noise of steps is divided so that the squared sensitivity to
+    each example is 1.
 
     Args:
         gram: magnitudes of C^T C between the steps of each example, from `gram_of_schedules`.
@@ -50,10 +50,10 @@ def balance(gram: Floats, shares: Floats) -> Floats:
 
 
 def toeplitz_weights(inverse: Floats) -> Floats:
-    """Return a matrix F, shape (steps, steps), that gives the mean variance of running sums of
-    noise.
+    """Return the matrix F from which the mean variance of running sums of noise follows under step
+    scaling: shape (steps, steps).
 
-    Under step scaling with the divisors d_t, the mean variance is e^T F e with e_t = 1 / d_t.
+    If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
     ``inverse`` has the coefficients of the inverse of the Toeplitz matrix C: shape (steps,).
     """
     # F_st = (n - max(s, t)) / n * (K K^T)_st, 0-based, K = Toeplitz(inverse); (K K^T)_st = (K
@@ -90,10 +90,11 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
 
 
 def weighted_gram(products: Floats) -> Floats:
-    """Return the matrix F with which the mean variance of running sums of noise is e^T F e, with
-    e_t = 1 / d_t for the divisors d_t of step scaling.
+    """Return the matrix F from which the mean variance of running sums of noise follows under step
+    scaling.
 
-    The noise of steps is K z. ``products`` is K K^T, shape (steps, steps), and is overwritten.
+    If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t. The
+    unscaled noise of steps is K z; ``products`` is K K^T, shape (steps, steps), and is overwritten.
     """
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)
@@ -101,12 +102,17 @@ def weighted_gram(products: Floats) -> Floats:
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Return the shares of step scaling with the least mean variance, if examples keep their
-    places. Every example has the same place in each epoch. ``gram`` has the magnitudes of C^T C
-    between the steps of each example, and ``weights`` is the matrix F of `toeplitz_weights`.
+    """Return the shares of step scaling with the least mean variance, if every example has the same
+    place in each epoch.
 
-    Steps with the same number in ``of``, shape (steps,), get the same share; by default each step
-    has its own. Shares are rounded to a grid.
+    A share is a positive number for each step; the divisors of an example's steps are proportional
+    to their shares, which are rounded to a grid.
+
+    Args:
+        gram: the magnitudes of C^T C between the steps of each example.
+        weights: the matrix F of `toeplitz_weights`.
+        of: a number for each step, shape (steps,): steps with equal numbers get equal shares; by
+            default each step has its own.
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.

@@ -101,7 +101,7 @@ def full_gram(coefficients: Floats) -> Floats:
 
 
 def by_schedule(values: Floats, apart: int) -> Floats:
-    """Arrange one value for each step in rows: row i has the steps i, i + apart, ....
+    """Arrange values, one for each step, in rows: row i has the steps i, i + apart, ....
 
     The shape is ``(apart, members)``; rows are padded with zeros.
     """
@@ -112,7 +112,9 @@ def by_schedule(values: Floats, apart: int) -> Floats:
 
 
 def in_order(rows: Floats, steps: int) -> Floats:
-    """Return one value for each step, in order of steps, from the rows of `by_schedule`."""
+    """Return values in order of steps, one for each step, from the rows that `by_schedule`
+    makes.
+    """
     return np.ascontiguousarray(rows.T).reshape(-1)[:steps]
 
 
@@ -129,10 +131,10 @@ def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
 
 
 def monotone_squared(coefficients: Floats, schedule: Schedule) -> float:
-    """Return the exact squared sensitivity for a Toeplitz matrix whose coefficients decrease from
-    step to step and are not negative.
+    """Return the exact squared sensitivity to an example that counts in the steps of ``schedule``.
 
-    An example counts in the steps of a schedule, which is fixed or has a least distance.
+    The matrix is Toeplitz with the given coefficients, which decrease from step to step and are not
+    negative. The schedule is fixed, or has a least distance of the steps.
     """
     # The steps {1, 1 + b, 1 + 2b, ...} are the worst case: moving steps to earlier places, and
     # closer together, makes no product of columns smaller.

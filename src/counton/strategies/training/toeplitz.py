@@ -37,10 +37,10 @@ Scaling = Literal["none", "equal", "epochs", "free"]
 
 
 class ToeplitzTraining(TrainingStrategy):
-    """Base class of training strategies with a Toeplitz matrix: C = Toeplitz(c) D.
+    """Base class of training strategies with the measurement matrix C = Toeplitz(c) D.
 
     D is the diagonal matrix of the divisors of step scaling. Subclasses define the coefficients c,
-    and those of the inverse power series 1 / c.
+    and the coefficients of the inverse power series 1 / c.
 
     Attributes:
         shares: one positive number for each step, which states its step scaling (see
@@ -51,9 +51,7 @@ class ToeplitzTraining(TrainingStrategy):
 
     @abstractmethod
     def coefficients(self) -> Floats:
-        """Return the first column of the Toeplitz matrix C of the strategy, before step scaling:
-        shape (steps,).
-        """
+        """Return the first column of the Toeplitz matrix before step scaling: shape (steps,)."""
 
     @abstractmethod
     def inverse(self) -> Floats:
@@ -67,8 +65,8 @@ class ToeplitzTraining(TrainingStrategy):
 
     @cached_property
     def divisors(self) -> Floats | None:
-        """The number by which the noise of each step is divided under step scaling: (steps,); None:
-        no scaling.
+        """The numbers by which step scaling divides the noise of steps: shape (steps,); None: no
+        scaling.
         """
         return None if self.shares is None else balance(self._gram, self.shares)
 

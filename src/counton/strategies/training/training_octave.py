@@ -202,8 +202,10 @@ class OctaveTraining(TrainingStrategy):
         return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
-        """Matrix F, shape (steps, steps), with which the mean variance of running sums of noise is
-        e^T F e, with e_t = 1 / d_t for the divisors d_t of step scaling.
+        """Matrix F from which the mean variance of running sums of noise follows under step
+        scaling: shape (steps, steps).
+
+        If the noise of step t is divided by d_t, the mean variance is e^T F e with e_t = 1 / d_t.
         """
         return weighted_gram(_differences(self._covariance))
 
@@ -240,8 +242,8 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights of a level's ``nodes`` in a weighted sum of values that are interpolated
-    from them.
+    """Return the weights of a level's ``nodes`` in a weighted sum of values one level below, which
+    are interpolated from them.
 
     ``row`` has the weight of each value, by the number of its node one level below.
     """

@@ -40,9 +40,9 @@ SLACK = 1e-9
 
 
 class Tap(NamedTuple):
-    """A standard normal in the noise of a step, and its weight there.
+    """A standard normal draw that enters the noise of a step, with its weight.
 
-    ``level`` and ``index`` are the address of the normal.
+    ``level`` and ``index`` are the address of the draw.
 
     >>> from counton.strategies.training import BufferedToeplitz
     >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
@@ -103,7 +103,8 @@ def training_schedule(
 
 
 class TrainingStrategy(Strategy):
-    """Base class of all strategies for training: how the noise of each step is made from normals.
+    """Base class of all strategies for training: how the noise of each step is made from standard
+    normal draws ("normals").
 
     Attributes:
         steps: number of steps of the run.
@@ -137,11 +138,13 @@ class TrainingStrategy(Strategy):
 
     @property
     def name(self) -> str:
-        """The displayed name, such as "BLT-3"."""
+        """The name under which the strategy is shown, such as "BLT-3"."""
         return self.saved_name
 
     def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
-        """Return a copy with changed attributes and without the cached values of ``forgotten``."""
+        """Return a copy of the strategy with the attributes ``changes``, and without the cached
+        values named ``forgotten``.
+        """
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
         for name in ("rmse", *forgotten):
@@ -266,9 +269,10 @@ class TrainingStrategy(Strategy):
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """Return the matrix K of the noise K z of steps, and the normal z of each column.
+        """Return the matrix K of the noise K z of steps, and the address of the standard normal
+        draw that belongs to each column.
 
-        K has the shape (steps, normals); each normal is given as (level, index).
+        K has the shape (steps, normals); an address is (level, index).
 
         Raises:
             InvalidInput: more than 4096 steps.

@@ -119,8 +119,8 @@ class Measuring:
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
-        """Return the weights of cells (measurements) in the estimate of one node: from the index of
-        a cell to its weight; cells without weight are left out.
+        """Return the weights of cells (measurements) in the estimate of one node, by index of the
+        cell; cells with weight 0 are left out.
 
         ``node`` is the index of the node on ``level``. The time is proportional to the number of
         siblings of all nodes on its path.
@@ -180,8 +180,8 @@ class Measuring:
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
-        """Return by how much each node's estimate exceeds the mean estimate of its parent's
-        children, by level.
+        """Return, by level, the estimate of each node minus the mean estimate of its parent's
+        children.
 
         ``cells`` are noisy measurements, shape (steps, size). For each level the result has shape
         (steps, nodes).

@@ -55,15 +55,15 @@ _LARGEST_WEIGHT = 2**28
 class HierarchyLaw:
     """The joint distribution of the noise in the estimates of all nodes of a tree.
 
-    Siblings are exchangeable: a child's noise is its parent's divided by m, plus sqrt(alpha) (g_i -
-    mean g). Here m is the number of the parent's children, alpha depends on the parent, and the g_i
-    are independent with variance 1.
+    If a node has m children and its estimate has noise X, the estimate of child i has noise X / m +
+    sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with variance 1; alpha
+    depends on the node.
 
     Attributes:
         tree: the public tree.
         root: variance of the total's noise.
-        spread: for each level, alpha for every node as a parent, shape (nodes,); 0 for
-            nodes with fewer than two children.
+        spread: for each level, alpha for every node as a parent, shape (nodes,); 0 for nodes with
+            fewer than two children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
     >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
@@ -269,12 +269,12 @@ class TreeStrategy(TableStrategy):
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return how far one unit moves the measurements of each node's children, as norms: two
-        arrays of shape (nodes,).
+        """Return how far one unit moves the measurements of a node's children, for each node of
+        ``level``, as norms: two arrays of shape (nodes,).
 
         The first is for a unit that is added below the node, the second for a unit that moves
-        between two of its children. ``level`` is that of the nodes. The norm is the 1-norm
-        (``power`` 1) or the squared 2-norm (2).
+        between two of its children. The norm is the 1-norm (``power`` 1) or the squared 2-norm
+        (``power`` 2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
         pair = children == 2
@@ -297,8 +297,8 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def _norms(self) -> dict[Norm, tuple[int, int]]:
-        """For each norm, the largest change of the measurements by an added unit, and by a unit
-        that moves.
+        """For the 1-norm (key 1) and the squared 2-norm (key 2), the largest change of the
+        measurements by an added unit, and by a unit that moves.
         """
         return {1: self._largest(1), 2: self._largest(2)}
 
