@@ -37,9 +37,9 @@ class Addition(NamedTuple):
 
     Attributes:
         inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
-        observed: by window (counted from 1), the totals of all its rows seen so far: integers, one
-            per cell. They replace the stored totals. A later run compares them with its rows to
-            find late and vanished rows.
+        observed: by number of a window (from 1), the totals of all its rows read so far: an array
+            of integers, one for each cell. They replace the stored totals. A later run compares
+            them with its rows to find late and vanished rows.
         sources: digests of the input files whose rows this commit counts; a file counted before is
             refused.
         remembered: change of the stored keyed digests of users and row ids that have been counted.
@@ -47,8 +47,8 @@ class Addition(NamedTuple):
             of the new cells; all earlier cells must exist.
         events: for a statistic that takes events in order, in place of all other fields: events of
             the new steps, and for each step the number of events up to its end.
-        last_read: what a run found that released and counted nothing, in place of all other fields:
-            see `counton.state.last_read`.
+        last_read: for a run that released and counted nothing, in place of all other fields: a text
+            that identifies its files and options, and the facts that it found about the rows.
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 

@@ -78,8 +78,9 @@ def upgrade(state: str | os.PathLike[str], *, copy: bool = True) -> Upgrade:
 
     Args:
         state: path of a SQLite file, or a database URL.
-        copy: keep the old state: beside a file as ``STATE.formatN``, on a server in the
-            schema ``counton_format_N``. The copy is as secret as the state.
+        copy: keep a copy of the old state: for a file, ``STATE.formatN`` beside it; on a server,
+            the schema ``counton_format_N``. N is the old format's number. The copy is as secret as
+            the state.
 
     Raises:
         StateError: the state is missing, or of a later version.

@@ -27,8 +27,8 @@ Watcher = Callable[[str, float], object]
 
 
 class BeyondReference(InvalidInput):
-    """A stream whose releases ``counton.reference``, the second program that computes releases,
-    cannot compute; the message says why.
+    """The error that the releases of a stream cannot be checked, because ``counton.reference``, the
+    second program that computes releases, cannot compute them.
     """
 
 
@@ -87,9 +87,9 @@ def check_by_reference(
     Args:
         terms: design of the stream.
         key: key of the stream.
-        parts: released values, and exact sums of the data up to each step in units of the grid,
-            both of shape (steps, *shape); in several parts, from step 1 on. Later parts may have
-            more cells.
+        parts: consecutive ranges of steps from step 1 on. Each is a pair of arrays of shape (steps,
+            *shape): released values, and exact sums of the data up to each step as integer
+            multiples of the resolution. Later parts may have more cells.
         watcher: called with the name of the task and its finished share, from 0 to 1.
 
     Raises:

@@ -119,14 +119,16 @@ class Database:
     Args:
         state: path of a SQLite file, or a database URL.
         create: make the database if it is missing.
-        brief: transactions compute nothing between their statements. A server then ends a
-            transaction that is idle for `PAUSE_SECONDS`, so a paused process holds up no other.
+        brief: True if transactions compute nothing between their statements. A server then ends a
+            transaction that is idle for `PAUSE_SECONDS`, so that a paused process does not block
+            others.
 
     Attributes:
-        identity: random identifier of the state, wherever it lies; its copies share it. Not secret.
+        identity: random identifier of the state, which stays the same if the state is moved or
+            copied. Not secret.
         witnesses: every place that ever held the second witness (a record of releases kept away
-            from the state), by address. The value says why: it is the user's folder, a run named
-            it, or it is lost (`counton.state.second_witness`).
+            from the state), by address. The value is the state's note on the place: it is the
+            user's folder, a run named it, or it is lost.
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -180,7 +182,9 @@ class Database:
 
     @property
     def format(self) -> int:
-        """Number of the state's format; an earlier one until the first write."""
+        """Number of the state's format, as stored. A state of an earlier version keeps the earlier
+        number until it is first written.
+        """
         return self._earlier or schema.FORMAT
 
     def close(self) -> None:
@@ -245,7 +249,9 @@ class Database:
         return connection.has("counton_database")
 
     def _look_at_format(self) -> None:
-        """Refuse a state in an unknown format; prepare to read one in an earlier format."""
+        """Refuse a state in an unknown format. A SQLite file in an earlier format is from now on
+        read from an upgraded copy in memory.
+        """
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.value("PRAGMA application_id")
@@ -269,8 +275,8 @@ class Database:
             )
 
     def upgrade(self, *, copy: bool = True) -> upgrades.Upgrade:
-        """Convert the state's tables to this version's format (`upgrades.carry_over`); ``copy``
-        keeps the old state.
+        """Convert the state's tables to this version's format; ``copy`` keeps a copy of the old
+        state.
         """
         own = self._own or self._connections
         try:
@@ -341,10 +347,10 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
     """Return the file of a SQLite state, or None for a state on a server.
 
     Args:
-        called: name of the argument, for messages.
+        called: name of the argument that holds the address, for messages.
 
     Raises:
-        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+        InvalidInput: the argument is neither a path nor a SQLite or PostgreSQL URL.
 
     >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
     ('visits.db', None)
@@ -358,7 +364,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     Symbolic links are followed, because SQLite's log and the key lie beside the linked file.
 
     Args:
-        called: name of the argument, for messages.
+        called: name of the argument that holds the address, for messages.
 
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.

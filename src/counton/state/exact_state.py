@@ -42,12 +42,13 @@ _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
-    """Numbers and sizes of the parts (database rows) in which exact sums are stored: the whole, all
-    sums at one step, and then the additions of each later release.
+    """Numbers and sizes of the parts (database rows) in which exact sums are stored. First comes
+    the *whole*, all sums at one step, in one part or several; then one part for the additions of
+    each later release.
 
     Attributes:
         first, following: number of the first stored part, and of the part to be written next.
-        whole, added: size in bytes of the whole, and of the parts added to it.
+        whole, added: size in bytes of the whole, and of all later parts.
         pieces: number of parts over which the whole is spread.
         digest: digest over all parts, each chained to the one before it.
     """
@@ -75,8 +76,9 @@ class SavedState(NamedTuple):
         parts: numbers and sizes of the stored parts.
         step: step at which they were saved.
         events: keyed digests of the events of all steps.
-        exact: all sums when they were last written whole, as `Exact.save` encoded them.
-        news: the additions of each later release, as `Exact.news` encoded them.
+        exact: all sums at the step at which they were last written as a whole, as `Exact.save`
+            encoded them.
+        news: the additions of each later release, as encoded by `Exact.news`.
     """
 
     parts: Parts
@@ -90,7 +92,7 @@ class SavedState(NamedTuple):
 
 
 class StatisticRecord:
-    """The rows of a database in which a stream keeps its statistic's exact sums."""
+    """The database rows in which a stream stores its statistic's exact sums, encrypted."""
 
     def __init__(self, stream_id: int, key: Key, name: str) -> None:
         self._stream_id, self._name = stream_id, name

@@ -196,7 +196,8 @@ def held_batches(database: Database, stream: str) -> HeldBatches:
 
 
 class Inbox(Closing):
-    """The inbox of a state, for all its streams. Threads may share it.
+    """The inbox of a state: batches of rows, sent to a service for any of the state's streams, that
+    wait to be counted. Threads may share it.
 
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
@@ -301,8 +302,8 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return the fraction of the stream's largest sums that each sender of these batches has
-        filled so far, by stream, window and sender.
+        """Return, by stream, window and sender, the fraction of the stream's largest exact sums
+        that the rows of each sender of these batches take up so far.
         """
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
@@ -325,10 +326,10 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
-        """Store what fraction of a stream's largest sums each sender has filled; delete this for
-        windows that are over.
+        """Store the fraction of a stream's largest exact sums that each sender's rows take up;
+        delete the stored fractions of windows that are over.
 
-        ``over`` has, by row id of a stream, its first window that is not over.
+        ``over`` maps the row id of a stream to its first window that is not over.
         """
         for (stream, step, sender), part in held.items():
             connection.run(
@@ -359,8 +360,8 @@ class Inbox(Closing):
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """Open a transaction that adds waiting batches to these streams; refuse a state that its
-        witness (the record of past releases) shows to be an old copy.
+        """Open a transaction that adds waiting batches to these streams; refuse a state that is an
+        old copy according to its witness (the record of past releases outside the state).
         """
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
@@ -371,14 +372,14 @@ class Inbox(Closing):
             yield connection
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
-        """Return the next fold, a group of batches to count together. An unfinished fold comes
-        first; None if no fold is over.
+        """Return the next fold, a group of batches to count together; None if no fold has ended. A
+        fold that an earlier call returned and nobody counted comes first.
 
         Args:
             end: maps a batch's time of arrival, in microseconds, to the end of its fold; batches
                 that arrive after this end go into later folds. The result must depend on that time
                 alone.
-            by: current time in microseconds; folds that end later are not over yet.
+            by: current time in microseconds; folds that end after it are not returned yet.
         """
         with self._database.transaction(write=True) as connection:
             connection.lock(_FOLDING)  # otherwise rows of another server's fold may join this one
@@ -413,7 +414,9 @@ class Inbox(Closing):
         )
 
     def close_stream(self, stream: str) -> bool:
-        """Accept no more batches for a stream unless some wait; return whether it is closed now."""
+        """Refuse all further batches for a stream from now on, unless some wait to be counted;
+        return True if the stream is closed now.
+        """
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING)
             stream_id = self._stream(connection, stream)
@@ -517,7 +520,9 @@ class Inbox(Closing):
     def _keep(
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
-        """Store the uncounted rows of a batch as left out, with the id that its sender gave it."""
+        """Store a batch's rows that no run could count among the batches left out, with the id that
+        its sender gave to it.
+        """
         came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
         of = {"stream": row.stream_id, "arrived": row.arrived}
         ids = [
@@ -600,8 +605,8 @@ class Inbox(Closing):
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
-        """Delete a batch that no run could count, after it was dropped or put back; its unreadable
-        rows stay until a file holds them.
+        """Delete the rows of a batch that was left out, after the operator dropped it or put it
+        back; its unreadable rows stay until a file holds them.
         """
         if row.aside != _NONE:
             said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
@@ -610,7 +615,7 @@ class Inbox(Closing):
             connection.run("DELETE FROM counton_inbox_left_out WHERE id = :id", id=row.id)
 
     def rows_left_out(self, stream: str) -> int:
-        """Count the rows of acknowledged batches that no run could count. Only for the operator."""
+        """Count the rows of accepted batches that no run could count. Only for the operator."""
         with self._database.transaction(write=False) as connection:
             said = "SELECT sum(rows) FROM counton_inbox_left_out WHERE stream_id = :stream"
             return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
@@ -637,11 +642,11 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return how much of the allowed share of a stream's largest sums each sender has filled,
-        from 0 to 1, by the id of the sender's token.
+        """Return, by the id of the sender's token, the fraction (0 to 1) of its allowance that each
+        sender has used. The allowance is a share of the largest exact sums of the stream.
 
-        If each release counts one window alone, the result is that of the sender's fullest window.
-        Only for the operator.
+        If each release counts one window alone, each window has its own allowance, and the fraction
+        is that of the sender's fullest window. Only for the operator.
         """
         said = (
             "SELECT sender, number, max(part) FROM counton_inbox_shares"
@@ -652,7 +657,9 @@ class Inbox(Closing):
             return {sender: part / share_of(number) for sender, number, part in found}
 
     def forget(self, before: int) -> int:
-        """Delete the ids of batches that arrived before this microsecond; return how many."""
+        """Delete the ids of batches that arrived before this time (microseconds since 1970), and
+        return how many. A batch sent again with such an id is counted again.
+        """
         with self._database.transaction(write=True) as connection:
             said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
             return connection.run(said, before=before)
@@ -697,8 +704,8 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """The stream, sender and window for which an inbox stores how much the sender has filled. Step
-    0 stands for all windows together.
+    """The stream, window and sender to which a stored fraction of the largest exact sums belongs.
+    ``step`` is the window; 0 stands for all windows together.
     """
 
     stream_id: int
@@ -711,8 +718,8 @@ def _parts(batch: Batch) -> Mapping[int, float]:
 
 
 def _id_of(row: Any) -> str:
-    """Return an id for a batch that no run could count. It is made from the contents, because row
-    ids of the database are used again.
+    """Return an id for a batch that no run could count, computed from its contents. A row id of the
+    database would not do, because the database uses it again after a deletion.
     """
     told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
     return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]

@@ -42,8 +42,8 @@ _DIGEST = 6
 class Digester:
     """Computes keyed digests of a stream's inputs (BLAKE2b).
 
-    The key is needed because counts are few and easily guessed: a plain hash would reveal them. The
-    step is in the digest because equal counts of two steps would otherwise show.
+    The key is needed because a count is easily guessed, so a plain hash would reveal it. The step
+    is part of the digest, because otherwise one could see that two steps have equal counts.
 
     >>> len(Digester(bytes(32))(range(1, 3), np.array([5, 7])))
     12
@@ -107,8 +107,10 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the keyed digest of a step's release, as a witness (a record outside the state) keeps
-    it; None if the journal lacks the step, or if the step was not the last of its commit.
+    """Return the keyed digest of a step's release from the journal, in the form that a witness (a
+    record outside the state) keeps.
+
+    None if the journal lacks the step, or if the step was not the last one of its commit.
     """
     row = connection.first(
         "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
@@ -121,11 +123,11 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 def _whole(
     values: NDArray[Any], unit: Fraction
 ) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
-    """Return the unit of which all values are integer multiples, as text, and a function that
-    converts values to these integers.
+    """Find the unit of which all values are integer multiples; return it as text, with a function
+    that converts values to these integers.
 
-    The unit is None if values are integers. If no unit fits all values, it is "", and the 64 bits
-    of each float are read as an integer.
+    The unit is None if the values are integers already. If ``unit`` does not fit all values, the
+    returned text is "", and the function reads the 64 bits of each float as an integer.
     """
     if values.dtype.kind in "iu":
         return None, lambda some: some.astype(np.int64)
@@ -144,8 +146,8 @@ def _whole(
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Convert the integers of `_whole` back to the values that they encode in this unit, exactly;
-    the array is changed in place.
+    """Convert integers made by `_whole` back to the exact values. ``unit`` is the text that
+    `_whole` returned; the array is changed in place.
     """
     if unit is None:
         return whole
@@ -225,8 +227,8 @@ def read(
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
-    """Yield the steps that were journaled together, up to step ``last``, and how many numbers each
-    of them released.
+    """Yield, up to step ``last``, each range of steps that were written to the journal together,
+    and how many numbers each of these steps released.
     """
     with reading(f"the journal up to step {last}"):
         for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):
@@ -262,8 +264,8 @@ def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> 
 
 
 class WindowTotals(NamedTuple):
-    """Exact totals of the rows seen so far in some windows of a stream. All windows have the same
-    shape.
+    """Exact totals of the rows read so far in some windows of a stream. The totals of each window
+    are an array, of the same shape for all of them.
 
     Attributes:
         stream_id: row id of the stream.
@@ -294,7 +296,7 @@ class WindowTotals(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
         """Split the totals into blocks of consecutive windows, each small enough for one database
-        row. Yield each block after the number of its first possible window.
+        row. Yield each block with the number of the first window that its row may hold.
         """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
@@ -332,8 +334,8 @@ class WindowTotals(NamedTuple):
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """Group the totals of windows (arrays by window number, of any shapes) by their shape, because
-    one database row holds one shape.
+    """Group the totals of windows by the shape of their arrays, because one database row holds
+    arrays of one shape. ``observed`` maps the number of a window to its array.
     """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
@@ -357,11 +359,11 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
-    """Store the totals of rows seen so far in these windows, in place of earlier totals.
+    """Store the totals of the rows read so far in these windows, in place of earlier totals.
 
     Args:
-        at: the stream's step before the transaction. If the transaction releases steps, all rows
-            seen in windows up to its last step are counted with it.
+        at: number of steps released before the transaction. If the transaction releases steps, all
+            rows read in windows up to the last of these steps are counted with it.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)
@@ -399,13 +401,13 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
 def read_observed(
     connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """Yield the stored totals of the rows seen in windows, some windows at a time.
+    """Yield the stored totals of the rows read in each window, some windows at a time.
 
     Args:
         step: the stream's last released step.
-        also: windows to read besides those after the last release and those with rows seen since
-            then. Other windows have nothing left to count, and are skipped, so that reading does
-            not slow down as a stream ages. None: read all windows.
+        also: windows to read in any case. Windows after the last release, and windows with rows
+            read since then, are read anyway. All others have nothing left to count and are skipped,
+            so that reading does not slow down as a stream ages. None: read all windows.
     """
     with reading("what was observed"):
         if also is None:
@@ -421,10 +423,10 @@ def read_observed(
 def _rows_around(
     connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
 ) -> Iterator[Any]:
-    """Yield the database rows of observed totals that satisfy an SQL condition, ascending by step.
+    """Yield the database rows of window totals that satisfy an SQL condition, ascending by step.
 
-    ``which`` is the condition; its text ``{around}`` stands for "the row holds one of the windows
-    ``steps``". ``asked`` has the values of its parameters.
+    ``which`` is the condition. The text ``{around}`` in it is replaced by a condition that selects
+    rows which hold one of the windows ``steps``. ``asked`` has the values of the SQL parameters.
     """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:

@@ -108,7 +108,8 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
 def beside(file: Path | None, label: str) -> Path:
     """Return the path of the key file beside a state's file.
 
-    A state on a server (``file`` is None) is refused; ``label`` names it in the message.
+    A state on a server (``file`` is None) has no such path and is refused; ``label`` is its name in
+    the message.
     """
     if file is None:
         raise WrongKey(
@@ -135,7 +136,7 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
 
 
 def fits(key: Key, fingerprint: str, salt: str | None) -> bool:
-    """Return True if a key has this fingerprint, as it is or after the salt is applied to it."""
+    """Return True if a key has this fingerprint, either unchanged or after the salt is applied."""
     return fingerprint in (key.fingerprint, salt and key.with_salt(salt).fingerprint)
 
 
@@ -265,7 +266,8 @@ def witness_remarks(
     in_file: bool = False,
 ) -> list[str]:
     """Warn of old copies of a state that its witness, the record of releases outside the state,
-    would not notice. Return one sentence for each; none if all would be noticed.
+    would not notice. Return one sentence for each gap of the witness; none if it would notice every
+    old copy.
 
     A damaged or missing witness is not reported here: every release refuses it.
 
@@ -321,17 +323,20 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Mark:
-        """Build it from a stream's database row."""
+        """Build the mark of a stream from the stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
 class _Look(NamedTuple):
-    """Everything that the places of a witness (files and database rows) hold, read at one moment.
+    """Everything that a witness (the record of releases outside a state) holds, read at one moment
+    from all of its places, which are files and database rows.
 
     Attributes:
-        said: settings that decide which places there are: the state's, and the user's folder.
+        said: settings that decide where the places are: the addresses in the state, and the user's
+            folder.
         marks: for each place, a value that changes whenever its content does, taken before reading.
-        second: places of the second witness; none if the state is not open.
+        second: places of the second witness, which lies away from the state; none if the state is
+            not open.
         places: places in which every release is recorded.
         entries: entries of streams in all places, each with its place, the latest steps first.
     """
@@ -353,8 +358,8 @@ class Witness:
 
     It is written after each commit and holds nothing secret. Nothing is released if an existing
     place cannot be read or written, or if a place of the second witness that should exist is
-    missing. The same holds if no place can be written, or if no place knows a stream that has
-    released something; but not if the user has said that no second witness is wanted.
+    missing. Nothing is released either if no place can be written, or if no place has an entry for
+    a stream that has released something, unless the user has said that no second witness is wanted.
 
     Args:
         beside: witness files beside the key and the state; empty if there are none.
@@ -595,8 +600,8 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under the key that lies beside the first
-        witness file.
+        """Return True if the state has released something under the key beside which the first
+        witness file lies.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
@@ -741,8 +746,8 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
-        """Return the entries of the stream whose key and name ``at`` has, the latest steps
-        first.
+        """Return the witness's entries for one stream, the latest steps first. ``at`` has the
+        stream's name and the fingerprint of its key.
         """
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
@@ -776,7 +781,7 @@ class Witness:
         return any(entry["step"] > at.step for entry in self._of(at))
 
     def knows(self, at: Mark) -> bool:
-        """Return True if the witness has an entry for a stream."""
+        """Return True if the witness has an entry for the stream that ``at`` names."""
         return bool(self._of(at))
 
     def vouches(self, at: Mark) -> bool:
@@ -854,10 +859,11 @@ class Witness:
         writes: bool = False,
         seen: bool = False,
     ) -> None:
-        """Record a committed release before anybody is shown it.
+        """Record a committed release in all places of the witness, before the release is shown to
+        anybody.
 
         Args:
-            at: the stream's progress after that release.
+            at: the stream's progress after the release.
             released: function that returns the digest of an earlier step's release, or None if the
                 state has none.
             writes: True if this process made the release, as the stream's writer.
@@ -894,8 +900,8 @@ class Witness:
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Return True if some place of the witness lacks the step or the deletions that ``at``
-        has.
+        """Return True if some place of the witness has not recorded the step, or the deletions of
+        people, that ``at`` has.
         """
         return any(
             all(
@@ -908,8 +914,8 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Return why an old copy of the state, whose stream is at ``at``, would go unnoticed; None
-        if it would be noticed.
+        """Return, in words, why the witness would not notice an old copy of the state; None if it
+        would notice it. ``at`` is the stream's progress as the state has it.
         """
         if not at.step:
             return None
@@ -962,7 +968,8 @@ class Witness:
 
         Args:
             act: function that writes a place; it returns an error to raise, or None.
-            what: words on the fate of the release, for the message if a place cannot be written.
+            what: words for the message if a place cannot be written; they say what happened to the
+                release.
         """
         look, noted = self._look_at_places(), False
         first: StateError | None = None
@@ -1003,10 +1010,11 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:
-    """Return True if the stream's writer number is that of one of these recorded writers.
+    """Return True if a stream's present writer is one of the recorded writers (``known``).
 
-    A change that releases nothing raises the number by 1, an opening raises it by at least
-    `AMENDMENTS`. So a number higher by less than `AMENDMENTS` is still the same writer's.
+    Writers are numbers. A change that releases nothing raises a writer's number by 1, and each
+    opening raises it by at least `AMENDMENTS`. So numbers that differ by less than `AMENDMENTS`
+    belong to the same writer.
     """
     return any(0 <= writer - one < AMENDMENTS for one in known)
 

@@ -26,12 +26,14 @@ _MAKE = """CREATE TABLE counton_last_read (
 def read(
     connection: Connection, stream_id: int, epoch: int, asked: str, subkey: bytes
 ) -> dict[str, Any] | None:
-    """Return what the last run found, if it asked the same and nobody has written since.
+    """Return the facts that the last run found in its files, if it had the same files and options,
+    and nobody has written the stream since; else None.
 
     Args:
         epoch: the number of the stream's last writer.
-        asked: text that names the files' digests and the options of the run.
-        subkey: key of the seal, so that nobody without the key of the stream makes a record.
+        asked: text that names the digests of this run's files, and its options.
+        subkey: key of the record's authentication code, so that nobody without the stream's key can
+            forge a record.
     """
     if not (connection.is_sqlite and connection.has(_TABLE)):
         return None
@@ -53,7 +55,9 @@ def keep(
     subkey: bytes,
     found: Mapping[str, Any],
 ) -> None:
-    """Replace the record by what this writer's run found; see `read`."""
+    """Store the facts that this run found in its files, in place of the former record. The
+    arguments are those of `read`; ``found`` has the facts.
+    """
     if not connection.is_sqlite:
         return
     if not connection.has(_TABLE):

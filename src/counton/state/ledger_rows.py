@@ -99,7 +99,7 @@ SHARED_OUT: Final = "shared out"
 
 
 def stamp(column: str) -> dict[str, str]:
-    """Return the columns that say when something was entered, by whom, and on which machine.
+    """Return the values of the columns that record the time of an entry, the user, and the machine.
 
     The time is ISO 8601 in UTC, in seconds. The user is the operating system's: environment
     variables can be forged.
@@ -120,8 +120,8 @@ def stamp(column: str) -> dict[str, str]:
 
 
 class LimitChange(NamedTuple):
-    """A change of the privacy limit: set, raised, lowered, removed, or shared out (only the
-    parties' quotas changed).
+    """A change of a state's privacy limit. The limit was set, raised, lowered or removed, or only
+    the quotas of parties changed ("shared out").
 
     Attributes:
         time: time of the change, ISO 8601 in UTC.
@@ -387,7 +387,9 @@ def all_entries(connection: Connection) -> tuple[Spend, ...]:
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
-    """Return the terms of the limit (`Ledger.terms`) as JSON values; None without a limit."""
+    """Return the limit and its terms, such as the unit that it protects, as JSON values; None
+    without a limit.
+    """
     saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
@@ -404,7 +406,9 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
-    """Add up all entries for each kind of unit: see `Store.totals`."""
+    """Add up all ledger entries for each kind of protected unit: return, by unit, how neighbouring
+    datasets differ, and the total privacy loss.
+    """
     found = ledger(connection)
     if found is None:
         return add_up(all_entries(connection))
@@ -412,8 +416,8 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """Return the ledger as it would be with one more entry; None if there is no limit. Nothing is
-    written.
+    """Return the ledger as it would be with one more entry; None if there is no limit. The database
+    is not changed.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -528,7 +532,8 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Return a new ledger with all existing spending entered; nothing is written.
+    """Return a ledger with a new limit, in which all existing spending is entered. The database is
+    not changed.
 
     Args:
         proposed: a ledger with the new limit and no entries; it keeps the former limit's quotas.

@@ -23,8 +23,8 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class OnDemand(Counter):
-    """The counter of a stream whose cells are computed on demand: it releases no sums, but stores a
-    digest of each step's events and counts the steps.
+    """The counter of a stream whose statistic computes each value only when a reader requests it.
+    It releases no sums: it counts the steps, and its "release" is a digest of each step's events.
     """
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
@@ -39,8 +39,8 @@ class OnDemand(Counter):
         return (1,)
 
     def release_many(self, xs: Totals) -> Releases:
-        """Take the digests of n consecutive steps, shape ``(n, 1)``, and return them as releases,
-        without noise.
+        """Count n consecutive steps, and return the digests of their events, shape ``(n, 1)``, as
+        their releases, without noise.
 
         If the contribution bound has a resolution, the digests must be multiplied by it, as every
         input is.

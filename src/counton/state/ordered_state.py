@@ -35,7 +35,7 @@ _WHOLE = 2**53
 
 
 class Writer(Protocol):
-    """The methods of a stream that `OrderedMachine` uses: they commit counts to the state."""
+    """A stream's methods that `OrderedMachine` calls to commit counts to the state."""
 
     @property
     def step(self) -> int: ...

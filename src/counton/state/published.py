@@ -124,12 +124,13 @@ class PublicFacts(NamedTuple):
 
 
 class PublishedReach(NamedTuple):
-    """The last steps of a stream that are published in a database.
+    """How far a stream is published in a database.
 
     Attributes:
         stream_id: row id of the stream in the published tables.
         step: last published step.
-        cells: last step whose noisy cells are published, for a statistic.
+        cells: last step whose noisy cells are published, for a statistic that is computed from such
+            cells.
     """
 
     stream_id: int
@@ -226,8 +227,8 @@ def begin(
     description: Mapping[str, Any],
     author: str,
 ) -> PublishedReach:
-    """Prepare a database for a stream's releases: make missing tables and rows. Return how many of
-    its steps are published already.
+    """Prepare a database for a stream's releases: make missing tables, and the stream's row. Return
+    how far the stream is published already.
 
     Raises:
         StateError: another stream has this name there, or the tables have more steps than this
@@ -296,7 +297,7 @@ def write_cells(
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
-    """Remove all published cells of a stream, because they are too many or will be written
+    """Remove all published noisy cells of a stream, because they are too many, or will be written
     again.
     """
     _remove_from(connection, "cells", stream_id)
@@ -316,8 +317,8 @@ def write(
     value_rows: Iterable[Sequence[Any]],
     reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Write the steps from ``first`` to ``last`` to the published tables: the given rows of
-    windows, of values, and of a statistic's results.
+    """Write the steps ``first`` to ``last`` to the published tables: a table of windows, a table of
+    values, and a table of a statistic's results.
     """
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
@@ -331,8 +332,8 @@ def write(
 
 
 def take_back(connection: Connection, begun: PublishedReach, last: int) -> PublishedReach:
-    """Remove the published rows of steps after ``last``, and all cells, because they will be
-    written again.
+    """Remove the published rows of steps after ``last``, and all published noisy cells, because
+    both will be written again; return how far the stream is published then.
     """
     said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
     if connection.run(said, stream=begun.stream_id, before=begun.step, last=last) != 1:

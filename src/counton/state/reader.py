@@ -53,7 +53,9 @@ class JournalReader:
         details: Mapping[str, Any],
         key: keyfile.Kept,
     ) -> None:
-        """Not for callers: see `Store.reader` and ``Stream.open``."""
+        """Build the object from a stream's database row; users call `Store.reader` or
+        ``Stream.open``.
+        """
         self._database, self._row, self._kept = database, row, key
         self._design, self._details, self._shown = design, dict(details), False
 
@@ -159,8 +161,8 @@ class JournalReader:
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
     ) -> Private[Iterator[ObservedBlock]]:
-        """Return the exact totals of the rows seen in each window, as an iterator over some windows
-        at a time.
+        """Return the exact totals of the rows read in each window, as an iterator that yields some
+        windows at a time.
 
         This keeps memory small if windows have many cells. Release nothing while the iterator is
         used.
@@ -225,14 +227,17 @@ class JournalReader:
 
     @property
     def epoch(self) -> int:
-        """Number of the stream's last writer."""
+        """Number of the process that opened the stream last for writing; it grows with each
+        opening.
+        """
         return int(self._row.writer_epoch)
 
     def last_read(self, asked: str) -> Private[dict[str, Any]] | None:
-        """Return what the last run found in its files, if it asked the same and released and
-        counted nothing, and nobody has written the stream since; else None. Secret.
+        """Return the facts that the last run found in its files, if it had the same files and
+        options, released and counted nothing, and nobody has written the stream since; else None.
+        Secret.
 
-        Needs the stream's key.
+        ``asked`` is a text that names files and options. The stream's key is needed.
         """
         from counton.state import last_read  # for commands that run again
 
@@ -245,7 +250,7 @@ class JournalReader:
         return self._key.derive(b"last read", self._row.name.encode())
 
     def beside(self, name: str) -> JournalReader:
-        """Return a reader of another stream in this state.
+        """Return a reader of the stream ``name`` in the same state.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
@@ -254,7 +259,7 @@ class JournalReader:
 
     def doubt(self) -> str | None:
         """Return why the state may be an old copy, according to its witness (a record outside the
-        state) or shared ledger; None if neither says so.
+        state) or shared ledger; None if there is no sign of that.
         """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:

@@ -94,8 +94,8 @@ def enter(
     """Create a stream's database row, and enter its guarantee in the ledger: the state's own, or
     the one it shares.
 
-    The state's own ledger counts the larger loss of this stream and the one it ``follows``; a
-    shared ledger adds all losses up. In both it spends the quota of its ``party``.
+    If this stream ``follows`` another, the state's own ledger counts only the larger of their
+    losses, while a shared ledger adds them up. Both count the loss in the quota of its ``party``.
 
     Raises:
         StateError: the stream exists.
@@ -185,30 +185,30 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> 
 
 
 class Seal:
-    """A keyed digest that shows whether somebody changed a stream's public facts, or deleted what
-    it remembers of counted users, ids and files.
+    """A keyed digest (HMAC) that shows whether somebody without the key changed a stream's public
+    facts, or deleted its record of counted users, ids and files.
 
     The facts decide which column is the group, where windows begin, and how many events of a user
-    count. If what it remembers disappeared, users, ids or files could count twice. A stream can be
-    ended without its key, so the end is not in the digest.
+    count. Without the record, users, ids or files could count twice. The digest does not cover the
+    end of a stream, because a stream can be ended without its key.
     """
 
     def __init__(self, key: Key, name: str) -> None:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return the digest of a stream's last step, its public facts (JSON), and the
-        `memory_digest` of what it remembers.
+        """Return the seal's digest of a stream's last step, its public facts (``details``, JSON),
+        and the `memory_digest` of its counted users, ids and files (``remembered``).
         """
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Write the digest of a stream's public facts and memory into its row, as the last act of a
-        transaction.
+        """Compute the seal of a stream and write it into the stream's database row, as the last act
+        of a transaction.
 
         Returns:
-            The `memory_digest` on which it is based.
+            The `memory_digest` that the seal covers.
         """
         remembered = memory_digest(connection, stream_id)
         said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
@@ -224,8 +224,8 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return a digest of how much a stream remembers: the sizes of its sets of user and id digests,
-    and the number of counted files.
+    """Return a digest of the sizes of a stream's record of what was counted: its sets of user and
+    id digests, and the number of its files.
 
     Exact sums of a statistic are left out, because they have a digest of their own.
     """
@@ -288,17 +288,17 @@ def take_over(
     witness: keyfile.State | None = None,
     forgetting: bool = False,
 ) -> tuple[Any, Key, int]:
-    """Make this process the writer of a stream; return the stream's row, its key, and the number
-    of the writer before. If this fails, the
-    present writer goes on.
+    """Make this process the writer of a stream; return the stream's database row, its key, and the
+    number of the former writer. If this fails, the former writer goes on.
 
     Args:
         witness: path or URL at which the second witness is kept from now on.
 
     Raises:
-        StateError: the stream is missing, its rows contradict each other, the state is an old copy,
-            or another server wrote the stream and no witness here noticed.
-        WrongKey: the key is not the one it was created with.
+        StateError: the stream is missing, its rows contradict each other, or the state is an old
+            copy; or another server wrote the stream last, and no witness on this machine has seen
+            it.
+        WrongKey: the stream was created with another key.
     """
     check_text_name(name)
     # Drawn at random, so that two processes that begin from one number get different ones.

@@ -167,8 +167,8 @@ CREATE TABLE counton_turns (
 
 
 def first_row() -> dict[str, Any]:
-    """Return the first row of a new state's table ``counton_database``: its format, its new random
-    identity, and no witnesses.
+    """Return the only row of the table ``counton_database`` for a new state: its format, its new
+    random identity, and no witnesses.
     """
     drawn = secrets.token_hex(16)
     return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}

@@ -77,8 +77,8 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry by which an earlier place of the second witness points to the later places
-    that replace it.
+    """Build the entry that is written to a former place of the second witness, and points to the
+    places that replace it.
 
     Args:
         identity: identity of the state.
@@ -106,13 +106,15 @@ class SecondPlace(NamedTuple):
 
     @property
     def onward(self) -> list[str]:
-        """Addresses of later places to which this place points."""
+        """Addresses of later places of the second witness that replace this place, as recorded in
+        it.
+        """
         return [to for entry in self.entries for to in entry.get("onward", ())]
 
 
 class SecondPlaces:
-    """All places of a state's second witness: those that the state remembers, and those to which
-    these places point.
+    """All places (files or database rows) of a state's second witness: places whose addresses the
+    state stores, and places to which these point.
 
     The folder of the current user is read too.
 

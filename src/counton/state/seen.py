@@ -183,7 +183,9 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
-    """Merge sets of marks (digests of users or row ids) of one kind and period into one set."""
+    """Merge sets of marks (digests of users or row ids), all of the same kind and period, into one
+    set.
+    """
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
@@ -224,7 +226,7 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
 
 
 def subkey(key: Key, name: str) -> bytes:
-    """Return the key with which a stream's secret is encrypted in its state."""
+    """Derive from a stream's key the key that encrypts the secret of its digests in the state."""
     return key.derive(b"marks", name.encode())
 
 
@@ -311,8 +313,8 @@ def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
 
 
 def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -> int | None:
-    """Return the first cell whose label, or one stored with it, was altered without the stream's
-    key; None if there is none.
+    """Return the number of the first cell in a block of labels that was altered without the
+    stream's key; None if no block was.
 
     States of earlier versions hold labels without a digest; these are not checked. Nobody can
     remove a digest, because the stream's seal covers the sizes of what is stored.
@@ -324,7 +326,9 @@ def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -
 
 
 def _label_parts(connection: Connection, stream_id: int) -> list[tuple[list[str], int, bytes]]:
-    """Return labels, the cell of the first of them, and their keyed digest, by release."""
+    """Return the stored blocks of labels, one for each release that found groups: the labels, the
+    number of the first one's cell, and the block's keyed digest.
+    """
     said, parts = f"SELECT part, marks {_OF_KIND} ORDER BY part", []
     with reading("the labels of groups"):
         for row in connection.rows(said, stream=stream_id, of_kind=_LABELS):
@@ -344,7 +348,8 @@ def write_labels(
 ) -> None:
     """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
 
-    A keyed digest follows the compressed labels. Earlier versions read no further than these.
+    A keyed digest is stored after the compressed labels, where earlier versions of counton ignore
+    it.
 
     Args:
         key, name: key and name of the stream.

@@ -27,7 +27,8 @@ _MAKING = schema.APPLICATION_ID + 2
 
 
 class Turn(Closing):
-    """The turns of one service process: the streams whose rows it may count and release now.
+    """The turns of one service process. A turn is the right, held by one process at a time, to
+    count and release the rows of a stream.
 
     On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
     On a SQLite file it lasts as long as the process, and no other service may serve the file.
@@ -76,8 +77,8 @@ class Turn(Closing):
             connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Return the streams whose rows this process may count and release now. Renew its turns,
-        and request those that nobody has.
+        """Return the streams whose rows this process may count and release now. Its turns are
+        renewed, and turns that no process has are taken.
 
         Args:
             but: streams to leave to other processes; on a server, this process gives up its turns
@@ -115,7 +116,9 @@ class Turn(Closing):
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
-        """Take the turn at a state in a SQLite file; raise an error if another service has it."""
+        """Take the turn (the right to count and release) at a state in a SQLite file; raise an
+        error if another service has it.
+        """
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that process, or "

@@ -62,8 +62,8 @@ _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """Number of the last entry of a ledger (0 if there is none), and a digest of all entries up to
-    it.
+    """The end of a shared ledger: the number of its last entry (0 if it has none), and a digest of
+    all entries up to it.
     """
 
     number: int
@@ -85,8 +85,8 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Add a stream's spending to the copy, unless its stream has an entry already; refuse more
-        than the limit.
+        """Add the spending of a stream to this copy, unless the stream has an entry already; refuse
+        it if it goes beyond the limit.
         """
         if self.entered:
             return
@@ -107,7 +107,8 @@ class SharedLedger(Closing):
         place: path of a SQLite file, or a database URL.
 
     Attributes:
-        witness: file beside the ledger's file that records its last entry; None on a server.
+        witness: file beside the ledger's file that records its last entry, so that an old copy of
+            the ledger is noticed; None on a server.
     """
 
     def __init__(self, place: Place) -> None:
@@ -178,7 +179,7 @@ class SharedLedger(Closing):
 
         Raises:
             BudgetExceeded: the limit does not allow it; nothing is entered.
-            InvalidInput: a guarantee or unit cannot be counted there.
+            InvalidInput: the ledger cannot count a stream's guarantee or unit.
             StateError: the ledger is an old copy that lacks entries; or an entry belongs to another
                 copy of this state.
         """
@@ -355,11 +356,12 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Return the steps that the ledger's witness (a file beside it) has recorded for a stream,
-        each with a digest.
+        """Return the steps that the ledger's witness (a file beside the ledger) has recorded for a
+        stream, each with a digest.
 
-        ``of`` is the identity of the stream's state. If ``of`` is `_ENTRIES`, the result is the
-        ledger's last entries instead. A ledger on a server has no witness, and the result is empty.
+        ``of`` is the identity of the stream's state. If ``of`` is `_ENTRIES`, the last entries of
+        the ledger are returned instead of steps. A ledger on a server has no witness, so the result
+        is empty.
         """
         if self.witness is None:
             return []
@@ -492,10 +494,11 @@ class SharedEntry:
     def reserve(self, step: int) -> None:
         """Check, before a release is committed, that the ledger can record it afterwards.
 
-        The check writes to the ledger and to its witness.
+        The check writes to the ledger, and to the witness file beside it.
 
         Raises:
-            StateError: one of them cannot be written, or the entry belongs to another copy.
+            StateError: ledger or witness cannot be written, or the entry belongs to another copy of
+                the state.
         """
 
         def touch(row: Any) -> dict[str, Any]:
@@ -508,8 +511,8 @@ class SharedEntry:
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
         """Record a committed release in the ledger, before anybody is shown it.
 
-        ``digest`` is that of the release; ``released`` returns the digest of an earlier step's
-        release in the state.
+        ``digest`` is the digest of this release; ``released`` returns the digest of an earlier
+        step's release in the state.
 
         Raises:
             StateError: the ledger has recorded another release of a step, so another copy of the
@@ -610,15 +613,14 @@ def names_in_ledger(connection: Connection, database: Database) -> frozenset[str
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
-    """Return the shared ledger of a state: the one at ``given``, or the one that the state
-    remembers.
+    """Return the shared ledger of a state, from the address ``given`` or from the address in the
+    state.
 
     Returns:
         The open ledger; None if the state shares no ledger, or is itself the ledger at ``given``.
 
     Raises:
-        StateError: the ledger cannot be used, or the state remembers another ledger than the given
-            one.
+        StateError: the ledger cannot be used, or the state already shares another ledger.
         InvalidInput: the given database cannot be the ledger of this state.
     """
     tie, serves = None, False
@@ -677,8 +679,8 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
     """Return the protected units in the ledger that a state shares, as the ledger names them.
 
-    The ledger is the one at ``given``, or the one that the state remembers. Without one the result
-    is empty.
+    The ledger is found at the address ``given``, or at the address in the state. Without a ledger
+    the result is empty.
     """
     found = ledger_of(database, given)
     if found is None:
@@ -691,10 +693,10 @@ def known_to(connection: Connection, *, but: int | None = None) -> list[units.Sp
     """Return the protected units of a database's own streams, and of entries that other states
     made.
 
-    The names of units are those used in this database.
+    Units have the names that this database uses for them.
 
     Args:
-        but: number of an entry to leave out.
+        but: number of a ledger entry to leave out; None: leave out none.
     """
     found = units.known_in(connection)
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")

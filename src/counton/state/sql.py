@@ -54,8 +54,8 @@ class Connection:
         self._cursors = weakref.WeakSet[Any]()
 
     def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
-        """Run a statement and return its cursor. Each row maps the statement's names to values;
-        several rows run it once for each.
+        """Run an SQL statement and return its cursor. A row maps the names in the statement to
+        values; with several rows the statement runs once for each.
         """
         text = said if self.is_sqlite else _for_server(said)
         cursor = self.driver.cursor()
@@ -67,8 +67,8 @@ class Connection:
         return cursor
 
     def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
-        """Run a statement with values by name, or once for each row of values; return how many
-        database rows it changed.
+        """Run an SQL statement with values by name, or once for each of several rows of values;
+        return how many database rows it changed.
         """
         return int(self.execute(said, *(rows or (values,))).rowcount)
 
@@ -88,23 +88,25 @@ class Connection:
             self.driver.cursor().executemany(said, rows)
 
     def rows(self, said: str, **values: Any) -> Iterator[Any]:
-        """Return the rows of a SELECT, with their columns as attributes."""
+        """Run a SELECT with values by name; return its rows, with their columns as attributes."""
         cursor = self.execute(said, values)
         return map(_row_of(*(column[0] for column in cursor.description)), cursor)
 
     def first(self, said: str, **values: Any) -> Any:
-        """Return the first row of a SELECT; None if there is none."""
+        """Run a SELECT with values by name; return its first row, or None if it has no row."""
         return next(self.rows(said, **values), None)
 
     def one(self, said: str, **values: Any) -> Any:
-        """Return the first row of a SELECT; raise `MissingRow` if there is no row."""
+        """Run a SELECT with values by name; return its first row, or raise `MissingRow` if it has
+        no row.
+        """
         for row in self.rows(said, **values):
             return row
         raise MissingRow("a row is missing")
 
     def value(self, said: str, **values: Any) -> Any:
-        """Return the value in the first column of a SELECT's first row; raise `MissingRow` if there
-        is no row.
+        """Run a SELECT with values by name; return the first column of its first row, or raise
+        `MissingRow` if it has no row.
         """
         return self.one(said, **values)[0]
 
@@ -124,7 +126,7 @@ class Connection:
         """On a server, take the lock with these numbers until the transaction ends; wait for other
         holders.
 
-        A SQLite file needs none: it is locked while it is written.
+        For a SQLite file nothing is done, because it is locked as a whole while it is written.
 
         Args:
             shared: several transactions may hold the lock at once, but not beside an exclusive
@@ -141,8 +143,8 @@ class Connection:
     def abandon(self) -> None:
         """Undo the transaction by closing the connection, without a statement.
 
-        A statement would not do: SQLite keeps a transaction and its locks while a cursor has rows
-        left, for example in the frames of an exception.
+        A ROLLBACK statement would not suffice: SQLite keeps a transaction and its locks while a
+        cursor has rows left, for example in the frames of an exception.
         """
         for undo in (*(cursor.close for cursor in self._cursors), self.driver.rollback):
             with suppress(Exception):

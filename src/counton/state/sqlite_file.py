@@ -29,7 +29,7 @@ from counton.state.whole_file import remove_left, try_lock
 
 
 class NoState(RequestMismatch):
-    """The error that a state does not exist yet."""
+    """The error that a state is missing: no file or database is at its address yet."""
 
 
 #: Suffixes of the files that SQLite makes beside a database.
@@ -69,7 +69,9 @@ def open_file(path: Path, **more: Any) -> Any:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return True if files can be made beside a state, because SQLite makes some to write it."""
+    """Return True if files can be made in the folder of a state. SQLite needs such files to write
+    the state.
+    """
     return os.access(path.parent, os.W_OK)
 
 
@@ -83,11 +85,11 @@ def _has_log(path: Path) -> bool:
 
 
 def moment_of(path: Path) -> tuple[object, ...] | None:
-    """Return a value that changes if the file is changed while it is read without locks; None if
-    SQLite can lock the file.
+    """Return a value that differs before and after a read if another process has changed the file
+    meanwhile; None if SQLite can lock the file against changes.
 
-    Without permission to write, SQLite has no locks, and reads the file as if nobody changed it;
-    yet another process may write it, by another path or from another machine.
+    Without permission to write, SQLite reads the file without locks, as if nobody could change it.
+    But another process may write it, by another path or from another machine.
     """
     if may_be_written(path) or _has_log(path):
         return None
@@ -156,7 +158,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 def check(path: Path) -> None:
     """Refuse a damaged or foreign file before SQLite opens it for writing.
 
-    SQLite notices these defects too late or not at all.
+    SQLite itself would notice such defects too late, or not at all.
     """
     try:
         header = sqlite_header(path)

@@ -42,8 +42,8 @@ class Position(NamedTuple):
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """Return the public columns of a stream's database row; refuse a stream that lacks steps which
-    its witness (a record outside the state) or shared ledger has recorded.
+    """Return the public columns of a stream's database row; refuse an old copy, which lacks steps
+    that its witness (a record outside the state) or its shared ledger has recorded.
 
     Raises:
         StateError: the stream is missing, or ledger or witness has recorded more steps than the
@@ -109,11 +109,13 @@ def note_of_another(
     *,
     seen: bool = False,
 ) -> None:
-    """Record, in a stream's witness and shared ledger, a release that another process made: see
-    `note`.
+    """Record a release that another process made in the stream's witness (a record outside the
+    state) and its shared ledger.
+
+    ``at`` is the stream's progress after the release, ``digest`` the digest of the release.
 
     Args:
-        seen: True if this process watched the other one make it.
+        seen: True if this process watched while the other process made the release.
     """
     with (
         database.transaction(write=False) as connection,
@@ -249,7 +251,7 @@ def refuse_forgotten(
 
 
 def released_names(connection: Connection) -> dict[str, set[str]]:
-    """Return the names of a state's streams, by the fingerprint of their keys."""
+    """Return the names of all streams of a state, in sets by the fingerprint of their keys."""
     known: dict[str, set[str]] = {}
     for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)

@@ -213,7 +213,8 @@ class Store(Closing):
         return self._read(books.totals)
 
     def refuse_beyond(self, entry: Spend) -> None:
-        """Refuse a new stream whose guarantee goes beyond the limit, before its rows are read.
+        """Refuse a new stream (``entry`` has its guarantee) if its privacy loss goes beyond the
+        limit, before its rows are read.
 
         ``Stream.create`` checks again when it makes the entry.
 

@@ -58,8 +58,9 @@ class Amounts(NamedTuple):
     """The size of a stream's sums so far. Secret.
 
     Attributes:
-        largest: largest total of any cell so far, in grid units.
-        whole: sum of all totals of the stream's statistic; 0 for plain counts.
+        largest: largest total of any cell so far, as an integer multiple of the stream's
+            resolution.
+        whole: sum of the totals of all cells, for a stream with a statistic; 0 for plain counts.
     """
 
     largest: int
@@ -72,11 +73,11 @@ class Stream(JournalReader, Closing):
     A stream holds counts, or a statistic whose cells are counted. For a statistic, `release_events`
     takes events, and `readings` returns the results. If the order of events does not matter,
     `release_many` takes the changes of cells, as it takes counts. If the statistic computes cells
-    on demand, the stream only stores the events; the value of a cell then depends on key, cell and
-    step.
+    only when a reader requests them, the stream stores the events alone; the noise of a cell then
+    depends on key, cell and step.
 
-    Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
-    to open a stream takes it over, and the previous one gets ``StreamConflict`` at its next
+    Make a stream with `create`, continue it with `open`. One process writes at a time: the process
+    that opens a stream takes it over, and the former writer gets ``StreamConflict`` at its next
     release. Each opening raises a number in the stream's row, the writer epoch. A commit changes
     the row only if epoch and step are those that this writer knows. No lock outlives a killed
     process. Noise is a function of key and step, and the journal is written first, so a process
@@ -106,7 +107,7 @@ class Stream(JournalReader, Closing):
         counter: Counter | None = None,
         strategy: StreamStrategy | None = None,
     ) -> None:
-        """Not for callers: use `create` or `open`."""
+        """Build a stream from its database row and its key; users call `create` or `open`."""
         self._key, self._strategy = key, strategy
         self._witness, self._entry, self._epoch = witness, entry, int(row.writer_epoch)
         self.epoch_before = 0
@@ -641,8 +642,8 @@ class Stream(JournalReader, Closing):
         self._open()
 
     def _open(self) -> None:
-        """Refuse a closed stream; record its last release in the witness before anything of it is
-        shown.
+        """Refuse a stream that was closed; record its last release in the witness (a file outside
+        the state) before anything of the stream is shown.
         """
         if self._closed:
             raise StateError(
@@ -658,8 +659,8 @@ class Stream(JournalReader, Closing):
         """Record the last release in the witness (a file outside the state) and the shared ledger
         if they lack it; only then may it be shown.
 
-        They lack it if the process that made it was killed before it recorded it, or used another
-        witness.
+        They lack it if the process that made the release was killed before it recorded the release,
+        or used another witness.
         """
         step, entry = self._step, self._entry
         if self._noted == (step, self._forgotten):
@@ -680,8 +681,8 @@ class Stream(JournalReader, Closing):
         self._noted = step, self._forgotten
 
     def _counter(self) -> Counter:
-        """Return the counter at the last committed step; after a release that failed half-way it is
-        rebuilt from the database.
+        """Return the counter (the object that adds noise to totals) at the last committed step.
+        After a release that failed half-way, the counter is rebuilt from the database.
         """
         with self._lock:
             self._open()
@@ -731,8 +732,9 @@ class Stream(JournalReader, Closing):
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the journal's values of released steps from ``first`` on; refuse inputs ``grid``
-        (in grid units, shape (steps, *shape)) that differ from those of the release.
+        """Return the journal's values of released steps from ``first`` on; refuse inputs that
+        differ from the inputs of the release. ``grid`` has the inputs as integer multiples of the
+        resolution, shape (steps, *shape).
         """
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
@@ -863,7 +865,7 @@ class Stream(JournalReader, Closing):
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
         """Change a column of the stream's database row; raise an error if another process has
-        become the stream's writer.
+        become the stream's writer meanwhile.
         """
         said = (
             f"UPDATE counton_streams SET {column} = :value"
@@ -928,8 +930,8 @@ def _counter_of(
 
 
 def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
-    """Return the object that turns a statistic's events into changes of cells; None for plain
-    counts.
+    """Return the object that converts a statistic's events into changes of its cells; None for a
+    stream of plain counts.
     """
     terms, key = stream.design, stream._key
     if terms.statistic is None:
@@ -970,8 +972,8 @@ class NoiseTable:
         self._database, self._stream_id = database, stream_id
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the stored noise of a block of cells, whose first cell is ``cell``: the last row
-        that begins at ``step`` or before; None if there is none.
+        """Return the newest stored noise that begins at ``step`` or before, for the block of cells
+        that begins with ``cell``; None if there is none.
         """
         with suppress(CountonError), self._database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)

@@ -28,7 +28,7 @@ class Facts(NamedTuple):
 
     Attributes:
         text: JSON; equal facts give equal texts.
-        names: lists of group names, by the name of the fact that each list belongs to.
+        names: lists of group names, by the name of the fact whose value the list is.
     """
 
     text: str
@@ -127,9 +127,8 @@ def _blocks(
 
 
 def to_json(value: Mapping[str, Any], name: str) -> str:
-    """Return JSON text. Equal values give equal texts.
-
-    ``name`` names the value in messages.
+    """Return the value as JSON text; refuse a value that JSON cannot hold. Equal values give equal
+    texts; ``name`` is the name of the value in messages.
     """
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)

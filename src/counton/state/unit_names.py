@@ -91,9 +91,9 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     """Return the name of a stream's unit in a ledger. If the unit is a user's period of time, the
     name includes the time zone and the column of times.
 
-    They decide where a period begins. A window of a statistic begins and ends with steps, by the
-    stream's calendar if it has one. The name does not tell how the column's texts are read as
-    times; the caller is trusted to read them alike.
+    Zone and column decide where a period begins. If the statistic has windows of its own, they
+    begin and end with steps, by the stream's calendar if it has one. The name does not say how the
+    column's texts are read as times; the caller is trusted to read them in one way.
 
     Args:
         unit: the unit's name in the stream.

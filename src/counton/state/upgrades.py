@@ -150,7 +150,9 @@ def carry_over(
 
 
 def _copy_beside(path: Path, found: int) -> Path:
-    """Return the path of the copy of an old state."""
+    """Return the path at which a copy of an old state is kept: the state's path, followed by
+    ``.formatN``.
+    """
     return path.with_name(f"{path.name}.format{found}")
 
 

@@ -71,8 +71,8 @@ class Verification:
         checks: facts that hold, in words.
         problems: facts that do not hold; empty if all is well.
         old_copy: whether ``problems`` say that the state is an old copy.
-        skipped: reason why nothing could be recomputed; None if values were.
-        unchecked: the part of the release that was not recomputed, in words; None if all was.
+        skipped: reason why nothing could be recomputed; None if values were recomputed.
+        unchecked: the part of the release that was not recomputed, in words; None if all of it was.
         key: place or fingerprint of the key that fits, if several keys were given; else None.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
@@ -257,7 +257,9 @@ def _fitting(
 
 
 def _wider(sums: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return exact sums of as many cells as ``shape`` has; new ones have counted nothing."""
+    """Extend an array of exact sums to ``shape``, which may have more cells; the sums of the new
+    cells are 0.
+    """
     found = np.zeros(shape, np.int64)
     found[: len(sums)] = sums
     return found
@@ -323,7 +325,7 @@ class _Recomputation:
         """Refuse a stream whose public facts, or digests of counted users, ids and files, were
         altered without its key.
 
-        Another process may write them meanwhile; then they are read again.
+        If another process writes them meanwhile, they are read again.
         """
         name = self._row.name
         while True:
@@ -456,9 +458,10 @@ class _Recomputation:
         ]
 
     def _parts(self, last: int) -> Iterator[range]:
-        """Yield ranges of consecutive steps, with equally many cells in each, that fit into memory.
+        """Yield ranges of consecutive steps that fit into memory.
 
-        Cells of found groups are added from one step to the next.
+        All steps of a range have equally many cells. A later range may have more, because groups
+        are found.
         """
         terms, begin = self._terms, 1
         if terms.counters is None:
@@ -484,10 +487,11 @@ class _Recomputation:
             return journal.read(connection, self._row.id, steps.start, steps.stop, shape)
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
-        """Release inputs (shape (steps, *shape)) again with the same key, and compare the values
-        with the journal.
+        """Compute the releases of ``inputs`` (shape (steps, *shape)) again with the same key, and
+        compare them with the values in the journal.
 
-        ``again`` is a counter at the step before the first of them.
+        ``again`` is a counter (the object that adds noise) at the step before the first of these
+        steps.
         """
         if not len(inputs):
             return

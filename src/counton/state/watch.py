@@ -29,10 +29,10 @@ class Sighting(NamedTuple):
 
     Attributes:
         step: the stream's last step.
-        marks: places where the server stores the stream's rows; a restored journal is stored at
-            other places.
+        marks: places at which the server stores the stream's rows. If the journal is restored from
+            a backup, its rows are stored at other places.
         at: time in seconds, by a clock that cannot be set.
-        known: whether it was certain that the journal was no old copy.
+        known: whether it was certain at this look that the journal was no old copy.
     """
 
     step: int
@@ -42,7 +42,8 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """The sightings, by one process, of streams that other processes write.
+    """The looks that one process takes at streams which other processes write. They are recorded in
+    the witness, the record outside the state that shows old copies.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -64,10 +65,11 @@ class Watch:
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Record in the witness how far streams are that other processes release.
+        """Record in the witness the last released step of streams that other processes release.
 
         The other processes keep writing, and nothing in the state is changed. A single look at a
-        state on a server cannot tell what was written before: look repeatedly.
+        state on a server cannot tell whether the state is an old copy: call this function
+        repeatedly.
 
         Args:
             names: names of the streams; None: all. Streams that do not exist yet are left out.
@@ -181,10 +183,11 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Return True if a stream's journal is certainly no old copy, given the last look at it.
+    """Return True if a stream's journal is certainly no old copy, judged by the last look at it
+    (``last``).
 
-    It must be the journal of that look, possibly with more steps. If it was certainly no old copy
-    then, it is none now. If not, it is certain once the journal has grown, because no writer
+    The journal must be the one seen then, possibly with more steps. If it was certainly no old copy
+    then, it is none now. Otherwise it is certain once the journal has grown, because no process
     continues an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:

@@ -74,7 +74,9 @@ def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None
 
 
 def try_lock(handle: int) -> bool:
-    """Lock an open file until it is closed, and return whether that succeeded."""
+    """Try to lock an open file (``handle`` is its descriptor) until it is closed; return True if
+    that succeeded.
+    """
     if os.name != "posix":
         return False
     import fcntl
