@@ -64,7 +64,8 @@ def option(
     Args:
         default: ``...`` if the option must be given.
         help: meaning, in one line.
-        called: name in commands and files if it differs from the field's; without dashes.
+        called: name of the option in commands and files, without dashes; None: the name of the
+            field.
         repr: whether ``repr`` shows the field; False for events, because a frame shows its rows.
         more: further attributes of the `Option`.
 
@@ -208,8 +209,8 @@ class OptionRecord:
         return self.has(name) and value not in known
 
     def has(self, name: str) -> bool:
-        """Return whether a field has a value other than None and False, even if it is the
-        default.
+        """Return whether a field is stated: its value is neither None nor False. A value that
+        equals the default counts as stated.
         """
         return self.option(name) is not None and self.option(name) is not False
 
@@ -322,11 +323,11 @@ class Times(JobPart):
 
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around``, the number
     of windows that are expected, the stream has no last window; an event is protected as well when
-    it is old. ``until`` is "now" unless stated; "newest" is the time of the newest event, which
-    belongs to a person, and this time is not protected. A window is released a time after its end,
-    the ``watermark``; rows that come before its release count in it. With ``revise`` a later row
-    counts in its own window too, and the window is released again; with ``corrections`` a row may
-    replace an earlier row of a window that is still revised.
+    it is old. ``until`` is "now" unless stated. "newest" stands for the time of the newest event,
+    which may be a person's, and this time is not protected. A window is released a time after its
+    end, the ``watermark``; rows that come before its release count in it. With ``revise`` a later
+    row counts in its own window too, and the window is released again; with ``corrections`` a row
+    may replace an earlier row of a window that is still revised.
     """
 
     heading = "Time"
@@ -866,7 +867,9 @@ Events: TypeAlias = (
 
 
 def _check_events(value: Any) -> None:
-    """Refuse paths that no file can have; the reader checks all other sources."""
+    """Refuse event paths that no file can have. Other sources of events are checked when they are
+    opened.
+    """
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, str | os.PathLike):
             check_text("events", os.fspath(one))
@@ -983,7 +986,8 @@ class Job(OptionRecord):
         return self.options.get(name) if place is None else place(self)
 
     def having(self, **changes: Any) -> Job:
-        """Return a copy of the job in which some fields or options have other values.
+        """Return a copy of the job in which some fields, or options of its statistic, have other
+        values.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
@@ -995,7 +999,9 @@ class Job(OptionRecord):
 
     @property
     def statement(self) -> Statement:
-        """All stated values of the job, in the form in which a statistic reads them."""
+        """All stated values of the job, behind the interface by which a statistic reads its
+        options.
+        """
         return _JobStatement(self)
 
 
@@ -1009,7 +1015,7 @@ _PLACES = {
 
 
 class _JobStatement(Statement):
-    """Adapter by which a statistic reads the stated values of a job."""
+    """A job's stated values, as an object from which a statistic reads its options."""
 
     def __init__(self, job: Job) -> None:
         self._job, self.options = job, job.options

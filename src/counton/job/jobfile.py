@@ -96,10 +96,8 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """The values that a job file may have for a kind of option.
-
-    The fields are the Python types that a TOML parser returns, words for these types in messages,
-    and their names in a JSON schema.
+    """The values that a job file may have for an option: Python types that a TOML parser returns
+    (``types``), words for them in messages (``said``), and their names in a JSON schema (``json``).
     """
 
     types: tuple[type, ...]
@@ -125,8 +123,8 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
-    """Return options by their keys in job files: the options of every job, and the given
-    options.
+    """Return options by their keys in job files: the options that every job has, and
+    ``options``.
     """
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
@@ -157,12 +155,12 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
 def load_each(
     path: str | os.PathLike[str], events: Events | None = None, *, without_rows: bool = False
 ) -> dict[str, Job | CountonError]:
-    """Read the jobs of a file as `load` does, with an error in the place of a job that cannot be
-    read.
+    """Read the jobs of a file by name, in their order. A job that cannot be read has its error in
+    place of the job.
 
     Args:
         events: source of all jobs' events, if it is given here; then the file must not name events.
-        without_rows: see `load`.
+        without_rows: True if no row will be read, so that a job need not name events.
     """
     file, read = Path(path), read_file(path)
     taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
@@ -210,8 +208,9 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
     of the report. If a job has only one statistic, it is a job of that statistic and no report.
 
     A row changes the inputs of all these streams. Their noise is independent, so their guarantees
-    add up: epsilons, deltas and rhos. Each stream gets the fraction of the report's epsilon, delta
-    or rho that its statistics have of all shares; the fractions add up to 1.
+    add up: epsilons, deltas and rhos. Each stream gets a fraction of the report's epsilon, delta or
+    rho: the sum of its statistics' shares, divided by the sum of all shares. The fractions add up
+    to 1.
     """
     where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
@@ -291,8 +290,8 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
 
 
 def _keys_of_statistics() -> set[str]:
-    """Return the keys that the table of a report's statistic may have, without those for windows of
-    its own.
+    """Return the keys that the table of one statistic in a report may have. Keys for windows of its
+    own, such as ``every``, are not included.
     """
     own = {option.key for option in all_options().values()}
     return own | {STATISTIC, "by", "domain", "shares", "within", "share"}
@@ -676,7 +675,8 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """Return a value of a job file with its path resolved relative to the folder of the job file.
+    """Return a value of a job file in which a path, if there is one, is joined to the folder of the
+    job file.
 
     A value that names no file is unchanged.
     """
@@ -748,8 +748,8 @@ def save(
 
 
 def last_date(job: Job) -> str | None:
-    """Return the time, as stated in ``until``, after which a job releases nothing; None if the rows
-    or the clock decide.
+    """Return the time, as stated in ``until``, after which a job releases nothing; None if the
+    newest event or the present time decides.
 
     >>> last_date(Job("count", "visits.csv", "visits.db", until="2024-03-04"))
     '2024-03-04'

@@ -130,7 +130,7 @@ def refuse(
         reasons: excluded options, each with the reason.
         beside: the option that excludes them, for the message.
         remedy: end of the message.
-        but: names of options that are allowed nevertheless.
+        but: names of excluded options that are allowed all the same.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, EXCLUDED["first"], field("first", True))
@@ -181,11 +181,11 @@ def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why
 
 
 def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()) -> None:
-    """Refuse stated options that need another option which is not stated.
+    """Refuse options that are stated without another option which they need.
 
     Args:
-        needed: names of the other options to check.
-        but: names of options that are allowed nevertheless.
+        needed: names of the options whose absence is checked.
+        but: names of options that are allowed all the same.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):

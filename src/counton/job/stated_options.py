@@ -58,8 +58,8 @@ def nearest(name: object) -> str | None:
 
 
 def hint(name: object) -> str:
-    """Return the end of a message that suggests the statistic closest to a name; "" if none is
-    close.
+    """Return the end of a message on an unknown statistic, which suggests the closest name; "" if
+    none is close.
     """
     found = nearest(name)
     return "" if found is None else f"; did you mean {found!r}?"
@@ -227,8 +227,8 @@ def options_of_job(job: Job) -> dict[str, Option]:
 
 
 def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
-    """Return the options that the stream's state stores in a given way
-    (`counton.base.options.Kept`).
+    """Return the options that the stream's state stores in the way ``kind``, such as those of a
+    "policy" or an "output".
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
     ['watermark', 'quiet', 'unknown']
@@ -274,8 +274,9 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """Rename the columns in an option's value: keys of a mapping, NAME=VALUE pairs, or tree
-        levels.
+        """Rename the columns in an option's value by the function ``one`` (old name to new). The
+        value may be a mapping with columns as keys, text of NAME=VALUE pairs, or a tree with
+        columns as levels; others are unchanged.
 
         Args:
             between: text between two pairs.

@@ -40,11 +40,9 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return a table of the rows that cannot be counted: columns ``row``, the row's number from 1,
-    and ``step``.
-
-    Here ``step`` is minus the number of the row's `Problem`; for other rows it would be the number
-    of the window.
+    """Return a table of the rows that cannot be counted. Column ``row`` has the row's number from
+    1, and ``step`` has minus the number of the row's `Problem`, in place of the number of its
+    window.
     """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
@@ -53,7 +51,7 @@ def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
     """Leave out rows that cannot be counted, or write them to a file, as the job's policies say.
 
-    Without such policies the rows are refused.
+    If they say neither, the rows are refused.
 
     Returns:
         The number of rows that are left out, and of rows that are written to the file.
@@ -91,7 +89,7 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
     """Return the values of a row in the form in which the file of unreadable rows shows them.
 
-    A row that no reader understands is shown as its whole line, in the first column.
+    An unreadable row is shown as its whole line, in the first column.
     """
     if row not in part.unread:
         return values
@@ -108,9 +106,10 @@ def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
 def set_bad_rows_aside_elsewhere(
     source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
-    """Do the same as `set_bad_rows_aside` for a remote source, whose rows have no numbers.
+    """Leave out rows of a remote source that cannot be counted, or write them to a file, as the
+    job's policies say; otherwise refuse them.
 
-    ``problems`` has the number of rows (``rows``) with each problem (``problem``).
+    ``problems`` has columns ``problem`` and ``rows``: the number of rows with each problem.
 
     Returns:
         The number of rows that are left out, and of rows that are written to the file.
@@ -138,10 +137,10 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch at most ``most`` rows of a remote source for which an expression is true.
+    """Fetch at most ``most`` rows of a remote source for which the expression ``which`` is true.
 
-    They are shown in a message or written to a file. The expression is over marked rows
-    (`mark_rows`).
+    They are shown in a message or written to a file. The expression refers to the columns of
+    `mark_rows`: window, group and value of a row.
     """
     return open_private(source.some(reading, which, most))
 
@@ -168,7 +167,7 @@ def _explain(
     """Build the error for the first row that cannot be counted; it says how many rows have the same
     problem.
 
-    For a remote source ``rows_of_all`` has the number of rows by problem.
+    For a remote source ``rows_of_all`` maps the number of a problem to its number of rows.
     """
     alike, first = dict[int, int](), None
     for part in source.parts:
@@ -213,7 +212,9 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the name of the column that causes a row's problem, for events with several values."""
+    """Return the name of the column whose value causes a row's problem, if an event has values in
+    several columns.
+    """
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         kind = "number" if one is None else one.kind
@@ -283,8 +284,8 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Return marked rows (`mark_rows`) with row numbers added. The numbers of each file begin at a
-    multiple of `_APART`, plus 1.
+    """Return the rows with window and group (`mark_rows`), and with row numbers. The numbers of
+    each file begin at a multiple of `_APART`, plus 1.
     """
     return pl.concat(
         [

@@ -46,7 +46,9 @@ _PIECES: Final = 31
 
 
 def _in_style(query: str, style: str) -> str:
-    """Replace ``{since}`` and ``{until}`` in a query by parameters as the database writes them."""
+    """Replace ``{since}`` and ``{until}`` in a query by SQL parameters, written as ``style`` says,
+    in which ``*`` stands for the name.
+    """
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
 
@@ -55,8 +57,8 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: for a database whose columns have no types: by column, which values are
-            floating-point numbers.
+        inexact: for a database whose columns have no types: by column, a mask of the values that
+            are floating-point numbers.
         unread: names of columns whose types counton cannot read, with the database's names for
             these types.
     """
@@ -72,7 +74,7 @@ class EventDatabase(ABC):
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """Read these columns of all rows."""
+        """Return these columns of all rows of the query."""
 
     def _refusal(self, error: BaseException) -> InvalidInput:
         reason = str(error).strip().partition("\n")[0]
@@ -98,19 +100,23 @@ class SqlDatabase(EventDatabase):
         return found.rename(dict(zip(found.columns, names, strict=True)))
 
     def expression(self, name: str) -> str:
-        """Return SQL that selects a column under the name ``c`` plus the column's index."""
+        """Return SQL that selects the column with this name, converted to a type that counton
+        reads. The selected column is called ``c`` plus the column's index.
+        """
         place = self.empty.columns.index(name)
         return f"{self.plain(place)} AS c{place}"
 
     @abstractmethod
     def rows(self, select: str) -> pl.DataFrame:
-        """Run a SELECT from the table ``events``, a name for the rows of the user's query."""
+        """Run a SELECT, and return its rows. It may select from the table ``events``, which stands
+        for the rows of the user's query.
+        """
 
     @abstractmethod
     def plain(self, place: int) -> str:
         """Return SQL for a column, given its index, cast to a type that counton reads.
 
-        Texts are compared by their bytes.
+        The SQL makes the database compare texts by their bytes.
         """
 
     @abstractmethod
@@ -192,8 +198,8 @@ class DuckRelation(SqlDatabase):
 
     @override
     def plain(self, place: int) -> str:
-        """Return SQL for a column, given its index, cast to a type that counton reads; texts are
-        compared without a collation.
+        """Return SQL for a column, given its index, cast to a type that counton reads. Texts are
+        compared by their bytes, without a collation.
         """
         dtype = self.empty.dtypes[place]
         if dtype == pl.String:
@@ -211,8 +217,7 @@ class DuckFile(DuckRelation):
     """The rows of one SELECT from a file of DuckDB, opened for reading only, or from a database in
     memory.
 
-    No setting can be changed after the query is given, and a query to a file cannot read other
-    files.
+    The query cannot change any setting of DuckDB, and a query to a file cannot read other files.
     """
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
@@ -510,7 +515,9 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Return distinct names of columns: repeated names get the suffix that polars gives them."""
+    """Make the names of columns distinct: repeated names get the suffix that polars would give
+    them.
+    """
     found = list[str]()
     for place, name in enumerate(names):
         number = list(names[:place]).count(name)
@@ -585,7 +592,9 @@ class Question(Source):
 
     @override
     def delegate(self, reading: RowReading) -> Source:
-        """Return a source that lets the database count equal rows, if it can; else this source."""
+        """Return a source in which the database counts equal rows, if it can; otherwise return this
+        source.
+        """
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
             return self
@@ -593,7 +602,8 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return the pieces of time, each within one window, by which a database can group rows.
+    """Return pieces of time, each within one window, so that a database may count rows of one piece
+    together.
 
     Returns:
         Offset and length of the pieces, in microseconds. (0, 0) if times are dates, or rows have no
@@ -623,7 +633,7 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 
 
 class AlikeRows(Spread):
-    """The rows of a query, added up by the database.
+    """The rows of a query, counted by the database: it returns equal rows once, with their number.
 
     A window is divided into pieces of time. Rows that differ only in their time within a piece
     become one row, with the number of rows that it stands for.
@@ -747,7 +757,9 @@ def open_table(events: Any) -> Rows:
 
 
 def _of_ibis(table: Any) -> EventDatabase:
-    """Open an ibis expression. DuckDB counts equal rows itself; other databases send all rows."""
+    """Open an ibis expression. If it belongs to DuckDB, the database counts equal rows; other
+    databases send all rows.
+    """
     found = IbisTable(table)
     try:
         backend = table.get_backend()

@@ -156,8 +156,8 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups whose names together are too long for one value of a database, in which this
-    statistic stores them.
+    """Refuse groups whose names are together longer than a database value may be. It is for
+    statistics that store all names of groups in one value.
     """
     # A letter takes up to 12 bytes in JSON, and a name four more.
     letters = int(names.column.str.len_chars().sum())
@@ -271,7 +271,9 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
 
 
 def _some_lines(file: IO[str]) -> Iterator[list[str]]:
-    """Yield lists of nonempty lines of a text, so that never all lines are in memory."""
+    """Yield the nonempty lines of a text in several lists, so that a long text is never in memory
+    as a whole.
+    """
     while text := "".join(file.readlines(_TEXT)):
         yield [line for each in text.splitlines() if (line := each.strip())]
 
@@ -325,11 +327,11 @@ def refuse_events_as_domain(
         source: source of the events.
         time: column of the events' times; None: each row is a step.
         time_format: format of the times.
-        named: columns of the events with groups and values, or that name a table's cells.
+        named: columns of the events that have groups and values, or the names of a table's cells.
         people: columns of the events with users and ids.
         once: whether all rows are released once, as a table. Then a public list of the cells may
             have all columns that name cells, as long as the events have further columns.
-        same: whether the domain is the events themselves.
+        same: True if the domain is already known to be the events themselves.
     """
     present = columns_of(domain)
     if present is None:
@@ -374,8 +376,8 @@ def columns_of(domain: object) -> list[str] | None:
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
     """Return True if lines of a text of declared groups are rows of the events.
 
-    They are if a line is the header of the events, or has a time at the place of the events' column
-    of times. At most 200 lines are checked, from all parts of the text.
+    A line shows it if it is the header of the events, or has a time where the events have their
+    column of times. At most 200 lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:
@@ -400,8 +402,8 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Split a line of CSV or JSON into its values for these columns, as texts; None if it is
-    neither CSV nor JSON.
+    """Split a line of CSV or JSON into its values, as texts; None if it is neither. ``names``
+    selects the values of a JSON object; a line of CSV is split whole.
     """
     try:
         if line.startswith("{"):

@@ -56,7 +56,9 @@ _NO_UTF8 = "has bytes that are not UTF-8"
 
 
 def refuse_sqlite(path: str) -> None:
-    """Refuse a SQLite file, before it is opened as another kind of file: see `sqlite_header`."""
+    """Refuse a SQLite file, recognised by its first bytes, before it is opened as another kind of
+    file.
+    """
     with suppress(OSError):
         if sqlite_header(Path(path)) is not None:
             raise InvalidInput(
@@ -73,7 +75,7 @@ class EventFile(Rows):
         path: path of a file, or ``-``.
         stated: format of the file; None: by the ending of its name. Standard input is CSV unless
             stated.
-        form: separator, decimal sign and comments of CSV.
+        form: separator, decimal sign and sign of comments, for CSV.
         piped: whether the path may be a pipe.
 
     Raises:
@@ -210,7 +212,9 @@ class EventFile(Rows):
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Keys that occur in the first JSON lines; a line that is no object has none."""
+        """Keys that occur in the first lines of a file of JSON lines. A line that is no JSON object
+        adds no key.
+        """
         found = dict[str, None]()
         for keys in islice(self._keys_of_lines(), _JSON_ROWS):
             found |= keys
@@ -230,15 +234,17 @@ class EventFile(Rows):
     def _may_lack(self, name: str) -> bool:
         """Return True if the file may lack this column, so that its values are null.
 
-        This may be only in JSON lines, where each line names its own columns.
+        Only a file of JSON lines may lack columns, because each line names its own.
         """
         if self.kind != "jsonl":
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """Return the rows with unreadable rows left empty; the file itself if all rows can be read.
-        More than ``most`` unreadable rows are refused.
+        """Return the rows for these columns, with unreadable rows left empty; the file itself if
+        all rows can be read.
+
+        If more than ``most`` rows are unreadable, they are refused.
         """
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":

@@ -34,8 +34,8 @@ class OrderedEvents(NamedTuple):
 
     Attributes:
         events: texts or numbers; tuples if an event has several values.
-        stops: for each step, the number of events up to its end; the last step is that of the last
-            event.
+        stops: for each step, the number of events up to its end; the last step is the one of the
+            last event.
         newest: time of the last event in microseconds since 1970; None if there are no times, or no
             events.
         before: number of rows before the first window, counted nowhere.

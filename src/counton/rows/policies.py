@@ -135,7 +135,8 @@ class Policies:
 
     @property
     def unread(self) -> int:
-        """Largest number of unreadable lines that is not refused.
+        """Largest number of unreadable lines that a run accepts: ``most`` if they are written to a
+        file, otherwise 0.
 
         >>> Policies().unread, Policies(Path("bad.csv")).unread
         (0, 1000)
@@ -229,7 +230,8 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
     """Return the bytes to append so that a file ends with ``lines``.
 
-    If ``again``, an earlier process may have appended a part of them already.
+    If ``again``, an earlier process may have appended a part of ``lines`` already, and only the
+    rest is returned.
     """
     size = stream.seek(0, os.SEEK_END)
     if size < len(header):

@@ -129,7 +129,7 @@ def _name(token: str) -> str | None:
 def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of a file of JSON lines, with these columns as texts, some rows at a time.
 
-    A line that is no object comes alone, as None and its bytes.
+    A line that is no JSON object is yielded by itself, as None and its bytes.
     """
     schema = dict.fromkeys(columns, pl.String)
 
@@ -154,7 +154,7 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") -> Iterator[Piece]:
     """Yield the rows of a CSV file, with these columns as texts, some rows at a time.
 
-    An unreadable record comes alone, as None and its bytes.
+    An unreadable record is yielded by itself, as None and its bytes.
     """
     header, width = b"", 0
 
@@ -385,7 +385,8 @@ class FileRows(NamedTuple):
 def sift(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
 ) -> FileRows | tuple[int, bytes]:
-    """Collect the rows of a file, unless more than ``most`` of them are unreadable.
+    """Join the pieces of a file's rows (`json_rows`, `csv_rows`) into one table, unless more than
+    ``most`` rows are unreadable.
 
     Returns:
         The rows; or the number (from 0) and the line of the first unreadable row, if there are too

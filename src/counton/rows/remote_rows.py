@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Spread(Source):
-    """A source whose rows are read and added up on other machines, so that its one part has no rows
-    here.
+    """A source whose rows are read and added up on other machines, such as a database or a cluster.
+    Its only part has no rows on this machine.
 
     The results must not depend on how the rows are distributed or ordered.
     """
@@ -46,15 +46,15 @@ class Spread(Source):
         groups.
 
         Columns are those of `counton.rows.window_marks.mark_rows`; a group may be given by its
-        position in the domain. The next call of `cells` adds up the same rows. A source whose rows
-        are only added up need not implement this method.
+        position in the domain. The next call of `cells` adds up the same rows. A source need not
+        implement this method if its rows are only added up and never chosen by user.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return up to ``most`` original rows for which ``which``, an expression over marked rows
-        (`mark_rows`), is true.
+        """Return up to ``most`` original rows for which the expression ``which`` is true. The
+        expression refers to the columns of `mark_rows`: window, group and value of a row.
         """
 
 

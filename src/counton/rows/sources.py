@@ -31,9 +31,7 @@ def unreadable_errors(*more: type[BaseException]) -> tuple[type[BaseException], 
 
 
 class UnreadableRow(InvalidInput):
-    """The error for one line of a file that cannot be read; other lines may be readable: see
-    `Source.sift`.
-    """
+    """The error that one line of a file cannot be read; its other lines may be readable."""
 
 
 class Rows(ABC):
@@ -45,12 +43,11 @@ class Rows(ABC):
         numbered: whether its rows have an order, so that a row can be found by its number.
         together: names of columns that are combined from several others, with these others: see
             `join_columns`.
-        settled: True for an existing stream. Its columns were checked when it began, so JSON lines
-            may lack one of them.
+        settled: True if the stream of these rows exists already. Its columns were checked when it
+            began, so JSON lines may now lack one of them.
         unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
-        still: words on what the user can do, for the message that the rows changed while they were
-            read.
-        again: words on what the user can do, for the message that new events were counted already.
+        still: the remedy in the message that the rows changed while they were read.
+        again: the remedy in the message that new events were counted already.
     """
 
     name: str
@@ -66,7 +63,9 @@ class Rows(ABC):
     )
 
     def place_of(self, row: int) -> str:
-        """Return the name of a row for messages."""
+        """Return words for a row in messages, such as "row 12 of visits.csv"; ``row`` is its number
+        from 1.
+        """
         return f"row {row:,} of {self.name}" if self.numbered else f"a row of {self.name}"
 
     @abstractmethod
@@ -76,8 +75,8 @@ class Rows(ABC):
         """
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression for a column of numbers, in which texts have a decimal point and can
-        be cast.
+        """Return an expression for a column of numbers. If they are texts, they get a decimal
+        point, so that they can be cast.
         """
         return given
 
@@ -135,8 +134,8 @@ class Rows(ABC):
         return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
     def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
-        """Return the file's columns from which the wanted columns are made, as the keys of a
-        dictionary.
+        """Return, as keys of a dictionary, the file's own columns from which the wanted columns are
+        made.
         """
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
@@ -145,7 +144,9 @@ class Rows(ABC):
         return False
 
     def _elsewhere(self, name: str) -> str:
-        """Return words for where a missing column may be, with the remedy."""
+        """Return the end of a message about a missing column: where its values may be found (a data
+        frame's index, for example) and the remedy; "" by default.
+        """
         return ""
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
@@ -155,8 +156,8 @@ class Rows(ABC):
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return expressions for those of the columns that are combined from others; null if one of
-        the values is null.
+        """Return expressions for those of these columns that are combined from several others; a
+        row's value is null if one of the others is null.
         """
         return [
             pl.concat_str(
@@ -222,7 +223,7 @@ _COLUMNS_SHOWN, _SHOWN = 12, 60
 
 @dataclass(frozen=True)
 class Source:
-    """All rows of a run.
+    """The rows of a run, in one or more parts, such as files.
 
     >>> from counton.rows.files import open_source
     >>> open_source(pl.DataFrame({"time": ["2024-03-01T09:00"]})).name
@@ -255,7 +256,9 @@ class Source:
         return False
 
     def delegate(self, reading: Any) -> Source:
-        """Return the source that adds up the rows: this one, or one that lets a database do it."""
+        """Return the source that will add up the rows: this source, or another one that lets a
+        database add them up.
+        """
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -271,7 +274,9 @@ class Source:
         return any(part.has_bytes_of(other) for part in self.parts)
 
     def sift(self, columns: Sequence[str], most: int) -> Source:
-        """Return the source with unreadable lines left empty; refuse more than ``most`` in all."""
+        """Return the source with unreadable lines left empty; refuse more than ``most`` unreadable
+        lines in all parts together.
+        """
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)
@@ -279,8 +284,8 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return the source in the form for an existing stream, whose columns need no check: see
-        ``settled`` of `Rows`.
+        """Return a copy of the source for a stream that exists already, whose columns need no
+        check: `Rows.settled` is True in all parts.
         """
         if type(self) is not Source:
             return self
@@ -314,7 +319,8 @@ def name_of(parts: Sequence[Rows]) -> str:
 
 
 def join_columns(source: Source, column: str | None) -> Source:
-    """Combine several columns, named with commas between, into one column of their values.
+    """Combine several columns into one whose values join theirs; ``column`` has their names,
+    separated by commas. One name, or None, changes nothing.
 
     >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})

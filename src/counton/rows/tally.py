@@ -44,10 +44,10 @@ MANY_GROUPS = 2**22
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """Add up partial sums, in tables of equal columns, over rows with equal values of the columns
-    ``by``.
+    """Add up partial sums from several tables with the same columns: rows with equal values of the
+    columns ``by`` become one.
 
-    Of the column ``us`` of times, if there is one, the newest time is kept.
+    If there is a column ``us`` of times, the newest time is kept.
     """
     together = pl.concat(added)
     sums = [name for name in together.columns if name not in (*by, "us")]
@@ -70,10 +70,10 @@ def cells_of(
             times differ the newest time in microseconds (``newest``); None: each row is one event.
 
     Returns:
-        Columns ``cell`` (a number for window, group and place), ``group`` (label if groups are
-        found in the data, else null), ``rows``, ``us`` (newest time), and for each place to which
-        rows add other amounts than 1 ``total N`` (int64, modulo 2^64) and ``magnitude N``
-        (float64).
+        A table with columns ``cell`` (a number for window, group and place), ``group`` (label if
+        groups are found in the data, else null), ``rows`` and ``us`` (newest time). If rows add
+        other amounts than 1, it has for each place N the sum ``total N`` (int64, modulo 2^64) and
+        the sum of absolute values ``magnitude N`` (float64).
     """
     marked, number = mark_part(rows, reading), None
     if alike is not None:
@@ -130,7 +130,7 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
     """Return the labels of groups with rows within the windows, and the first window of each.
 
-    ``cells`` are sums by label, as `cells_of` returns them.
+    ``cells`` are sums by window and label, from `cells_of`.
     """
     found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
@@ -139,8 +139,8 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
-    """Return the original rows for which ``which``, an expression over marked rows (`mark_rows`),
-    is true.
+    """Return the original rows for which the expression ``which`` is true. The expression refers to
+    the columns of `mark_rows`: window, group and value of a row.
     """
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
@@ -157,8 +157,8 @@ def candidates(
     """Return the rows that could count, with window, group and value; and sums of all rows.
 
     Returns:
-        Rows within the windows and of known groups, in which a declared group is given by its
-        position in the domain; and sums as `cells_of` returns them.
+        A table of the rows within the windows and of known groups, where ``group`` is the position
+        in ``domain`` of a declared group; and a table of the sums of all rows, from `cells_of`.
     """
     frame = mark_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
@@ -179,8 +179,8 @@ def sums_by_cell(
     """Return sums of rows by window and by the group's position in the list of declared groups
     (``domain``).
 
-    ``adds`` says which sums a row changes and by how much; None: rows are only counted. ``more``
-    are further arguments of `_add`.
+    ``adds`` is the rule by which a row changes sums; None: rows are only counted. ``more`` are
+    further arguments of `_add`.
     """
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
@@ -193,7 +193,7 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
     """Add a column ``place``: the position of each row's group in the list of declared groups; null
     if it is not declared.
 
-    A join is used, because polars' categories of a million names take seven times as long.
+    A join is used, because categories of polars take seven times as long for a million names.
     """
     if domain is None:
         return rows
@@ -215,8 +215,8 @@ def sums_by_label(
     undeclared labels, because the sums by label would hold all of them.
 
     Args:
-        rows: marked rows, with window, group and value (`mark_rows`); if rows consist of labels
-            alone, with these labels.
+        rows: rows with window, group and value (`mark_rows`). If an event consists of labels alone,
+            they stand in place of the value.
         reading: options by which they were read.
         domain: declared groups; None if rows are not split by group.
         collect: function that computes a lazy frame.
@@ -247,8 +247,8 @@ def _add_alike(
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that consist of labels alone: count equal rows first, then encode their
-    values.
+    """Add up rows whose values are labels alone, by the columns ``by``: equal rows are counted
+    first, so that each distinct row is encoded only once.
     """
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
@@ -297,7 +297,7 @@ def _sum_batches(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that come in portions.
+    """Add up rows that come in portions: each portion by itself, and then the results.
 
     Args:
         none: an empty portion, used if there are no portions.
@@ -324,8 +324,8 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Return the number of rows in each cell, and the sum at each place (sum that the statistic
-    keeps for a group).
+    """Return the number of rows in each cell, and the sum at each place (one of the sums that the
+    statistic keeps for each group).
 
     Cells are numbered window by window.
 
@@ -446,7 +446,8 @@ def tally(
     """Read all events of a run, and add them up by window and group.
 
     Args:
-        bound: object that holds the rows if users' contributions are bounded; None: all rows count.
+        bound: object that holds the rows until those that count are chosen, if users' contributions
+            are bounded; None: all rows count.
 
     Raises:
         InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated

@@ -59,13 +59,13 @@ def moments(
     """Return an expression that converts a column of times to microseconds since 1970 (Int64), or
     to a code for the reason why a value is no valid time.
 
-    The result is never null: a missing time is `NO_TIME`, an unreadable time, or one beyond the
-    years 1 to 9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice
-    `CHANGED_CLOCKS`, all below `NO_MOMENT`.
+    The result is never null. The codes, all below `NO_MOMENT`, are `NO_TIME` for a missing time;
+    `UNREADABLE_TIME` for an unreadable time or a year outside 1 to 9999; and `CHANGED_CLOCKS` for a
+    local time that clocks skip or show twice.
 
     Args:
-        clock_change: which of its two moments a local time means that comes twice when clocks
-            change.
+        clock_change: the moment that a local time means if clocks show it twice in a change;
+            "raise" gives a code.
         time_format: ``epoch`` (seconds since 1970), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a
             strftime format, or None for ISO 8601.
 
@@ -109,8 +109,8 @@ def moments(
 
 
 def format_like(text: str) -> str | None:
-    """Return the strftime format of a time that is written with points, as in Europe; None for
-    other texts.
+    """Return the strftime format of a time that is written with points between day, month and year;
+    None for other texts.
 
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
@@ -165,8 +165,8 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def _clock_texts(moments: pl.Series) -> pl.Series:
-    """Format times without a zone, or in UTC, with the same result as polars and in a fifth of the
-    time.
+    """Format times without a zone, or in UTC, as texts. The result equals that of polars, in a
+    fifth of the time.
 
     >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
     >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
@@ -277,8 +277,8 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
     """Parse the texts that have the form and the offset of the first text; others become null.
 
-    This is done because programs write all times of a file alike, and a fixed form is read in a
-    sixth of the time that a general parser takes. None if the first text has no known form.
+    None is returned if the first text has no known form. Most programs write all times of a file in
+    one form, and one form is read in a sixth of the time of a general parser.
     """
     first = texts.drop_nulls().first()
     shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))

@@ -26,12 +26,11 @@ UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
 
 class EventPart(Protocol):
-    """One value of an event, such as a number or a label; see
-    `counton.statistics.tally_statistic.Part`."""
+    """The description of one value of an event, such as a number or a label."""
 
     @property
     def name(self) -> str:
-        """Name of the part."""
+        """Name of the value, as the statistic calls it."""
 
     @property
     def kind(self) -> str:
@@ -45,12 +44,13 @@ class EventPart(Protocol):
 
 
 class KeptPart(NamedTuple):
-    """One value of an event, for statistics that need each event and not sums.
+    """The description of one value of an event, for statistics that need each event by itself and
+    not sums.
 
     Attributes:
         name: name of its column.
         kind: "number", "text", or "flag" (true or false, also as 1 and 0, yes and no).
-        labels: allowed texts; rows with others are left out. Empty: any.
+        labels: allowed texts; rows with other texts are left out. Empty: all texts are allowed.
     """
 
     name: str
@@ -59,7 +59,9 @@ class KeptPart(NamedTuple):
 
 
 class Adds(Protocol):
-    """A rule by which a row changes a statistic's sums; see `counton.statistics.TallyStatistic`."""
+    """The rule by which a row changes a statistic's sums. Statistics whose rows may come in any
+    order implement it (`counton.statistics.TallyStatistic`).
+    """
 
     @property
     def parts(self) -> Sequence[EventPart]:
@@ -71,20 +73,24 @@ class Adds(Protocol):
 
     @property
     def counts_rows(self) -> bool:
-        """True if every row adds 1 to exactly one place (sum of a group)."""
+        """True if every row adds 1 to exactly one place (one of the sums that the statistic keeps
+        for each group).
+        """
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places (sums of a group). A row adds to one place of each range, which its
-        values decide.
+        """Ranges of places (the sums kept for each group). In each range a row adds to one place,
+        which is decided by its values.
         """
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
-        """Encode the values of each row as one integer."""
+        """Encode the values of each row as one integer. ``parts`` has an array for each value that
+        the statistic reads, with an entry for each row.
+        """
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
-        """Return the places (sums of a group) to which rows add, each with the amount; ``said`` are
-        the rows' encoded values.
+        """Return pairs of a place (one of the sums kept for each group) and an amount: each row
+        adds the amount to the place. ``said`` has the rows' values, encoded by `encode`.
         """
 
 
@@ -151,18 +157,18 @@ class RowReading:
 
     Attributes:
         columns: columns of time, group, value, user and id.
-        windows: rule by which rows become steps.
+        windows: rule that assigns each row to a step.
         unknown: whether rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"),
             or counted in groups found in the data ("discover").
         adds: rule by which rows change a statistic's sums; None if rows are only counted, or kept
             in order.
         clock_change: which moment is meant by a local time that occurs twice when clocks change.
         time_format: format of times; None: ISO 8601.
-        declared: groups that count by themselves, if the group ``other`` counts all other rows.
+        declared: groups with a count of their own, if the group ``other`` counts all other rows.
         other: group that counts rows of all other groups and rows without a group; None if there
             is no such group.
-        since: groups that were named after the stream began, each with the step from which it
-            counts by itself.
+        since: groups that were named after the stream began, each with the first step in which it
+            has a count of its own.
         policies: policies for rows that cannot be counted.
         kept: values of an event, in the order of their columns, if rows are kept in order.
     """
@@ -180,7 +186,9 @@ class RowReading:
     kept: Sequence[KeptPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
-        """Return the group in which each row counts."""
+        """Return an expression for the group in which each row counts, given the expression of its
+        column of groups.
+        """
         if self.unknown == "discover":
             return label(given)
         if self.other is None:
@@ -192,8 +200,9 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells that each group has in sums of rows: one for each combination of
-    values that decide where a row adds, and one for rows with an unknown value.
+    """Return the number of cells that sums of rows have for each window and group: one for each
+    combination of places to which a row may add, and one for rows with an unknown value; 1 if
+    values do not decide the place.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -201,8 +210,8 @@ def cells_across(adds: Adds | None) -> int:
 
 
 def by_row(adds: Adds) -> bool:
-    """Return True if the values of a row decide to which place (sum of a group) the row adds; it
-    may then add to none.
+    """Return True if a row's values decide to which place (one of the sums kept for each group) it
+    adds. It may then add to no place at all.
     """
     return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
 
@@ -250,10 +259,9 @@ def mark_rows(
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, the number of
         windows plus 1 after the last; for a row that cannot be counted minus its `Problem`),
-        ``group`` (text), ``total`` (1, or the value in grid units; encoded values: see
-        `with_total`; for rows kept in order columns ``part N`` instead), and, if the columns are
-        stated, ``user``, ``id`` (both text)
-        and ``sign``.
+        ``group`` (text), ``total`` (1, or the value as a multiple of the resolution, or the code of
+        several values from `with_total`; rows kept in order have columns ``part N`` instead), and,
+        if the columns are stated, ``user``, ``id`` (both text) and ``sign``.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -365,8 +373,8 @@ def says_labels(reading: RowReading) -> bool:
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
-    """Replace the labels of rows by one column ``total``: the code by which the statistic knows the
-    sums that a row changes.
+    """Replace the labels of rows by one column ``total``: a code of all labels of the row, from
+    which the statistic finds the sums that the row changes.
 
     Args:
         rows: rows with their windows and groups, as `mark_rows` returns them.
@@ -379,8 +387,8 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Return rows with row numbers, and an expression for their times in which unreadable rows have
-    the code of their `Problem`.
+    """Add row numbers to the rows of a part, and return with them the expression ``us`` of their
+    times, changed so that unreadable rows have the code of their `Problem`.
     """
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
@@ -393,7 +401,7 @@ def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
     """Return, for each column of an event's values, the kind of value that the statistic reads from
     it.
 
-    It is None for a column whose numbers are added as they are.
+    The result has None for a column whose numbers are added up as they are.
     """
     if reading.adds is None:
         return reading.kept or [None] * len(reading.columns.parts)
@@ -436,7 +444,7 @@ def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
 
 
 def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
-    """Return an expression that encodes the values of each row as one integer; for a row that lacks
+    """Return an expression that encodes the values of each row as one integer. For a row that lacks
     a value the integer is meaningless.
     """
     if len(values) == 1:
