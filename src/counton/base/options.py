@@ -153,7 +153,7 @@ class Statement(ABC):
     @property
     @abstractmethod
     def statistic(self) -> str:
-        """Name of the statistic."""
+        """Name of the statistic that the job computes."""
 
     def __getitem__(self, name: str) -> Any:
         """Return the stated value of an option; None if it is not stated."""

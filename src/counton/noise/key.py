@@ -135,7 +135,7 @@ class Key:
         return self._file
 
     def with_salt(self, salt: str | None = None) -> Key:
-        """Derive the key of one state from a key that several states share.
+        """Derive the key of one state (saved streams) from a key that several states share.
 
         Args:
             salt: public text; random unless given. Keep it: the same salt gives the same key.

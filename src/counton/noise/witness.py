@@ -241,7 +241,7 @@ class WitnessFile(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the file with its folder, and merge ``entries`` into it.
+        """Make the witness file with its folder, and merge ``entries`` into it.
 
         Raises:
             OSError: the file cannot be made, read or written.

@@ -280,7 +280,7 @@ class Design(Generic[S]):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return a copy with the `noise_id` that the noise has under the key with this
+        """Return a copy with `noise_id`, the public identity of the noise, for the key with this
         fingerprint.
         """
         text = f"identity of noise\n{fingerprint}\n{self._address}"

@@ -113,8 +113,8 @@ class Declared:
     compared: ClassVar[ComparedCells] = ONE_CELL
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return None, because the noisy counters of declared cells need no guarantee other than
-        that of the stream.
+        """Return the guarantee of the noisy counts, if it differs from the stream's: None for
+        declared groups.
 
         Args:
             guarantee: the guarantee of the stream.
@@ -130,29 +130,35 @@ class Declared:
         return own()
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return None, which stands for declared cells."""
+        """Return how groups are found, as JSON values: None for declared groups."""
         return None
 
     def how(self, groups: int, said: str) -> str:
-        """Return the number of groups in words, such as "12 pages"; ``said`` is the plural word
-        "pages".
+        """Return words on the groups for a description: their number, such as "12 pages". ``said``
+        is the plural word "pages".
         """
         return f"{groups:,} {said}"
 
     def chance(self, terms: Design) -> float | None:
-        """Return None: declared groups are shown whatever the rows are."""
+        """Return a bound on the probability that a group of one unit only is shown: None, because
+        declared groups are always shown.
+        """
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return ``groups`` unchanged: declared groups need not be found."""
+        """Return words on groups and how they are found: ``groups`` itself, because declared groups
+        need not be found.
+        """
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Return None: declared groups need not be found."""
+        """Describe how groups are found: None, because declared groups need not be found."""
         return None
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return None: declared groups are shown whatever their counts."""
+        """Return the lowest and the highest threshold that shows a group: None, because declared
+        groups are always shown.
+        """
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
@@ -244,8 +250,8 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noise alone, without the delta that is spent on showing
-        groups.
+        """Return the guarantee of the noisy counts alone, without the delta that is spent on
+        showing groups.
         """
         return counters_of(guarantee)
 
@@ -265,11 +271,15 @@ class Discovery:
         return found
 
     def how(self, groups: int, said: str) -> str:
-        """Return words that say when a group is shown, in place of the number of groups."""
+        """Return words on the groups for a description: when a group is shown. Their number is not
+        known.
+        """
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return the sentence part that groups are found in the column ``by``."""
+        """Return words on how groups are found: in the values of the column ``by``, and when each
+        is shown.
+        """
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
@@ -284,7 +294,7 @@ class Discovery:
         )
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest and the highest threshold over all steps and versions, in rows."""
+        """Return the lowest and the highest threshold, in rows, that shows a group at any step."""
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
         found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))

@@ -227,7 +227,9 @@ class Space:
         )
 
     def growths(self) -> list[Fraction]:
-        """Return the growths with which the search begins, in ascending order."""
+        """Return the growths with which the search begins, ascending. The growth is the exponent in
+        log(age)^growth, the loss of an item by age.
+        """
         if self.growth is not None:
             return [self.growth]
         count = self.largest_growth // _COARSE

@@ -109,8 +109,8 @@ class Cost:
                 raise InvalidInput(f"{field(name, value)} must be above 0")
 
     def norm(self, power: int) -> float:
-        """Return the norm to which noise is calibrated: the 1-norm for ``power`` 1, the 2-norm for
-        2.
+        """Return the largest change of the part by one unit in one norm: the 1-norm for ``power``
+        1, the 2-norm for 2.
         """
         return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
 
@@ -262,7 +262,9 @@ class _Norm(NamedTuple):
     strict: bool
 
     def of(self, found: Split) -> float:
-        """Return this norm of the largest change of all multiplied cells by one unit."""
+        """Return the largest change by one unit, in this norm, of all cells of a report after
+        multiplication by their weights.
+        """
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 
 

@@ -93,7 +93,7 @@ class Spend(_Entry):
         follows: str | None = None,
         party: str | None = None,
     ) -> Self:
-        """Check the party's name."""
+        """Create an entry of a ledger, after checking the name of its party."""
         party = None if party is None else _checked_party(party)
         return super().__new__(cls, name, guarantee, unit, relation, follows, party)
 

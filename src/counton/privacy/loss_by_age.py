@@ -374,7 +374,7 @@ class AbsoluteCosts:
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round all costs up to multiples of ``grid``."""
+        """Round the costs of shifts up to multiples of ``grid``."""
         # Minima over labels then rise by at most ``grid``.
         above: Costs = np.ceil(costs / grid) * grid
         return above
@@ -444,8 +444,8 @@ class QuadraticCosts:
         return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round coefficients to multiples of ``grid`` so that no cost falls for labels in [0,
-        1].
+        """Round coefficients of costs to multiples of ``grid``, so that no cost falls for labels in
+        [0, 1].
         """
         # 0 <= b <= a is kept, so that the best labels lie in [0, 1].
         square, linear, constant = costs / grid

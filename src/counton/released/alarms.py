@@ -87,7 +87,8 @@ class Chart:
         return _contrast_threshold(self.rate, self.over)
 
     def statistic(self, residuals: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """Return the chart's signed statistic after each residual, and the indices of the alarms.
+        """Return the control chart's signed statistic after each residual, and the indices of the
+        alarms.
 
         The statistic starts again after each alarm.
 

@@ -40,7 +40,9 @@ class Counting:
     of_people: bool = False
 
     def of(self, unit: str) -> str:
-        """Return the name of the protected unit, given the name of a row or of a user."""
+        """Return the name of the protected unit, such as "reader's day", given the name of a row or
+        of a user.
+        """
         return unit
 
     def unit_of(self, word: str | None, own: str) -> str:
@@ -53,8 +55,8 @@ class Counting:
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return the contribution bound of one unit, given that of one row; see
-        `Bounded.bounding`.
+        """Return how much one protected unit changes the counts, given the bound of one row;
+        `Bounded.bounding` describes the arguments.
         """
         return row
 

@@ -328,8 +328,8 @@ class Description:
         return period_anew(self.inner if of is None else of, self.counting.per)
 
     def anew(self, of: Statistic | None = None) -> str | None:
-        """Return the word for the period of `anew_every`, such as "week"; None if each user counts
-        once.
+        """Return the word for the period after which each user is counted again, such as "week";
+        None if each user counts once.
         """
         found = self.anew_every(of)
         if found is None or isinstance(found, str):

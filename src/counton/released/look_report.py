@@ -199,7 +199,7 @@ class Inspection:
 
     @property
     def unit(self) -> str:
-        """The word for the protected unit."""
+        """The word for the protected unit, such as "user"."""
         return self.released.numbers.definition.unit
 
     @property
@@ -430,7 +430,7 @@ class Inspection:
         return found
 
     def words(self) -> list[str]:
-        """Return a sentence for each estimate."""
+        """Return a sentence for each estimated bound."""
         return [
             self._most_in_words(one) if isinstance(one, Most) else self._bounds_in_words(one)
             for one in self.answers

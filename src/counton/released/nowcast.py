@@ -81,19 +81,19 @@ class Nowcast:
 
     @cached_property
     def half(self) -> Floats:
-        """Half-widths of the intervals."""
+        """Half-widths of the intervals of the forecasts."""
         from scipy import stats
 
         return np.asarray(stats.t.ppf((1 + self.level) / 2, self.degrees) * self.std, np.float64)
 
     @property
     def lower(self) -> Floats:
-        """Lower ends of the intervals, never below 0."""
+        """Lower ends of the intervals of the forecasts, never below 0."""
         return np.maximum(self.estimates - self.half, 0.0)
 
     @property
     def upper(self) -> Floats:
-        """Upper ends of the intervals."""
+        """Upper ends of the intervals of the forecasts."""
         return self.estimates + self.half
 
 

@@ -91,7 +91,9 @@ class FromDatabase(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The facts that a file of the stream would contain."""
+        """Guarantee and description of the stream as JSON values, as a file of the stream would
+        contain them.
+        """
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:

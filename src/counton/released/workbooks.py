@@ -189,27 +189,27 @@ class _Part:
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Handle the start of a tag."""
+        """Handle the start of a tag of the XML file."""
         if tag in self.texts:
             self._text = []
 
     def data(self, text: str) -> None:
-        """Handle text in a tag."""
+        """Handle text in a tag of the XML file."""
         if self._text is not None:
             self._take(1, len(text))
             self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """Handle the end of a tag."""
+        """Handle the end of a tag of the XML file."""
         if self._text is not None and tag in self.texts:
             self.take_text(tag, "".join(self._text))
             self._text = None
 
     def take_text(self, tag: str, text: str) -> None:
-        """Handle the complete text of a tag; by default nothing happens."""
+        """Handle the complete text of a tag of the XML file; by default nothing happens."""
 
     def close(self) -> None:
-        """Handle the end of the file; nothing happens."""
+        """Handle the end of the XML file; nothing happens."""
 
     def _take(self, place: int, many: int) -> None:
         self._room[place] -= many

@@ -138,10 +138,11 @@ class GridReading(Reading):
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
     def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Return half-widths of the intervals of counts in boxes; `boxes` explains ``low`` and
-        ``high``.
+        """Return half-widths of the intervals of counts in boxes of cells.
 
-        They are exact if cells are measured themselves, each with one draw of noise.
+        ``low`` and ``high`` are the first cell of each box, and the cell after its last, on each
+        axis: shape ``(axes, boxes)``. The half-widths are exact if each cell is measured itself,
+        with one draw of noise.
         """
         # If each measured sum has one draw of noise, they come from the distribution of a sum of
         # discrete draws: exact if cells are measured themselves; otherwise, if noise is narrow, too
@@ -174,8 +175,10 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
-        """Return the counts in boxes of cells with their intervals; `boxes` explains ``low`` and
-        ``high``.
+        """Return the counts in boxes of cells with their intervals.
+
+        ``low`` and ``high`` are the first cell of each box, and the cell after its last, on each
+        axis: shape ``(axes, boxes)``.
         """
         estimate, std = self.boxes(low, high)
         return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)

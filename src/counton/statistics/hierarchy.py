@@ -96,8 +96,8 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's count: 2 rounding units for each release that it is
-        computed from.
+        """Largest rounding error of a node's count: 2 rounding units for each of the one or two
+        releases behind it.
         """
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
@@ -471,7 +471,9 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def law(self) -> HierarchyLaw:
-        """Variances and covariances of all nodes' counts, for measured cells of variance 1."""
+        """Variances and covariances of the noise of all nodes' counts, if measured cells (to which
+        noise is added) have variance 1.
+        """
         return self.measuring.strategy.joint_law(1.0)
 
     @property

@@ -481,7 +481,8 @@ class Readings(Sequence[Reading]):
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
-        """Return the readings of given released values.
+        """Return the statistic's numbers at each step (its readings), computed from released
+        values.
 
         Args:
             statistic: the statistic.

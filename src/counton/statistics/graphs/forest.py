@@ -134,7 +134,8 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        """Return the bound on how much one edge changes the weight, in units of the resolution.
+        """Return the bound on how much one edge changes the weight of the spanning forest, in units
+        of the resolution.
 
         It is the same for steps with many edges.
         """
