@@ -202,7 +202,7 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
 
 
 def refuse_added(names: Sequence[str], *more: str) -> None:
-    """Refuse column names of the events that a released table uses for columns of its own.
+    """Refuse column names of the caller's events that a released table needs for its own columns.
 
     Args:
         names: the caller's column names.

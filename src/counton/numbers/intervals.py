@@ -1191,8 +1191,8 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a cell in multiples of the resolution to errors of the numbers in
-        ``of``, in data units.
+        """Convert errors of a released cell, in multiples of the resolution, to data units and to
+        the numbers that ``of`` names.
         """
         # No other code multiplies an error by the resolution, or by the factor of ``of``.
         return errors * float(self.resolution) * self.of.mean

@@ -1036,10 +1036,10 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return the candidate strategies, by kind, for streams without a last step.
+    """Return the candidate strategies, by kind, for streams without a last step whose guarantee
+    does not weaken with age.
 
-    Their guarantee does not weaken with age. ``around`` is the number of steps over which the error
-    is small.
+    ``around`` is the number of steps over which the error should be small.
     """
     if release != "totals":
         raise InvalidInput(

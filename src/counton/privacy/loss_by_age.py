@@ -191,7 +191,7 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
-    """Return the largest privacy loss of an item if ``length`` releases have counted it, with
+    """Return the largest privacy loss of an item that ``length`` releases have counted, under
     continuous Gaussian noise; rounded up.
 
     It is in units of rho. ``highest`` is the highest level of the strategy's dyadic intervals;
@@ -288,18 +288,19 @@ def is_wide(expiry: Expiry, rho: float, age: int) -> bool:
 
 
 def _top(expiry: Expiry, length: int) -> int:
-    """Return the highest level of intervals that can lower the loss for the worst position of the
-    item.
+    """Return the highest level of dyadic intervals that can lower the privacy loss for the worst
+    position of the item.
     """
     return min(expiry.top, length.bit_length() + 1)
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Return an upper bound of ln R, by which discrete Gaussian noise may lose more than continuous
-    noise; None: the noise is too narrow for this bound.
+    """Bound how much more privacy discrete Gaussian noise may lose than continuous noise: return an
+    upper bound of ln R.
 
     The comment "Integer noise" at the beginning of this file defines R. ``length`` is the number of
-    released steps, ``top`` the highest level of intervals.
+    released steps, ``top`` the highest level of dyadic intervals. None: the noise is too narrow for
+    this bound.
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
@@ -341,35 +342,38 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of an interval's own shift that gives it the label ``label``, for each
-        label of its parent: shape (2, 1).
+        """Return the cost of shifting one interval's noise so that the interval gets the label
+        ``label``, for each label of its parent: shape (2, 1).
 
-        The label is the parent's label plus the interval's shift. So the cost is |parent's label -
-        label| times the weight of the level.
+        A label is the sum of the shifts of an interval and of all intervals that contain it. So the
+        cost is |parent's label - label| times the weight of the level.
         """
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of an interval at all of whose positions the shifts add up to 1
-        (``ones``) or to 0: shape (2, 1).
+        """Return the least cost of shifts within an interval if all its positions need the same
+        total shift: 1 if ``ones``, else 0.
 
-        It is 1 for released positions from the item on, and 0 for earlier ones. The cost depends on
-        the parent's label: it is 0 if that label is already this sum.
+        The two costs, of shape (2, 1), are for the total shifts 0 and 1 that the larger intervals
+        already give. The cost is 0 if no further shift is needed.
         """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs as functions of an interval's own label to functions of its parent's label.
+        """Convert costs by an interval's own label to costs by its parent's label.
 
-        The interval either has its parent's label, or another one at the cost of its level's
-        weight.
+        A label is the sum of the shifts of an interval and of all intervals that contain it. The
+        interval keeps its parent's label at no cost, or takes the other one at the cost of its
+        level's weight.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return an interval's costs if its parent's label is 0, and if it is 1: shape (labels,
+        """Return the costs of an interval for the labels 0 and 1 of its parent: shape (labels,
         positions).
+
+        A label is the sum of the shifts of an interval and of all intervals that contain it.
         """
         return costs
 
@@ -415,27 +419,28 @@ class QuadraticCosts:
             self.whole.append(both / (1 + variance * both))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Return the cost of an interval's own shift that gives it the label ``label``:
-        coefficients of shape (3, 1).
+        """Return the cost of shifting one interval's noise so that the interval gets the label
+        ``label``, as coefficients of shape (3, 1).
 
-        The label is the parent's label plus the interval's shift. So the cost is (parent's label -
-        label)^2 / variance of the level.
+        A label is the sum of the shifts of an interval and of all intervals that contain it. So the
+        cost is (parent's label - label)^2 / variance of the level.
         """
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """Return the least cost of an interval at all of whose positions the shifts add up to 1
-        (``ones``) or to 0: coefficients of shape (3, 1).
+        """Return the least cost of shifts within an interval if all its positions need the same
+        total shift: 1 if ``ones``, else 0.
 
-        It is 1 for released positions from the item on, and 0 for earlier ones. The cost is
-        (parent's label - sum)^2 times ``whole[level]``.
+        It has coefficients of shape (3, 1), as a function of the total shift x that the larger
+        intervals already give: (x - needed shift)^2 times ``whole[level]``.
         """
         return self.whole[level] * np.array([[1.0], [ones], [ones]])
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Convert costs as functions of an interval's own label to functions of its parent's label.
+        """Convert costs by an interval's own label to costs by its parent's label; the interval
+        takes the label of least cost.
 
-        The interval takes the label of least cost.
+        A label is the sum of the shifts of an interval and of all intervals that contain it.
         """
         square, linear, constant = costs
         variance = self._variances[level]
@@ -452,8 +457,10 @@ class QuadraticCosts:
         return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
-        """Return an interval's costs if its parent's label is each of ``labels``: shape (labels,
-        positions).
+        """Return the costs of an interval for each of ``labels`` as its parent's label: shape
+        (labels, positions).
+
+        A label is the sum of the shifts of an interval and of all intervals that contain it.
         """
         x = self.labels[:, None]
         values: Costs = costs[0] * x**2 - 2 * costs[1] * x + costs[2]
@@ -472,8 +479,8 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of shifting the noise of the two intervals, of one level, that hold the ends of a
-    window.
+    """Costs of shifting the noise of two dyadic intervals of one level: those with the first and
+    with the last position of a window.
 
     The window consists of the released positions from an item on. Arrays have a column for each
     place of the window in the stream that may still have the largest cost.
@@ -484,13 +491,13 @@ class _EndCosts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step up in the forest of intervals, in the search for the position of largest loss.
+    """A step up one level of dyadic intervals, in the search for the item's position of largest
+    privacy loss.
 
-    Two intervals hold the first and the last position of a window; the step goes from them to their
-    parents.
-
-    ``left_bit`` and ``right_bit`` are 1 if the interval is the right child of its parent. ``carry``
-    is the carry bit when the window's length is added to its start.
+    Two intervals hold the first and the last position of a window of released positions; the step
+    goes from them to their parents. ``left_bit`` and ``right_bit`` are 1 if the interval is the
+    right child of its parent. ``carry`` is the carry bit when the window's length is added to its
+    start.
     """
 
     left_bit: int
@@ -511,8 +518,8 @@ class _Window:
         self.top = min(highest, self._last.bit_length())
 
     def distance(self, level: int, carry: int) -> int:
-        """Return how many intervals of ``level`` the window's last position is after its first
-        position.
+        """Return how many dyadic intervals of ``level`` the window's last position lies after its
+        first position.
 
         ``carry`` is the carry bit when the lower bits of the length and of the first position are
         added.
@@ -609,10 +616,11 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
 
 def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
-    """Return the costs of the parents of the two intervals that hold the ends of a window.
+    """Add the costs of one more level of dyadic intervals: from the intervals at the ends of a
+    window to their parents.
 
-    They include the costs of the siblings of both intervals. A sibling after the window costs
-    nothing.
+    The parents' costs include those of the siblings of both intervals. A sibling after the window
+    costs nothing.
     """
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
@@ -624,12 +632,12 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost of hiding an item, over those places of the window whose first tree
-    has its root at this level.
+    """Return the largest cost of hiding an item, over the places of the window of released
+    positions at which the search ends at this level.
 
-    A root is an interval that no larger one in use contains. It is the interval of this level that
-    holds the window's first position. If the next interval holds the last position, the parent of
-    both is also tried as a root.
+    These are places where no larger interval in use contains the interval of this level that holds
+    the window's first position. If the next interval holds the last position, the parent of both is
+    also tried.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -642,11 +650,12 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the cost in privacy of all trees of intervals but the first: shape (places,), one for
-    each place where the window can lie.
+    """Return the cost of hiding an item in all trees of dyadic intervals but the first: shape
+    (places,), one for each place of the window.
 
-    The first tree holds the window's first position and has its root at ``level``. The others lie
-    between both ends of the window, or hold its last position.
+    The window consists of the released positions from the item on. The first tree holds its first
+    position and has its root at ``level``. The other trees lie between both ends of the window, or
+    hold its last position.
 
     Args:
         carry: carry bit of the last `_Step`.
@@ -695,11 +704,12 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return upper bounds of the costs that levels above a level add, by (level, carry).
+    """Return upper bounds of the cost of hiding an item that higher levels of intervals add, by
+    (level, carry).
 
-    They are for windows whose ends lie in different intervals of the level. Entry (i, j) of an
-    array is for label i of the parent of the left end's interval, and label j of the parent of the
-    right end's.
+    They are for windows of released positions whose ends lie in different intervals of the level.
+    Entry (i, j) of an array is for label i of the parent of the left end's interval, and label j of
+    the parent of the right end's.
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):

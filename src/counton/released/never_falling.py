@@ -48,7 +48,7 @@ def totals_that_never_fall(released: ReleasedNumbers, steps: range | None) -> pl
 
 
 def _refuse_falling(released: ReleasedNumbers) -> None:
-    """Refuse releases without totals, or whose true totals may fall."""
+    """Refuse a release that has no totals, or whose true totals may fall."""
     definition, name = released.definition, repr(released.design.name)
     why = None
     if not inner_of(definition.statistic).card.additive or definition.ranks:

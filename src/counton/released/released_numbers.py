@@ -334,8 +334,8 @@ class ReleasedNumbers:
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, cells: CellValues) -> Self:
-        """Return the release of counts or sums up to step ``last``, without groups that were found
-        later.
+        """Return the release of counts or sums up to step ``last``, without undeclared groups that
+        were shown later.
         """
         values, known, since = cells.values[:last], self.chosen, self.since
         if since is not None:
@@ -355,7 +355,9 @@ class ReleasedNumbers:
         )
 
     def _found_until(self, last: int, readings: Readings) -> Self:
-        """Return the release of a statistic up to a step, without groups that were found later."""
+        """Return the release of a statistic up to step ``last``, without undeclared groups that
+        were shown later.
+        """
         assert self.since is not None
         assert readings.releases is not None
         first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))

@@ -230,10 +230,10 @@ def windows_with_alarms(design: Design) -> int | None:
 
 
 def of_final_windows(design: Design, until: int) -> Design:
-    """Return the design of the numbers that alarms compare: the first ``until`` windows.
+    """Return the design of the first ``until`` windows' final numbers, which alarms compare.
 
-    If windows are released again for late rows, their noise is that of final versions. If totals
-    are released besides windows, it is that of estimates from both, at the release with which the
+    If windows are released again for late rows, their noise is that of their last version. If
+    totals are released besides windows, it is that of least-squares estimates from both, once the
     last of these windows is final.
     """
     strategy: Any = design.strategy

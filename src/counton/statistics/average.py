@@ -370,11 +370,11 @@ def found_form(statistic: Statistic) -> Statistic:
 
 
 def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest share x / (x + y) of the true point (x, y), with x, y >=
-    0.
+    """Return the smallest and the largest ratio x / (x + y) of a true point (x, y) with x, y >= 0,
+    near a released point.
 
     The released point is (above, below). The true point is assumed to lie on a line through the
-    origin whose distance from the released point is at most ``distance``. The possible share that
+    origin whose distance from the released point is at most ``distance``. The possible ratio that
     is nearest to the released one is always included.
 
     >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)

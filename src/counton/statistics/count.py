@@ -40,8 +40,8 @@ class Count(_SumOfRows):
     """Number of rows.
 
     Args:
-        unit: the word for one row; None: "event"; a stream that is continued keeps the word in its
-            state.
+        unit: the word for one row; None: "event", or the word of the saved stream that is
+            continued.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
@@ -134,8 +134,8 @@ class Sum(_SumOfRows, ClippedValues):
 
     Args:
         lower, upper, resolution: see `Contribution.values`.
-        unit: the word for one row; None: "event"; a stream that is continued keeps the word in its
-            state.
+        unit: the word for one row; None: "event", or the word of the saved stream that is
+            continued.
 
     Raises:
         InvalidInput: as `Contribution.values`.

@@ -68,8 +68,8 @@ class Distinct(Statistic):
         windows: largest number of windows in which a user counts.
         changes: largest number of times that a user comes or goes; None: users only come.
         stay: number of steps that a user stays active after an event.
-        unit: the word for one user; None: "user"; a stream that is continued keeps the word in its
-            state.
+        unit: the word for one user; None: "user", or the word of the saved stream that is
+            continued.
 
     Raises:
         InvalidInput: a number below 1, windows without a window, changes in windows, or stay

@@ -53,8 +53,8 @@ class Reach(UsersByRank):
 
     Args:
         at_least: the thresholds.
-        unit: the word for one user; None: "user"; a stream that is continued keeps the word in its
-            state.
+        unit: the word for one user; None: "user", or the word of the saved stream that is
+            continued.
 
     Raises:
         InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from

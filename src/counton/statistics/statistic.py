@@ -496,7 +496,7 @@ def names_once(given: Any, what: str) -> tuple[str, ...]:
 
 
 def check_asked(statistic: Statistic, name: Any) -> None:
-    """Raise an error if a statistic has no number of this name, or releases all its numbers.
+    """Raise an error unless a reader may request this number of a statistic by its name.
 
     Raises:
         InvalidInput: no cell has this name, or the statistic's readings take no names.

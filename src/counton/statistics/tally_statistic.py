@@ -219,10 +219,8 @@ class TallyStatistic(Statistic):
         return sums.reshape(len(sums), *self.cells)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Return the cells for a number of rows whose values are spread evenly, for planned
-        half-widths.
-
-        None: no half-width depends on the rows (`Card.known_beforehand`). All inputs are public.
+        """Return the cells that rows with evenly spread values would give, to plan half-widths
+        before there are data.
 
         Args:
             rows: number of rows; None: unknown.

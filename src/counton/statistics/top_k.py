@@ -90,8 +90,8 @@ class TopK(TallyStatistic):
             single events.
         once: "group" if a user counts at most once in each group; see `Contribution.events`.
         neighbours: "add_remove" or "replace", as the relation of `Contribution`.
-        unit: the word for one protected unit; None: "event", or "user" with ``most``; a stream that
-            is continued keeps the word in its state.
+        unit: the word for one protected unit; None: "event", or "user" with ``most``, or the word
+            of the saved stream that is continued.
 
     Raises:
         InvalidInput: names that are not texts, or occur twice; a number out of range; or most with
