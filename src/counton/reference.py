@@ -107,11 +107,12 @@ def exact(text: str) -> Fraction:
 
 
 def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
-    """Return the family of a described noise distribution, and its scale (Laplace) or variance
-    (Gaussian).
+    """Return the family of a described noise distribution ("laplace" or "gaussian"), and its scale
+    (Laplace) or variance (Gaussian).
 
-    Noise is drawn as integers, and the result is in units of these integers. The description states
-    the width in data units; its ``grid`` is the size of one noise integer in data units.
+    Noise is drawn as integers, and the result is in units of these integers. The description
+    ``told`` states the width of the noise in data units, and in ``grid`` the size of one noise
+    integer in data units.
     """
     unit = exact(told.get("grid", "1"))
     if told["law"] == "discrete Laplace":
@@ -120,13 +121,13 @@ def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
 
 
 def address(terms: dict[str, Any]) -> str:
-    """Return, as JSON text, the public terms of a stream from which the key of its noise is
-    derived.
+    """Return the public terms of a stream from which the key of its noise is derived, as JSON text.
 
-    The name of the protected unit is left out. ``format`` is the version of this text: 2 for a
-    strategy whose width of noise depended on a step fixed beforehand in version 1, else 1;
-    ``counters`` is the guarantee of the noise alone, if groups were not declared; ``statistic``
-    describes the statistic whose cells are counted, if there is one.
+    They include the contribution without the name of the protected unit, and the strategy without
+    its arrays. Some terms are in the text only if the stream has them. ``format`` is the version of
+    the text: 2 for strategies whose noise, in version 1, had a width that depended on a step fixed
+    beforehand; else 1. ``counters`` is the guarantee of the noise alone, for cells that are created
+    when they are needed. ``statistic`` describes the statistic whose cells are counted.
     """
     told = terms["strategy"]
     if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
@@ -149,9 +150,9 @@ def without_arrays(strategy: Any) -> Any:
     """Return the description of a strategy without its arrays and without the names given to its
     parameters.
 
-    Digests in the description stand for the arrays (amplitudes and matrices). No digest stands for
-    the node weights of Octave: if they are changed, the noise's key stays, nothing here notices,
-    and other values result.
+    Instead of amplitudes and matrices, the description has digests of them. There is no digest of
+    the node weights of Octave: with other weights the key of the noise stays the same, other values
+    are computed, and no error is raised here.
     """
     if not isinstance(strategy, dict):
         return strategy
@@ -168,9 +169,10 @@ class Bits:
     An address has 16 bytes, little-endian: the low 8 bytes are the column, the next 4 the row; then
     come lane, attempt, level and purpose, a byte each. If a stream has a single cell, the row is 0,
     and the column is the node's index; if it has several, the row is the node's index, and the
-    column the number of the cell. In lane 0 of attempt 0 neighbouring columns share a block: each
-    has two or eight bytes of it. All other blocks belong to one draw, including the block of lane 0
-    from which a repeated draw takes its bits.
+    column the number of the cell. A draw uses blocks of several purposes and lanes; if it is
+    rejected and repeated, it uses further blocks, with the next attempt in their addresses. A block
+    of lane 0 and attempt 0 is shared by neighbouring columns, each of which uses two or eight
+    bytes. Every other block belongs to one draw.
 
     Attributes:
         read: addresses of all bytes used so far: a block, and the byte within it.
@@ -196,22 +198,24 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return, as an integer, the ``size`` bytes that belong to the draw at ``where`` (level,
-        row, column), from the blocks of lane 0 that neighbouring columns share.
+        """Return, as an integer, ``size`` bytes of the block that the draw at ``where`` (level,
+        row, column) shares with draws of neighbouring columns.
         """
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
 
     def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
-        """Return two integers of 64 bits from a block that belongs to one draw alone (its address
-        has this purpose, attempt and lane: see the class).
+        """Return two integers of 64 bits from a block that belongs to one draw alone.
+
+        The block's address has this purpose, attempt and lane, and level, row and column from
+        ``where``.
         """
         both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
         return both % 2**64, both >> 64
 
     def uniform(self, purpose: int, where: Place, attempt: int, sixteen: int) -> int:
-        """Return a random number in [0, 1) as an integer of 144 bits. The first 16 bits are given
-        (``sixteen``), the others are read.
+        """Return a random number in [0, 1) as an integer of 144 bits: the given 16 bits
+        (``sixteen``), followed by 128 bits that are read.
         """
         first, second = self.lane(purpose, where, attempt, 1)
         return sixteen << 128 | first << 64 | second
@@ -234,14 +238,16 @@ def exp(value: Fraction | int) -> Decimal:
 
 
 class Inverse:
-    """A distribution on consecutive integers. Its draw is the least j with U < F(j).
+    """A distribution on consecutive integers, from which integers are drawn by inverting its
+    distribution function.
 
-    U is uniform in [0, 1), and F is the distribution function.
+    A draw is the least integer j with U < F(j), where U is uniform in [0, 1), and F is the
+    distribution function.
 
     Args:
         least: the first integer.
-        weights: weights of the first integer and those that follow; the probability of each is its
-            weight divided by the sum of all.
+        weights: weights of the first integer and of those that follow; the probability of an
+            integer is its weight divided by the sum of all weights.
     """
 
     def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
@@ -250,7 +256,11 @@ class Inverse:
             self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
 
     def find(self, uniform: int) -> int:
-        """Return the draw for the first 144 bits of U; refuse bits that do not decide it."""
+        """Return the integer drawn from this distribution by a uniform number in [0, 1), of which
+        the first 144 bits are given.
+
+        Raise an error if 144 bits do not decide which integer is drawn.
+        """
         at = bisect_right(self._sums, uniform << 56)
         if at != bisect_right(self._sums, (uniform + 1) << 56):
             raise Unreadable("144 bits do not decide a draw, as happens once in 2^130 of them")
@@ -265,8 +275,8 @@ def nearest_zero(block: int, size: int) -> int:
 
 
 def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
-    """Return the distribution of block numbers in which the weight of a block is the weight of its
-    value nearest to 0.
+    """Return a distribution of block numbers: a block has ``size`` consecutive integers, and its
+    weight is the weight of its integer nearest to 0.
 
     Blocks with negligible weights are left out.
     """
@@ -447,8 +457,11 @@ class Strategy:
         return Fraction(1)
 
     def law_at(self, level: int) -> tuple[str, Fraction] | None:
-        """Return the noise distribution of a level's nodes in the form of `law_of`, if the strategy
-        states one. None: that of the stream, with its width multiplied by `factor`.
+        """Return the noise distribution of a level's nodes as a pair (family, scale or variance),
+        if the strategy states one.
+
+        None: the distribution is that of the stream, with its scale or variance multiplied by
+        `factor`.
         """
         return None
 
@@ -456,8 +469,8 @@ class Strategy:
         """Return the column of C for a step: the nodes to which an input of this step adds, each
         with its weight.
 
-        If a column has no end (Expiring, GrowingSquareRoot), only the nodes that releases up to
-        ``last`` read are returned; other strategies ignore ``last``.
+        If a column has no end (Expiring, GrowingSquareRoot), only nodes whose noise is in some
+        release up to ``last`` are returned; other strategies ignore ``last``.
         """
         raise NotImplementedError
 
@@ -467,7 +480,9 @@ class Strategy:
             return self._noise(z, last)
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of releases 1 .. last: a list for each value that a step releases."""
+        """Return the noise of the steps 1 .. last, as a list for each of the values that a step
+        releases.
+        """
         return [self.noise(z, last)]
 
     def _noise(self, z: Draws, last: int) -> list[int]:
@@ -525,8 +540,8 @@ class Binary(KAry):
 
 
 class SmoothBinary(Strategy):
-    """The strategy of a binary tree whose leaves are the numbers of ``height`` bits with ``zeros``
-    zeros, ascending.
+    """The strategy of a binary tree whose leaves are, in ascending order, the numbers of ``height``
+    bits of which ``zeros`` are 0.
 
     A node is a bit position and the bits above it. An input of step t has leaf t - 1, and adds to a
     node for each bit 0 of the leaf. Release t reads a node for each bit 1 of leaf t. On each level
@@ -578,7 +593,8 @@ class Expiring(Strategy):
     """The strategy of dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1, on levels l. A release
     reads the intervals that contain its step.
 
-    The noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
+    The noise of level l is (1 + l)^(1 - growth) times as wide as the noise of level 0; ``growth``
+    is a parameter of the strategy.
     """
 
     def __init__(self, growth: str = "1", delay: int = 0, levels: int | None = None) -> None:
@@ -678,7 +694,10 @@ class LookAhead(Strategy):
         return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
 
     def final(self, z: Draws) -> Draws:
-        """Return a function that maps a level and a node's index to the node's final number."""
+        """Return a function that maps a level and a node's index to the node's final estimate.
+
+        It is the noise of the estimate, in units of 2^-16.
+        """
 
         def children(level: int, node: int) -> range:
             radix = self._radices[level - 1]
@@ -699,7 +718,9 @@ class LookAhead(Strategy):
 
         @cache
         def children_say(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return the sum of the estimates of a node's children, and its variance."""
+            """Return the sum of the estimates of a node's children, and the variance of this
+            sum.
+            """
             below = [estimate(level - 1, one, depth - 1) for one in children(level, node)]
             total = sum(value for value, _ in below)
             if depth == 1:  # the sum of measurements, rounded once
@@ -722,11 +743,10 @@ class LookAhead(Strategy):
         return final
 
     def total(self, final: Draws, step: int) -> int:
-        """Return the running total at a step, as a sum of final numbers (final estimates of nodes'
-        counts).
+        """Return the running total at a step, as a sum of final estimates of nodes' counts.
 
-        They are the final numbers of the widest nodes that end before the step, of narrower nodes
-        after them, and of the step itself.
+        The nodes are the widest nodes that end before the step, narrower nodes after them, and the
+        step itself.
         """
         found, node = final(0, step - 1), 0
         for level in reversed(range(self.top + 1)):
@@ -741,11 +761,11 @@ class LookAhead(Strategy):
 
 
 class Epochs(Strategy):
-    """The strategy of epochs: steps 1 .. k, then k^j + 1 .. k^(j + 1), each with a tree whose root
-    is measured too.
+    """The strategy of epochs, each with a tree over its steps whose root is measured too.
 
-    The noise of epoch j is (j + 2) / 2 times as wide as that of epoch 0. The numbering of levels
-    continues from epoch to epoch. A release adds the roots of past epochs.
+    A node has k children. Epoch 0 has the steps 1 .. k, and epoch j the steps k^j + 1 .. k^(j + 1).
+    The noise of epoch j is (j + 2) / 2 times as wide as the noise of epoch 0. The numbering of
+    noise levels continues from epoch to epoch. A release adds the roots of past epochs.
     """
 
     places = 16
@@ -792,9 +812,9 @@ class GrowingCascade(Strategy):
     """The strategy of a binary tree that doubles as data arrives; it releases each step's own
     count.
 
-    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d. The measurement of its root is twice the total
-    of these steps plus that of the earlier steps. Below, the difference between the two children of
-    each node is measured.
+    Doubling d adds the steps 2^(d - 1) + 1 .. 2^d. At the root, twice the total of these steps plus
+    the total of all earlier steps is measured; below, the difference between the two children of
+    each node.
     """
 
     windows = True
@@ -825,11 +845,12 @@ class GrowingCascade(Strategy):
 class Octave(Strategy):
     """The strategy whose noise is a sum of independent noise on every octave, interpolated in time.
 
-    Node j of level l stands at time j 2^l. At the highest level the noise is N = z / w. Below, it
-    is N = z / w + U N', where N' is the noise of the level above, and U interpolates by (3, 8, 10,
-    8, 3) / 16. Each level is rounded to multiples of 2^-grid_bits. The noise of a release is N of
-    level 0. Nodes of the highest eight levels have weights w of their own. C was found by search
-    and is not in this file: a test takes it from the strategy, and checks it.
+    Node j of level l stands at time j 2^l, and has a draw of noise z and a weight w. At the highest
+    level the noise is N = z / w. Below, it is N = z / w + U N', where N' is the noise of the level
+    above, and U interpolates by (3, 8, 10, 8, 3) / 16. Each level is rounded to multiples of
+    2^-grid_bits. The noise of a release is N of level 0. Only nodes of the highest eight levels
+    have a weight other than 1. C was found by search and is not in this file: a test takes it from
+    the strategy, and checks it.
     """
 
     def __init__(
@@ -952,10 +973,11 @@ class GrowingSquareRoot(Root):
     """The square-root strategy for streams without a last step: later nodes have wider noise.
 
     Nodes are divided into classes, and the noise is wider from class to class. Class 0 has the
-    nodes up to 2^(equal / 4); then each quarter of an octave is a class. The weight of a column is
-    1 / d, where d^2 is at least the sum over all later nodes of F's squared entry over the node's
-    variance. It is computed by IEEE operations in the order written here, with a reserve for their
-    rounding.
+    nodes up to 2^(equal / 4); each further class has the nodes within the next factor of 2^(1/4). A
+    column of F, the square root in `Root`, is multiplied by 1 / d. Here d^2 is at least the sum,
+    over the node of the column and all later nodes, of the squared entry of F divided by the node's
+    noise variance. d is computed by IEEE operations in the order written here, with a margin for
+    their rounding.
     """
 
     def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
@@ -974,7 +996,9 @@ class GrowingSquareRoot(Root):
         return Fraction(math.ceil(exact * 2**30), 2**30)
 
     def _first(self, level: int) -> int:
-        """Return the first node of a class: the least n with n^4 >= 2^(level + equal)."""
+        """Return the number of the first node of a class of equal noise: the least n with n^4 >=
+        2^(level + equal).
+        """
         return math.isqrt(math.isqrt((1 << level + self._equal) - 1)) + 1 if level else 1
 
     def _weights(self, last: int) -> list[int]:
@@ -1001,9 +1025,10 @@ class GrowingSquareRoot(Root):
 
 @cache
 def sums_of_squares() -> list[float]:
-    """Return running sums of squares of F's first 2^22 entries, by IEEE operations.
+    """Return running sums of squares of the first 2^22 entries f(k) of the square root, by IEEE
+    operations.
 
-    The entries are those of `Root`, before they are rounded.
+    f(k) = binomial(2k, k) / 4^k, before it is rounded.
     """
     ratios = ((2 * k - 1) / (2 * k) for k in range(1, 2**22))
     series = accumulate(ratios, lambda a, b: a * b, initial=1.0)
@@ -1089,10 +1114,10 @@ def dense(told: dict[str, Any]) -> Line:
 
 
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
-    """Return the matrix with entries C_ij = p_i f(i - j) / d_j, in units of 2^-16. f is as in
-    `Root`; p and d scale rows and columns.
+    """Return the matrix with entries C_ij = p_i f(i - j) / d_j, in units of 2^-16.
 
-    IEEE operations are done in the order written here.
+    f(k) = binomial(2k, k) / 4^k. The factors p_i of rows follow from ``formula``, and d_j makes the
+    norm of column j equal to 1. IEEE operations are done in the order written here.
     """
 
     def roots(base: float, *powers: int) -> float:
@@ -1143,12 +1168,14 @@ def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
 class LeastSquares(Strategy):
     """The strategy that estimates the count of each cell of a line by least squares.
 
-    A cell is a step, or a block of steps with a tree over them. Cells are measured by rows H of
-    weights over several cells, and each alone with weight w. A block is measured through its tree:
-    a node of level l has the weight shares[l] w, and the tree's estimate of the block's total has
-    variance v / w^2, like one measurement with weight w / sqrt v (v = 1 without trees). Let z be
-    the noise of the rows, k the noise of each cell's own estimate, and u the solution of
-    (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) k. The releases' noise is the running sums of u.
+    A cell is a step, or a block of steps with a tree over them. The measurements are rows H of
+    weights over several cells, and each cell alone with a weight w. A block is measured through its
+    tree: a node of level l has the weight shares[l] w. The tree's estimate of the block's total has
+    variance v / w^2, as if the block were measured once with weight w / sqrt v. Without trees v =
+    1.
+
+    Let z be the noise of the rows H, k the noise of each cell's own estimate, and u the solution of
+    (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) k. The noise of the releases is the running sums of u.
     """
 
     places = 10
@@ -1224,9 +1251,10 @@ class LeastSquares(Strategy):
         return [nearest(self._inside(z, *pair, at), 2**14) for at, pair in enumerate(pairs)]
 
     def _cells(self, z: Draws, known: list[Decimal]) -> list[Decimal]:
-        """Return the solution u of the class's equations, as numbers of 100 digits; ``known`` is k.
+        """Return the solution u of the equations that the class states, as numbers of 100 digits;
+        ``known`` is the noise k of each cell's own estimate.
 
-        The residuals of the rows, r = z - H u, are further unknowns, with W u - H'r = W k, where W
+        The residuals r = z - H u of the rows H are further unknowns, with W u - H'r = W k, where W
         = diag(w^2 / v). The order of the unknowns changes only the amount of work.
         """
         weights = [real(own**2 / self._v) for own in self._own]
@@ -1441,15 +1469,17 @@ Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, 
 
 
 def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
-    """Yield the changes of the counts by one protected unit, at least all that may have the largest
-    norm.
+    """Yield the changes of the counts that one protected unit can make, or at least those that may
+    have the largest norm.
 
-    Norms are convex, so extreme changes are enough. This is brute force, for a few steps and cells.
-    In a contribution, ``most`` is the number of a unit's events, in any steps and cells, and
-    ``per_cell`` is the largest change of a cell by one event, or by one step of a unit (with
-    ``resolution``: from ``lower`` to ``upper``). If neighbours differ by "replace", one unit's
-    counts turn into another's in the same steps, so a cell changes by the difference of both ends.
-    Units with ``most`` are added or removed, never replaced.
+    Norms are convex, so extreme changes are enough. All are tried by brute force, so steps and
+    cells must be few. A change maps (step, cell) to a number.
+
+    The description ``contribution`` bounds the unit. ``most`` is the number of its events, in any
+    steps and cells. ``per_cell`` is the largest change of a cell by one event, or by one step of
+    the unit; with ``resolution`` it is from ``lower`` to ``upper`` instead. If ``neighbours`` is
+    "replace", another unit takes the place of this one in the same steps, so a cell changes by the
+    difference of two counts. Units with ``most`` are added or removed, never replaced.
     """
     told = {"cells": 1, "separation": 1} | contribution
     replaced, per_cell = told["neighbours"] == "replace", told.get("per_cell", 0)
@@ -1524,8 +1554,10 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
 
 
 def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> Fraction:
-    """Return the largest weighted sum of ``found``. Each entry is a list of pairs (level, size),
-    whose sizes are divided by the width of the level's noise, relative to level 0.
+    """Return the largest sum among several weighted sums.
+
+    Each sum is given as pairs (level, size), and every size is divided by the width of the level's
+    noise, relative to level 0.
     """
     return max(
         sum((size / strategy.factor(level) for level, size in one), Fraction(0)) for one in found

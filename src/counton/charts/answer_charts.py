@@ -111,7 +111,7 @@ def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
 
 
 def _number(one: Answer) -> str:
-    """Format a number with its interval, as far as both are known.
+    """Format the number of an answer with its interval, as far as both are known.
 
     >>> from counton.numbers import Answer
     >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]

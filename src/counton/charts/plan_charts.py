@@ -75,11 +75,11 @@ class _Curve(NamedTuple):
 def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
     """Draw the standard deviation of a plan's best strategy by step.
 
-    The line is the mean over neighbouring steps, the band reaches from the smallest to the largest
-    of them. A second curve shows the cost of an unknown end: if the plan has a last step, the best
-    strategy without one, otherwise the best strategy with one. A dashed line is the smallest error
-    of any mechanism. The words below the chart state the ratios of the plan's error to lower
-    bounds.
+    The line is the mean over neighbouring steps; the band around it extends from the smallest to
+    the largest value among them. A second curve shows the cost of an unknown end: if the plan has a
+    last step, the best strategy without one, otherwise the best strategy with one. A dashed line is
+    the smallest error of any mechanism. The words below the chart state the ratios of the plan's
+    error to lower bounds.
 
     Args:
         ranked: the result of `plan`.

@@ -210,7 +210,7 @@ def _begun_anew(
         grids: estimates, lower and upper ends of intervals: shape ``(3, steps, curves)``.
 
     Returns:
-        Times, and the values of ``grids`` at these times.
+        The times, including the starts of periods, and the values of ``grids`` at these times.
     """
     first = np.flatnonzero(begun[1:] != begun[:-1]) + 1
     twice = np.repeat(first, 2)

@@ -248,7 +248,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Return the bars with these indices, in this order."""
+        """Return the bars at these indices, in this order."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 
@@ -435,7 +435,8 @@ def tick(value: float) -> str:
 def number_ticks(text: str = "{number}") -> FuncFormatter:
     """Return a matplotlib formatter that writes numbers on an axis in the current language.
 
-    The language stays the same when the figure is later written to a file under another one.
+    The numbers stay in this language if the figure is written to a file later, when another
+    language is set.
 
     >>> number_ticks("step {number}")(1000.0, None)
     'step 1,000'

@@ -106,9 +106,10 @@ class Curves:
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Size of each group over the whole series: its last total, or the mean of its windows.
+        """Size of each group: its last running total, or the mean of its numbers over all windows.
 
-        The last window alone would select groups by their noise.
+        The number of the last window alone is not used, because noise would decide which groups are
+        the largest.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
@@ -126,7 +127,9 @@ class Curves:
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """Return the curves of the ``count`` largest groups (see `sizes`), largest first."""
+        """Return the curves of the ``count`` largest groups, largest first; the size of a group is
+        its last total, or the mean of its windows.
+        """
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
@@ -609,9 +612,9 @@ def _name_axes(
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     """Set between ``least`` and ``most`` ticks on an axis of times, or of numbers of steps.
 
-    A tick is a moment, and its label begins there, so a window's number is to its right. If there
-    are only a few windows of a day or longer, each window is labelled with its name instead, if the
-    names fit.
+    A tick marks a moment and is labelled with it; the number of a window is drawn to the right of
+    the tick at which the window begins. If there are only a few windows of a day or longer, each
+    window is labelled with its name instead, if the names fit.
     """
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
