@@ -183,27 +183,24 @@ def find_changes(
     start: int = 1,
     season: int = 1,
     trend: bool = False,
-    spectrum: tuple[Floats, Floats] | None = None,
-) -> Alarms:
-    """Find changes in the level of released numbers.
+) -> list[Alarms]:
+    """Find changes in the level of released numbers, in each of some series with the same noise.
 
     Args:
-        numbers: numbers by window, shape ``(windows,)``.
+        numbers: numbers by window, shape ``(windows, series)``.
         noise: variance of the noise by window, shape ``(windows,)``, or its covariance, shape
             ``(windows, windows)``.
         chart: the rule that gives alarms.
         start: number of the first window.
         season: number of windows after which the level repeats, such as 7 for days of a week.
         trend: True if constant growth is not a change.
-        spectrum: eigenvalues and eigenvectors of a covariance, as `numpy.linalg.eigh` returns them,
-            from callers who look at several series with the same noise. None: they are computed.
 
     Raises:
         InvalidInput: there are too few numbers.
 
     >>> rng = np.random.default_rng(5)
     >>> numbers = rng.normal(1000, 30, 120) + np.where(np.arange(120) < 100, 0, 90)
-    >>> found = find_changes(numbers, np.full(120, 4.0), Chart(rate=1 / 3650))
+    >>> (found,) = find_changes(numbers[:, None], np.full(120, 4.0), Chart(rate=1 / 3650))
     >>> found.windows.tolist(), found.rising.tolist()
     ([103, 106, 110, 116], [True, True, True, True])
     """
@@ -213,19 +210,14 @@ def find_changes(
             f"alarms need {least:,} windows to learn the usual level from, and only "
             f"{len(numbers):,} are released; wait for more"
         )
-    if noise.ndim == 2 and spectrum is None:
-        spectrum = np.linalg.eigh(noise)
-    found = np.asarray(numbers, float)
-    residuals, std = _residuals(found, noise, season, trend, least, spectrum)
-    values, alarms = chart.statistic(residuals)
-    return Alarms(
-        windows=alarms + start + least,
-        rising=values[alarms] > 0,
-        first=start + least,
-        values=values,
-        threshold=chart.threshold,
-        std=std,
-    )
+    spectrum = np.linalg.eigh(noise) if noise.ndim == 2 else None
+    found = []
+    for series in np.asarray(numbers, float).T:
+        residuals, std = _residuals(series, noise, season, trend, least, spectrum)
+        values, alarms = chart.statistic(residuals)
+        first, threshold = start + least, chart.threshold
+        found.append(Alarms(alarms + first, values[alarms] > 0, first, values, threshold, std))
+    return found
 
 
 def mean_delay(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,11 +158,9 @@ def watch(
     steps, numbers, noise = _numbers_of_windows(held)
     season = season_of(definition.windows.every)
     place = {group: number for number, group in enumerate(known)}
-    find = partial(
-        find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend,
-        spectrum=np.linalg.eigh(noise) if noise.ndim == 2 else None,  # one for all groups
-    )  # fmt: skip
-    found = {group: find(numbers[:, place[group]]) for group in named}
+    some = numbers[:, [place[group] for group in named]]
+    alarms = find_changes(some, noise, chart, start=int(steps[0]), season=season, trend=trend)
+    found = dict(zip(named, alarms, strict=True))
     delays = {}
     if change is not None:
         own = float((noise if noise.ndim == 1 else np.diag(noise)).mean())

@@ -365,7 +365,7 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     found: list[float] = cells.group_by("group").agg(sizes)["total"].to_list()
     part = max(found, default=0.0) / bounds.largest
     if isinstance(inner := inner_of(definition.statistic), TallyStatistic):
-        sums = place_sums(cells, "total", definition.places)
+        sums = place_sums(cells, definition.places)
         part = max(part, inner.largest_measured(sums) / bounds.largest)
         part = max(part, inner.whole_of(sums) / bounds.read if bounds.read > 0 else math.inf)
     return part
@@ -642,10 +642,9 @@ def _come_and_gone(
     return int((-more).clip(0).sum() + changed.sum()), int(more.clip(0).sum() + changed.sum())
 
 
-def place_sums(
-    cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
-) -> NDArray[np.float64]:
-    """Return a column's absolute values added up over all windows and groups, for each place.
+def place_sums(cells: pl.DataFrame, places: int) -> NDArray[np.float64]:
+    """Return the absolute values of the column ``total``, added up over all windows and groups for
+    each place.
 
     A statistic keeps several sums for each group; a place is the index of one of them. The result
     has shape ``(places,)``.
@@ -653,15 +652,12 @@ def place_sums(
     Args:
         cells: table of sums; its column ``group`` holds the number of the group times ``places``,
             plus the number of the place.
-        column: name of the column.
         places: number of places of a group.
-        alone: return the largest sum in a single step instead; needs a column ``step``.
 
-    >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
+    >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), 2).tolist()
     [3.0, 5.0]
     """
-    step = cells["step"].to_numpy() if alone else None
-    return _sums_of_places(cells["group"].to_numpy(), cells[column].to_numpy(), places, step)
+    return _sums_of_places(cells["group"].to_numpy(), cells["total"].to_numpy(), places, None)
 
 
 def _sums_of_places(

@@ -479,9 +479,8 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        variances = np.concatenate(self.law.variances)
-        mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
-        return ErrorScale("how much there is at a node, over all steps and nodes", mean, largest)
+        what = "how much there is at a node, over all steps and nodes"
+        return ErrorScale.over(what, np.concatenate(self.law.variances))
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:

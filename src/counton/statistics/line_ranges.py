@@ -303,10 +303,8 @@ class Ranges(GridCells):
     def error_of(self) -> ErrorScale:
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
-        mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
-        return ErrorScale(
-            "the first cells together, over all steps and numbers of them", mean, largest
-        )
+        what = "the first cells together, over all steps and numbers of them"
+        return ErrorScale.over(what, below)
 
     def interval_of(self, text: str) -> tuple[int, int]:
         """Parse an interval: return the index of its first cell, and of the cell after its last.

@@ -460,11 +460,8 @@ class Quantiles(TableStatistic):
         >>> round(errors.max_std / errors.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
         True
         """
-        below = self._variances[0][1:]
-        mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
-        return ErrorScale(
-            "how many values lie below an edge, over all steps and edges", mean, largest
-        )
+        what = "how many values lie below an edge, over all steps and edges"
+        return ErrorScale.over(what, self._variances[0][1:])
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:

@@ -50,6 +50,11 @@ class ErrorScale(NamedTuple):
     mean: float = 1.0
     largest: float = 1.0
 
+    @classmethod
+    def over(cls, what: str, variances: NDArray[np.float64]) -> ErrorScale:
+        """Return the scale of numbers with these variances, relative to that of one cell."""
+        return cls(what, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
+
 
 #: Words for protected units that are not called events.
 NO_EVENTS = ("user", "edge", "letter")

@@ -50,7 +50,6 @@ from counton.strategies.strategy import (
     StreamStrategy,
     Workload,
     check_law,
-    check_step,
     largest_reads,
     reader_of,
     step_reader_of,
@@ -213,12 +212,6 @@ class WindowsAndTotals(StreamStrategy):
         ``step`` is its number.
         """
         return self.windows.row(step)
-
-    def total_row(self, night: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the total released on a night, at
-        the end of a window.
-        """
-        return self._of_totals(self.totals.row(check_step(self, night)))
 
     def l1_sensitivity(self) -> Fraction:
         """Return the 1-norm by which a row changes the measurements of windows and totals together.
