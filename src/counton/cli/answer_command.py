@@ -49,7 +49,9 @@ _ROWS = 40
 
 
 def perform(options: AnswerOptions) -> None:
-    """Read a release, answer the questions that options ask, and print the answers."""
+    """Read a release, compute the answers that the options request, such as sums and ratios, and
+    print them.
+    """
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
@@ -113,7 +115,9 @@ def perform(options: AnswerOptions) -> None:
 
 
 def _about(released: Release) -> dict[str, Any]:
-    """Return the guarantee behind the answers, as JSON values to store with them in a file."""
+    """Return the stream's name and the guarantee behind the answers, as JSON values to store with
+    them in a file.
+    """
     return {"answers_from": released.numbers.design.name, **promise_of(released.numbers)}
 
 

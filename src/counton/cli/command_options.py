@@ -46,15 +46,17 @@ def argument(help: str, default: Any = ..., **more: Any) -> Any:
 
 
 def of_job(name: str) -> Any:
-    """Define a field of a dataclass that has the default and the help of the option of `Job` with
-    this name.
+    """Define a field of a dataclass of options, with the default and the help that the option
+    ``name`` has in `Job`.
     """
     item = options_of(Job)[name]
     return option(item.default, item.help, item.word, often=item.often)
 
 
 class JobWords(OptionRecord):
-    """Options of a command whose errors may name any option of a job."""
+    """Base class of a command's options, if its errors may name options of a job that are not
+    options of the command.
+    """
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def takes(
     Args:
         kinds: one dataclass for each argument of the function.
         own: options of a statistic, which `Job` takes besides its fields.
-        unneeded: fields that may be left out, and their default values.
+        unneeded: required fields that this command does not require, with their default values.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -208,7 +210,8 @@ _OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative
 
 
 def often_of(*kinds: type) -> list[str]:
-    """Return the fields of dataclasses that the short help (``-h``) shows.
+    """Return the fields of dataclasses whose options the short help (``-h``) shows, because they
+    are often used.
 
     >>> often_of(Job)[:3]
     ['events', 'state', 'time']
@@ -233,7 +236,7 @@ def command_line(command: str, *values: Any) -> str:
     r"""Return a command with options as text to copy, in lines that fit a page.
 
     Args:
-        values: dataclasses of options.
+        values: dataclasses whose stated fields become the options.
 
     >>> from counton.cli.keep_options import LedgerOptions
     >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)

@@ -37,7 +37,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read a release from its state, and write it to a file, or print its description.
 
     Args:
-        fit: constraints that the numbers are adjusted to: integers, or non-negative.
+        fit: options that adjust the numbers of a table to constraints, such as non-negative
+            integers.
     """
     ending = "" if options.out is None else options.out.suffix.lower()
     arguments: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}

@@ -52,11 +52,12 @@ def without_passwords() -> Iterator[None]:
 
 
 class _PlainWords:
-    """Converter of the words after an option to a text, a path, or the result of a parser.
+    """Converts the words after an option on the command line to a text, a path, or the result of a
+    parser.
 
-    Typer would use pydantic, whose import takes longer than many commands, and which builds a
-    checker for each option, given or not. Words that cannot be converted are left to typer, which
-    explains what is wrong.
+    Typer itself would use pydantic, whose import takes longer than many commands, and which builds
+    a checker for every option. Words that cannot be converted are left to typer, which explains the
+    error.
     """
 
     def __init__(self, parameter: Any, by_typer: Callable[[], Any]) -> None:
@@ -88,8 +89,8 @@ def _can_be_read(path: str) -> bool:
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Let `_PlainWords`, not pydantic, convert the words given for these parameters; return the
-    parameters.
+    """Make these parameters use `_PlainWords`, instead of pydantic, to convert the words given for
+    them; return the parameters.
     """
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
@@ -99,8 +100,8 @@ def _taken_plainly(parameters: list[Any]) -> list[Any]:
 
 
 class CommandWithHeadings(TyperCommand):
-    """A command with two pages of help: the options of most runs, and all options under
-    headings.
+    """A command with two pages of help: a short page with the most used options, and a page with
+    all options under headings.
     """
 
     #: Names of parameters on the first page, and the lines of its example.
@@ -175,7 +176,7 @@ def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[Comman
     """Return a command class whose short page of help shows some parameters and an example.
 
     Args:
-        often: names of the parameters.
+        often: names of the parameters on the short page.
         example: lines of the example.
     """
     return type("Command", (CommandWithHeadings,), {"often": often, "example": example})

@@ -147,7 +147,9 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
 
 
 def _groups(job: Job, look: FirstLook) -> str:
-    """Name the columns that may hold groups: values repeat in them, which is an exact fact."""
+    """Return words for the question on groups: the columns in which values repeat, so that they may
+    hold groups. This is an exact fact, for the operator alone.
+    """
     others = (person_column(look), job.people.user, job.rows.id)
     columns = [one for one in look.for_operator(job).repeated if one not in others]
     return f" (exact: values repeat in {_some(columns)})" if columns else ""
@@ -188,8 +190,8 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
 
 
 def _fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the first row's year if a run from then on would accept the rows that it
-    refuses now, else None. This is an exact fact, for the operator alone.
+    """Return January 1 of the year of the first row, if a run that starts there would accept the
+    rows which it refuses now; else None. This is an exact fact, for the operator alone.
     """
     first = look.for_operator(job).first
     start = "" if first is None else f"{first.year:04}-01-01"
@@ -229,7 +231,9 @@ def _as_answer(stated: Mapping[str, Any]) -> str:
 
 
 def _names_in(answer: str) -> str | list[str]:
-    """Return the path, if an answer is a file of names; else the list of names, split at commas."""
+    """Read names of groups from an answer: return the answer if it is the path of a file, else the
+    names that it lists, separated by commas.
+    """
     if Path(answer).is_file():
         return answer
     if "," not in answer and Path(answer).suffix in _LISTS:
@@ -246,8 +250,8 @@ def _whole_number(answer: str) -> int:
 
 
 class _Questions:
-    """The questions that ``init`` asks at a terminal, in their order, except those that options
-    answer.
+    """The questions that the command ``init`` asks at a terminal. A question is left out if the
+    command's options answer it.
     """
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
@@ -301,7 +305,8 @@ class _Questions:
         self.say(f"  exact: {text}")
 
     def facts(self, entered: str | None = None, **more: Any) -> FirstFacts:
-        """Return exact facts about the sample of rows, as the job reads it so far.
+        """Return exact facts about the first rows of the events, read by the job's options stated
+        so far.
 
         Args:
             entered: column with the time at which each row arrived.
@@ -335,7 +340,8 @@ class _Questions:
         take: Callable[..., None] | None = None,
         also: Sequence[str] = (),
     ) -> None:
-        """Ask in one question for all fields that are not stated yet; Enter takes the usual values.
+        """Ask one question for those of several fields that are not stated yet; an empty line takes
+        the usual values.
 
         Args:
             usual: usual value of each field; None if it has none.
@@ -571,13 +577,15 @@ class _Questions:
             self.exact(f"{beyond}: {', '.join(told)}")
 
     def tell_bounds(self, people: Said) -> None:
-        """Show what each bound on a person's rows leaves out, before a bound is asked for."""
+        """Show the fraction of rows that each bound on a person's rows leaves out, and a remark on
+        noise, before the bound is asked for.
+        """
         self.tell_shares(people)
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
     def take_whom(self, answer: str, shown: Said) -> None:
-        """Store an answer on the protected unit; ask for the bound if the bounds shown were those
-        of another column or period.
+        """Store an answer on the protected unit. If it names another column or period than the one
+        whose bounds were shown, show its bounds and ask for one.
 
         Args:
             shown: the column of people and the period whose bounds were shown; empty if there is no
@@ -698,8 +706,8 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 def _late_row(job: Job) -> str:
-    """Describe in which window a late row counts, and the options with which another ``init`` lets
-    it count in its own window.
+    """Describe in which window a late row counts, and the options of ``init`` with which it would
+    count in its own window.
     """
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
@@ -717,7 +725,7 @@ def _late_row(job: Job) -> str:
 
 
 def _zone_here() -> str:
-    """Return the zone of this machine's clock."""
+    """Return the name of the time zone of this machine's clock."""
     for found in (os.environ.get("TZ", ""), os.path.realpath("/etc/localtime")):
         name = found.rpartition("zoneinfo/")[2].removeprefix(":")
         try:
@@ -861,8 +869,8 @@ def _program() -> str:
 
 
 def _clock(job: Job) -> tuple[str, str]:
-    """Return the hour and minute, in the job's time zone, from which a nightly run can release the
-    last day.
+    """Return the hour and minute, in the job's time zone, at which a nightly run can first release
+    the day before.
     """
     wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]

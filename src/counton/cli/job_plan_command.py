@@ -96,7 +96,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     """Print what a single job would spend and publish, and its errors.
 
     For counts and sums in time windows, all three forms of release are shown: windows, totals, and
-    both, each for the promise of the form that is asked for. No row is read, and nothing is
+    both. All have the guarantee of the form that the job states. No row is read, and nothing is
     written.
     """
     planned = planned_job(job)
@@ -210,8 +210,8 @@ def _print(
 
 
 def _alarms_in_words(terms: AlarmTerms, planned: Sequence[PlannedAlarm]) -> str:
-    """Describe, for a job's alarms, the noise and the mean delay, if windows or totals are
-    released.
+    """Describe the noise and the mean delay of a job's alarms, for each series (windows or totals)
+    that the job could release.
     """
     if not planned:
         return "no error can be planned: the changes are longer than the stream."
@@ -365,16 +365,16 @@ _SHOWN_LAGS = 16
 
 
 def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """Return the errors of a job's revised windows, for the delay and corrections that it
-    states.
+    """Return the planned errors of a job's revised windows for the delay and the corrections that
+    the job states. Plans for other delays are left out.
     """
     cut, corrections = job.definition.cut, job.definition.corrections
     return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return the name of a planned number; if the job releases only one, words for it such as "so
-    far".
+    """Return words for a planned number in a printed plan: its name, or if the job releases only
+    one kind of number, words such as "so far".
     """
     definition = job.definition
     part = members_of(definition.inner).get(number.what)

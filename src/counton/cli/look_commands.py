@@ -257,7 +257,9 @@ def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
 
 @contextmanager
 def _names_of(what: Literal["add", "quota"]) -> Iterator[None]:
-    """Within the ``with`` block, let errors name the options of ``--add`` or ``--quota``."""
+    """Within the ``with`` block, make errors about a limit name the options of ``--add`` or
+    ``--quota``, such as ``--quota-epsilon``.
+    """
     try:
         yield
     except CountonError as error:
@@ -330,8 +332,8 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return, as JSON values, the guarantee as which a limit counts a ledger entry; empty if it
-    counts the entry's own guarantee.
+    """Return, as JSON values, the guarantee by which the limit counts a ledger entry, if it differs
+    from the entry's own guarantee; otherwise empty.
     """
     if counted is None or counted[number] == guarantee:
         return {}
@@ -403,8 +405,8 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
-    """Print the fraction of rows that came late on stderr, if this process may read exact
-    numbers.
+    """Print on stderr the fraction of a stream's rows that came late, if this process may read
+    exact numbers.
     """
     from counton.cli.run_words import EXACT
     from counton.run.continuation import late_rows_for_operator
@@ -533,8 +535,8 @@ def _mechanism(strategy: StreamStrategy, noun: str = "step") -> list[tuple[str, 
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
-    """Return the first and the last step of a table, and how many steps between them are
-    missing.
+    """Return, as JSON values, the first and last step that a table has, and how many steps between
+    them are missing.
     """
     first, last = (steps[0], steps[-1]) if steps else (None, None)
     missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
@@ -568,7 +570,9 @@ def _as_text(table: Any) -> list[Any]:
 
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a stream with its times in its own time zone."""
+    """Return the public facts of a stream with its time of creation converted to the stream's time
+    zone.
+    """
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
         return stream
@@ -728,7 +732,9 @@ def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]
 
 
 def _in_words(reason: str) -> str:
-    """Replace names of Python fields in a sentence by the options of the command line."""
+    """Rewrite a message of the library for the command line: names of Python fields become
+    options.
+    """
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 

@@ -229,7 +229,9 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
 
 
 def _parameters(choice: Design) -> str:
-    """Return the kind of a design with the parameters that papers name; "" if it has none."""
+    """Return the kind of a design's strategy, with its parameters as papers name them; "" if it has
+    no such parameters.
+    """
     from counton.numbers.strategy_words import named_constants
 
     stated = ", ".join(named_constants(choice.strategy))
@@ -311,7 +313,9 @@ def _target(options: PlanOptions) -> dict[str, Any]:
 
 
 def _with_steps(options: PlanOptions) -> PlanOptions:
-    """Take the argument of the command as the number of steps, and return the options with it."""
+    """Complete the options with the number of steps, if the user gave it as the argument of the
+    command.
+    """
     if options.asked is None:
         return options
     steps = options.asked.replace(",", "").replace("_", "")

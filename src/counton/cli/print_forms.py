@@ -79,8 +79,8 @@ class Console:
     def ask_line(self, prompt: str) -> str:
         """Print a prompt, and return the line that is typed.
 
-        The read begins only when there is a line, because a plain read would miss a Ctrl-C between
-        the prompt and the read.
+        The function waits for input before it reads, because a plain read would miss a Ctrl-C
+        between the prompt and the read.
 
         Raises:
             EOFError: the input ended.
@@ -216,7 +216,7 @@ def warn_of_no_witness(
         states: for each state its address, the places of its keys (such as files), and the path or
             URL of its second witness if stated.
         option: the option for a second witness in this command.
-        opened: function that returns the open `Store` of a state, or None.
+        opened: function that returns the `Store` of a state that the caller has open, or None.
         in_file: whether the advice may say that a job file can name the second witness.
     """
     from counton.state.key_and_witness import witness_remarks
@@ -236,7 +236,9 @@ def warn_of_no_witness(
 def warn_of_weak(
     console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
 ) -> None:
-    """Warn in one line if a stated guarantee is so weak that it hides almost nothing."""
+    """Print one line of warning if a stated guarantee has an epsilon or rho above `MOST_LOSS`,
+    which hides almost nothing.
+    """
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
         console.write_line(

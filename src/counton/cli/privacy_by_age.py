@@ -91,8 +91,8 @@ def targets_from(text: str, every: str) -> dict[int, float]:
 
 
 def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:
-    """Describe the privacy loss of an event at several ages; None for guarantees that do not
-    expire.
+    """Describe the privacy loss of an event at several ages, such as "1 after a day"; None for
+    guarantees whose loss does not depend on age.
     """
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None

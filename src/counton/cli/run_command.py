@@ -141,10 +141,10 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 
 
 def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Return a job with the options of the command ``run``, which override the job file for this
-    run.
+    """Override a job of a file, for this run, with the options of the command ``run``.
 
-    A job without a column of times, whose stream is new (``known`` is False), gets no ``until``.
+    The option ``until`` is ignored for a job without a column of times whose stream is new
+    (``known`` is False).
     """
     nightly = (name for name, stated in options_of(Job).items() if stated.nightly)
     stated = {name: options.option(name) for name in nightly if options.states(name)}

@@ -199,7 +199,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Return whether a job's state has the default path beside the events."""
+    """Return whether a job's state has the default path, which lies beside the events."""
     if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside

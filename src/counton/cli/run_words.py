@@ -27,8 +27,8 @@ EXACT = "exact, not to be published"
 
 
 class SetAside(NamedTuple):
-    """The file to which a job writes unreadable rows, with the lines that it had before a run.
-    Reports count only new lines.
+    """The file to which a job writes unreadable rows, and the lines in it before a run, so that a
+    report can count the new lines.
 
     Attributes:
         file: path of the file; None if the job writes none.
@@ -303,8 +303,8 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a line saying that the newest event's time decided which windows are released; no line
-    if it did not.
+    """Return a line of warning if the time of the newest event decided which windows are released,
+    because this time is not protected; otherwise no line.
     """
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
     if until is None or outcome.until_stated:

@@ -120,10 +120,10 @@ _USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Within the ``with`` block, add help to an error about missing options.
+    """Within the ``with`` block, extend an error about missing options.
 
-    The help names the columns of the events, and shows a whole command to edit. Standard input can
-    be read only once, so its columns are not shown.
+    The longer message names the columns of the events, and shows a whole command to edit. Standard
+    input can be read only once, so its columns are not shown.
     """
     try:
         yield
@@ -154,7 +154,9 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
 
 
 def _streams_there(job: Job) -> list[str]:
-    """Return the names of the streams in a job's state, one of which the user may have meant."""
+    """Return the names of the existing streams in a job's state, because the user may have meant to
+    continue one.
+    """
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
@@ -165,7 +167,7 @@ def _streams_there(job: Job) -> list[str]:
 
 
 def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
-    """Return a job with example values of all missing options."""
+    """Complete a job with example values of its missing options, such as columns of the events."""
     from counton.run.first_job import person_column, usual_start
 
     examples: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}

@@ -54,7 +54,8 @@ class Terminal(rich.console.Console):
     def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
         """Print a table with each number on one line; return whether it fits the screen.
 
-        If it does not, print the rows of the larger table ``whole`` one after the other instead.
+        If it does not fit, print the rows of the larger table ``whole`` one after the other
+        instead.
         """
         shown = table_of_texts(table, unbroken=True)
         if self._holds(shown):

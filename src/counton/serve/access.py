@@ -41,7 +41,9 @@ class Access:
             return None
 
     def needs(self, scope: str) -> Any:
-        """Return a FastAPI dependency that refuses requests without a token of this scope."""
+        """Return a FastAPI dependency that refuses requests whose token lacks this scope, such as
+        "ingest".
+        """
 
         def check(request: Request, given: Given) -> None:
             token = self.token(given)

@@ -18,7 +18,7 @@ def rows_of_stream(body: bytes) -> int:
     Compressed buffers are refused, so the number of bytes bounds the size in memory.
 
     Raises:
-        ValueError: the bytes are no such stream, claim to be larger than they are, or are
+        ValueError: the bytes are no Arrow stream, state a larger size than they have, or are
             compressed.
     """
     at, rows = 0, 0
@@ -48,8 +48,8 @@ def _part(body: bytes | memoryview, at: int, size: int) -> memoryview:
 
 
 def _rows_of_batch(message: memoryview, body: memoryview) -> int:
-    """Return the number of rows of a record batch; refuse a message whose parts claim to be longer
-    than its body.
+    """Return the number of rows of a record batch; refuse a message that states longer parts than
+    its body has.
     """
     kind, header, _ = _message(message)
     if kind not in (_DICTIONARY, _RECORDS):

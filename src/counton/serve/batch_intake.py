@@ -41,7 +41,7 @@ _LONG = 3_600_000_000
 
 
 class Full(Exception):
-    """The error that no batch is taken now, because too many wait already."""
+    """The error that a batch is refused because too many batches wait to be committed."""
 
 
 def digest_of(media: str, body: bytes) -> bytes:
@@ -70,7 +70,8 @@ def checked_batch(
         digest: digest of the rows, from `digest_of`.
         most: largest number of rows.
         now: time of arrival, in microseconds since 1970.
-        sender: the sender, who may fill only a share of the largest sums of the stream.
+        sender: the sender, whose rows may use up only a share of the largest exact sums of the
+            stream.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
@@ -174,7 +175,7 @@ _LACKING = [
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
     """Return the rows of a batch that cannot be counted, as values to store for the operator.
 
-    If the job skips rows that lack a value, these rows are left out.
+    Rows that lack a value are not among them if the job skips such rows.
     """
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
@@ -223,8 +224,8 @@ class UnderWay:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Return the time, in microseconds since 1970, before which all batches that arrived are
-        committed or refused.
+        """Return the time, in microseconds since 1970, before which no batch has arrived that is
+        still to be committed or refused.
         """
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)

@@ -184,8 +184,8 @@ def no_column(name: str, column: str) -> InvalidInput:
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """Parse a JSON line to its values by column, as texts. If it is no row, return two texts
-    instead: the problem in a few words, and the end of a sentence about the line for a message.
+    """Parse a JSON line to its values by column, as texts. If the line is no row, return two texts
+    instead: the problem in a few words, and a predicate for a message about the line.
     """
     try:
         row = _AS_TEXTS.decode(line.decode("utf-8"))

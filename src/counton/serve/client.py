@@ -71,7 +71,7 @@ class Client:
         address: address of the stream, as in ``https://counts.example/v1/streams/visits``.
         token: token with the scope ``ingest``, or ``env:NAME`` for the environment variable that
             has it; None: ``env:COUNTON_TOKEN``.
-        patience: seconds for which a batch is tried before the client gives up.
+        patience: seconds for which the client tries to send a batch before it gives up.
 
     >>> client = Client("https://counts.example/v1/streams/visits", "counton-ingest-5a5a")
     >>> client.address
@@ -199,7 +199,7 @@ class Shipment(NamedTuple):
 
 @dataclass(frozen=True)
 class _Notes:
-    """The progress of a sender, as it keeps it in a file beside the rows.
+    """The progress of a program that sends a file of rows, as stored in a file beside it.
 
     Attributes:
         address: address of the stream.

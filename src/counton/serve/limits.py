@@ -21,10 +21,12 @@ _AT_ONCE = 16
 
 
 class Rates:
-    """Rate limits by caller: each has an allowance that is used up and grows again (token bucket).
+    """Rate limits by caller: each caller has an allowance that requests use up and that grows again
+    (token bucket).
 
     Args:
-        rate: growth of the allowance per second, up to that of ten seconds; 0: no limit.
+        rate: growth of the allowance per second; it is never larger than the growth of ten seconds.
+            0: no limit.
         clock: function that returns the time in seconds.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 0.0, 1.0]).__next__)
@@ -47,7 +49,7 @@ class Rates:
         return 0.0 if left > 0 else (1 - left) / self._rate
 
     def spend(self, caller: str, many: int) -> None:
-        """Deduct an amount from a caller's allowance."""
+        """Deduct an amount, such as a number of requests, from a caller's allowance."""
         if not self._rate:
             return
         left, at = self._now(caller)
@@ -63,7 +65,7 @@ class Rates:
 
 
 class Rooms:
-    """The memory for bodies of requests, of which each sender may fill only a part.
+    """The memory for requests that are being received, of which each sender may fill only a part.
 
     The first sender has room for sixteen batches at once, the second for eight, the n-th for
     sixteen divided by n, and every sender for at least one.
@@ -170,7 +172,7 @@ def address_of(request: Request, proxies: int) -> str | None:
 
 
 def later(status: int, why: str, seconds: float) -> HTTPException:
-    """Build the HTTP error that asks a client to come again after some seconds; nothing was
-    done.
+    """Build the HTTP error that asks a client to repeat its request after some seconds, because
+    nothing was done.
     """
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})

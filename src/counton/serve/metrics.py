@@ -23,7 +23,7 @@ __all__ = ["MEDIA", "text"]
 
 
 class Number(NamedTuple):
-    """A metric's value with its labels."""
+    """One value of a metric, with the values of its labels, such as a stream's name."""
 
     labels: dict[str, str]
     value: float

@@ -81,8 +81,8 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """Group and times of a number that is subtracted from another number; None: those of the other
-    number.
+    """A group and two times that select a number to subtract from another number. A field that is
+    None has the value of the other number.
 
     >>> Against(group="shop").until is None
     True
@@ -191,7 +191,8 @@ class Journal:
     def promise(self) -> dict[str, str]:
         """Return the protected unit, the guarantee and the address of the description.
 
-        Answers with a few numbers repeat these facts, because their reader may see nothing else.
+        Answers with few numbers repeat these facts, because their reader may see no other
+        description.
         """
         definition = self.definition
         return {
@@ -490,10 +491,10 @@ class Journal:
         }
 
     def _forecast(self, released: ReleasedNumbers, groups: Sequence[str]) -> Nowcasts:
-        """Return the forecasts of some groups, with intervals that hold with the release's
-        probability.
+        """Return the forecasts of some groups, with intervals that hold with the same probability
+        as those of ``released``.
 
-        Each forecast is computed once for a step, and reused for any probability.
+        A forecast is computed once for each step, and reused for any probability.
         """
         step, level, release = released.steps.stop, released.level, Release(released)
         named = list(dict.fromkeys(groups or released.groups))

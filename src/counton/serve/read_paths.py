@@ -205,8 +205,8 @@ REFUSALS = refusals(
 
 
 def as_json(status: int) -> dict[str, Any]:
-    """Return the documentation of a refusal with this HTTP status, whose body is JSON, for a path
-    whose other answers are not.
+    """Return the documentation of a refusal with this HTTP status. Its body is JSON, also on a path
+    whose other answers are not JSON.
     """
     content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {"description": REFUSALS[status]["description"], "content": content}

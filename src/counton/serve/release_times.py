@@ -49,7 +49,9 @@ def clock() -> datetime:
 
 
 def begin(served: ServedJob) -> None:
-    """Create the stream of a new job; refuse an existing stream whose state cannot be continued."""
+    """Create the stream of a job if it does not exist; refuse an existing stream that cannot be
+    continued, such as one in an old copy of its state.
+    """
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
             _check(served.job, opened.store)
@@ -102,14 +104,14 @@ _FOREVER = 2**62
 
 
 class Releaser:
-    """Worker that counts the rows of one job and releases its windows, while no other process has
-    the right to.
+    """Worker that counts the rows of one job and releases its windows. It works only while its
+    process alone has the right to do so.
 
     Args:
         store: state of the job.
         inbox: inbox of the same state.
-        every: seconds within which batches are counted together.
-        under_way: times of batches that have arrived and are not in the inbox yet, and the clock.
+        every: length in seconds of the intervals whose batches are counted together.
+        under_way: arrival times of batches that are not committed to the inbox yet, and the clock.
     """
 
     def __init__(
@@ -178,8 +180,8 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the end of the fold (the batches counted together) of a batch that arrived at
-        ``us``. Both times are in microseconds since 1970.
+        """Return the end of the fold (the group of batches counted together) to which a batch
+        belongs that arrived at ``us``. Both times are in microseconds since 1970.
         """
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
@@ -230,8 +232,8 @@ class Releaser:
         """Return the reasons, by number of the batch, why no run can count some batches of a fold
         (a group counted together).
 
-        The other batches are found without counting them, and are then given to one run together,
-        because the bad batches must not influence how they are counted.
+        Nothing is counted here. The other batches are later counted in one run, so that the bad
+        batches do not influence how they are counted.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []
@@ -379,7 +381,9 @@ _NOT_OF_ROWS = (
 
 
 def _may_come_from_rows(error: BaseException) -> bool:
-    """Return whether an error may be caused by the rows, so that it would come again."""
+    """Return whether the rows may have caused an error, so that the next run over them would fail
+    too.
+    """
     if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
         return True
     return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

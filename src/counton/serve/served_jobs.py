@@ -51,8 +51,8 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """True, because each row comes in one run only: `counton.state.inbox.Inbox.take` removes
-        it.
+        """True, because each row comes in one run only: the transaction that counts a row removes
+        it from the inbox.
         """
         return True
 

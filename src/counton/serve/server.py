@@ -59,11 +59,12 @@ def connections_for(readers: int) -> int:
 
 
 def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return a protocol class that closes connections whose request does not come or is incomplete.
+    """Return a class of connections that are closed if the request does not come, or stays
+    incomplete.
 
     If there are more than ``most`` connections, one is closed: the one that has waited longest
-    without a request, or the new one if none waits. Two waits have other limits: uvicorn's own
-    between requests, and the service's for the body of a request.
+    without a request, or the new one if none waits. Other limits hold for the time between two
+    requests (uvicorn's own), and for the body of a request (the service's).
 
     Args:
         seconds: time for which a connection waits for the head of a request.

@@ -56,7 +56,8 @@ _QUEUE = 1024
 
 
 class State:
-    """One state database of the service, with its inbox and the right to release its streams.
+    """One state database of the service, with its inbox (rows that wait to be counted) and the
+    right to release its streams.
 
     Several servers may share a database; one at a time has this right, the turn.
     """
@@ -240,8 +241,8 @@ class Service:
     def _ahead_of_clock(self) -> set[str]:
         """Return the streams with released windows that have not ended by the present clock.
 
-        Either the clock was ahead, or it was set back. Until it reaches the end of these windows
-        nothing more is released, and rows of that time are late.
+        The clock was ahead then, or was set back since. Until it reaches the end of these windows
+        nothing more is released, and rows of these windows are late.
         """
         now = microseconds(self.clock()) + _CLOCKS_APART
         return {
@@ -330,8 +331,8 @@ class Service:
         """Return the streams of a database for which this server does not ask for the right to
         release.
 
-        Their jobs cannot run here, or failed in the last runs. For failing jobs it asks again when
-        their next run is due.
+        Their jobs cannot run here, or failed in the last runs. For jobs that failed, the server
+        asks again when the next run is due.
         """
         now = monotonic()
         failing = [

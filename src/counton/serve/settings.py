@@ -76,12 +76,16 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """Length in seconds of the intervals of time whose batches are counted together."""
+        """Length in seconds of the intervals of time whose batches are counted together, as
+        folds.
+        """
         return length_of(self.fold) / 1e6
 
     @property
     def remember_microseconds(self) -> int:
-        """Time for which the service knows the ids of batches, in microseconds."""
+        """Time in microseconds for which the service remembers the ids of batches, so that a batch
+        sent twice counts once.
+        """
         return length_of(self.remember)
 
     @property

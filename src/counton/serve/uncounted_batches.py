@@ -35,7 +35,8 @@ def facts_of(one: LeftOut) -> dict[str, Any]:
 
 
 class LeftOutBatches:
-    """The batches that could not be counted, for all streams of a job file.
+    """The batches of rows that a service accepted and no run could count, for all streams of a job
+    file.
 
     A service of these jobs may run meanwhile.
 

@@ -97,9 +97,9 @@ class SparkRows(Rows):
         """Return offset and length, in microseconds, of pieces of time that each lie within one
         window.
 
-        Rows that differ only in times within one piece count alike, so Spark may count them
-        together before they are assigned to windows. None if that does not help, because rows also
-        differ in numbers, or is not possible, because times are local.
+        Rows that differ only in times within one piece count in the same window, so Spark may count
+        them together first. None if this does not help because rows also differ in numbers, or is
+        impossible because times are local.
         """
         if not reading.columns.time:
             return None
@@ -200,7 +200,8 @@ class SparkSource(Spread):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that could count, with their windows and groups.
+        """Return the rows that could count (within the windows, of known groups), with their
+        windows and groups.
 
         The same pass over the frame also adds all rows up.
         """
@@ -261,7 +262,9 @@ class SparkSource(Spread):
 
 
 class _Work:
-    """The task of an executor. It contains the groups and bounds of the job, and no secret."""
+    """The task that the driver sends to executors: how rows are read, and the declared groups. It
+    contains no secret.
+    """
 
     def __init__(
         self,
@@ -276,7 +279,9 @@ class _Work:
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
-        """Return a table of rows as events, with groups made of several columns joined."""
+        """Return a table of rows as events of a run, in which groups made of several columns are
+        joined.
+        """
         found = EventFrame(chunk)
         found.together = self._together
         return found
@@ -390,7 +395,7 @@ def _collect(
     """Let executors process a frame, and return all their results as one table.
 
     Args:
-        made: function that processes batches of rows on an executor.
+        made: function from batches of rows to batches of results, which runs on an executor.
         schema: columns of the results.
         then: function that transforms the frame of results before they are collected; None:
             unchanged.
@@ -547,7 +552,8 @@ def _cells(
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that could count, with their windows and groups, and then sums of all rows.
+    """Yield the rows that could count (within the windows, of known groups), with window and group,
+    and then sums of all rows.
 
     This function runs on an executor.
     """
@@ -564,10 +570,11 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pack a table into one value of one row, because Spark's costs grow with rows and columns.
+    """Pack a table into a single value, in a table of one row, because Spark's costs grow with rows
+    and columns.
 
     Args:
-        kind: name of the kind of table.
+        kind: name by which the driver recognises the table.
     """
     packed = io.BytesIO()
     frame.write_ipc(packed, compression="lz4")

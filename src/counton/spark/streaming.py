@@ -58,7 +58,9 @@ def start(
     trigger: Mapping[str, Any] | None,
     check: Callable[[Definition], None],
 ) -> StreamingQuery:
-    """Start or continue a streaming query that counts batches and releases windows: see `run`."""
+    """Start or continue a streaming query that counts each micro-batch of rows and releases the
+    windows that have ended.
+    """
     if checkpoint is None:
         raise InvalidInput(
             "a streaming frame needs a checkpoint, the folder where Spark records how far it has "
@@ -81,7 +83,8 @@ def _define(batches: Batches, frame: DataFrame) -> None:
 
 @dataclass
 class Batches:
-    """Function that Spark calls with each micro-batch and its number, to count the batch.
+    """A callable object that Spark calls with each micro-batch of rows and its number, to count the
+    rows.
 
     Attributes:
         job: the job.
@@ -196,9 +199,11 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse to continue if the query and the state have not counted the same batches.
+        """Refuse to continue if the query's checkpoint and the state do not belong together,
+        because one of them may be an old copy.
 
-        Otherwise the query's checkpoint or the state may be an old copy.
+        They do not if the state has counted none of the last batches that the query has passed, or
+        has counted events of which a new checkpoint does not know.
         """
         if self.job.times.yes:
             return
