@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from inside import inside, visit
 
-from counton import ZCDP, Key, PureDP, Running, read, reference, release, watch
+from counton import ZCDP, ApproxDP, Key, PureDP, Running, read, reference, release, watch
 from counton.base.distributions import DiscreteLaplace, Sensitivity
 from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
@@ -143,6 +143,85 @@ def test_divergences_of_a_released_pair_of_neighbours_under_rho() -> None:
         for order in (1.01, 2.0, 7.0):
             found = math.log((one**order * other ** (1 - order)).sum()) / (order - 1)
             assert found <= order * rho * (1 + 1e-9)
+
+
+def masses(law: Any, outputs: np.ndarray, move: int) -> np.ndarray:
+    """What each output of one node weighs, if noise of this law moves by a whole number."""
+    moved = np.abs(outputs - move)
+    if isinstance(law, DiscreteLaplace):
+        weights = np.exp(-moved / float(law.scale))
+    else:
+        weights = np.exp(-(moved**2) / (2 * float(law.sigma_squared)))
+    return np.asarray(weights / weights.sum())
+
+
+def delta_lost(law: Any, moves: list[int], epsilon: float) -> float:
+    """The delta that two moved nodes lose at this epsilon: all outputs are tried, both ways."""
+    outputs, lost = np.arange(-150, 171), list[float]()
+    for turn in (1, -1):
+        one, other = (
+            np.multiply.outer(*(masses(law, outputs, turn * move * by) for move in moves))
+            for by in (0, 1)
+        )
+        lost.append(float(np.maximum(one - math.exp(epsilon) * other, 0).sum()))
+    return max(lost)
+
+
+@pytest.mark.parametrize(("family", "delta"), [("laplace", "0.05"), ("gaussian", "0.01")])
+def test_a_unit_loses_at_most_the_epsilon_of_its_groups_with_delta(family: Any, delta: str) -> None:
+    """One row in each of two steps, in any groups: the nodes of a step are those of its groups."""
+    epsilons = {"big": Fraction(3, 2), "middle": Fraction(3, 4), "small": Fraction(1, 2)}
+    statistic = TieredGroups(Count(), [*epsilons], [*epsilons.values()])
+    promise = ApproxDP("1.5", delta)
+    weights = dict(zip(epsilons, statistic.weights.tolist(), strict=True))
+    heaviest = statistic.heaviest
+    pattern = Sensitivity(2 * heaviest, 2 * heaviest**2, ((heaviest, 2),))
+    law = calibrate(promise, pattern, family).law
+    used = {}
+    for rows in product(epsilons, repeat=2):
+        moves = [weights[group] for group in rows]
+        used[rows] = delta_lost(law, moves, float(max(epsilons[group] for group in rows)))
+    assert max(used.values()) <= float(Fraction(delta)) * (1 + 1e-9)
+    assert used["small", "small"] < used["middle", "middle"] < used["big", "big"]
+
+
+def test_a_row_under_delta_loses_its_groups_share_of_noise_of_a_plan() -> None:
+    statistic = TieredGroups(Count(), ["big", "small"], ["3/2", "1/2"])
+    promise = ApproxDP("1.5", "0.02")
+    bound = statistic.settle(promise, 3).contribution(batched=True)
+    terms = design_for(KAry(3, 2), promise, bound, statistic.cells)
+    for group, epsilon in (("big", 1.5), ("small", 0.5)):
+        for step in range(3):
+            counts = [statistic.begin().take([(group, 1)] * n, np.array([n])) for n in (0, 1)]
+            (moved,) = set(np.abs(counts[1] - counts[0]).ravel().tolist()) - {0}
+            nodes = reference.norms(
+                reference.strategy_of(json.loads(json.dumps(terms.strategy.to_dict()))),
+                [{(step + 1, 0): moved}],
+                3,
+            )[0]  # of a tree of counts: each node that reads the step moves alike
+            assert nodes in (moved, 2 * moved)
+            moves = [moved, int(nodes) - moved]
+            assert delta_lost(terms.law, moves, epsilon) <= 0.02 * (1 + 1e-9)
+
+
+def test_units_in_several_steps_need_a_causal_strategy_under_delta(tmp_path: Path) -> None:
+    asked = told(tmp_path, delta="1e-6", user="who", most=2)
+    with pytest.raises(InvalidInput, match="proven only for strategies that are causal: give"):
+        release("count", **asked)
+    assert not (tmp_path / "s.db").exists()
+    statistic = tiered().settle(ApproxDP("1.1", "1e-6"), STEPS)
+    row = statistic.contribution(batched=True, horizon=STEPS)
+    apart = KAry(7, 3, subtraction=True)
+    assert not apart.facts.causal
+    statistic.check_noise(apart, ApproxDP("1.1", "1e-6"), row)  # of a row alone it is proven
+    found = release("count", **asked, strategy="smooth", out=tmp_path / "t.json")
+    table = found.table().filter(step=2)
+    assert table["std"][1] == pytest.approx(5.5 * table["std"][0])
+    said = "at most epsilon = 0.2 in Malta, each with delta = 1e-6, of a user with all rows there"
+    assert said in found.methods()
+    assert read(tmp_path / "t.json").methods() == found.methods()
+    (checked,) = verify(tmp_path / "s.db", by_reference=lambda *_: None)
+    assert checked.right
 
 
 def test_weights_of_rhos_are_roots_rounded_down() -> None:
@@ -401,9 +480,8 @@ def test_a_later_run_may_not_state_other_epsilons(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"epsilon": 1}, "the largest epsilon of a group is 1.1: give epsilon=1.1 alone"),
-        ({"epsilon": None, "rho": 1}, "largest rho of a group is 1.1: give rho=1.1 alone"),
-        ({"delta": 1e-6}, "delta=1e-06 does not go with tiers=loss, whose groups lose an epsilon"),
+        ({"epsilon": 1}, "the largest epsilon of a group is 1.1: give epsilon=1.1"),
+        ({"epsilon": None, "rho": 1}, "largest rho of a group is 1.1: give rho=1.1"),
         ({"other": "rest"}, "other=rest does not go with tiers=loss"),
         ({"release": "both"}, "release=both does not go with tiers=loss"),
         (

@@ -43,7 +43,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     },
     "tiers": {
         "other spare": ", whose groups are all in the table",
-        "delta": ", whose groups lose an epsilon or a rho: give rho, and a rho for each group",
         "within": ", whose guarantee the groups state",
         "continues": ", whose epsilons of groups could be other ones",
         "expire": ", whose promise is stated by ages",

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote, some_of
+from counton.base.exact import quote, readable, some_of
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import ApproxDP, Contribution, Guarantee
 from counton.privacy.guarantees import guarantee_from_dict, parts_in_words, people_in_words, plural
 from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
 from counton.statistics import Statistic
@@ -302,6 +302,8 @@ class Description:
         kind = statistic.loss
         each = (f"at most {kind} = {loss} in {some_of(of)}" for loss, of in self.tiers.items())
         said = f"the loss depends on the group: {', '.join(each)}"
+        if isinstance(self.guarantee, ApproxDP):
+            said += f", each with delta = {readable(self.guarantee.delta)}"
         return said + f", of a {self.unit} with all rows there" * self.of_people
 
     @property

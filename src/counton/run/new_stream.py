@@ -133,6 +133,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
         share = Fraction(record.get("also_totals", 0))
         of_windows = part_of(promised, 1 - share) if share else promised
         strategy = _strategy(asked, steps, of_windows, contribution, shape)
+        statistic.check_noise(strategy, promised, contribution)
         if cut.lags:
             strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
         if share:

@@ -25,6 +25,24 @@ epsilon form a tier. If groups state rhos, weights are proportional to their roo
 # so if r > 2 (L / D)^2; and L >= D, as nodes are integers. So r <= 2 is asked for. If the attacker
 # has seen noise, the scale is w L / max(sqrt(2 r), r), which for r <= 2 loses (w_g L / b)^2 / 2 <=
 # r_g. Rows of one user add up as above: all of them lie in the cells' bound times w_g.
+#
+# In (epsilon, delta) privacy let the noise lose (e, delta) if nodes move by any w C d, and t = w_g
+# / w <= 1. Then it loses (t e, delta) if they move by t w C d = w_g C d:
+#   - The noise has the mass exp(-f(z)) / Z on integers, with a convex f, a sum over nodes: |z| / b
+#     or z^2 / (2 variance). If y are the nodes and v their move, the loss is l_t(y) = f(y - t v) -
+#     f(y). It is convex in t and 0 at t = 0, so l_t <= t l_1.
+#   - delta is the mean of max(0, 1 - exp(t e - l_t)) over the nodes of the data that do not move.
+#     If l_t > t e, then x = l_1 - e > 0, and 1 - exp(t e - l_t) <= 1 - exp(-t x) <= 1 - exp(-x). So
+#     the mean is at most that of t = 1, which is at most delta. Data that move: v changes its sign.
+#   - Attackers choose moves by what they have seen, of which y is all. The bounds above hold for
+#     each y. If rows of one user lie in groups of several weights, at most w_g, each node's move is
+#     at most that of the weight w_g. Noise of a convex f that moves less is a random function of
+#     noise that moves more (the loss is monotone in y, so all its deltas are smaller), by which an
+#     attacker may himself turn nodes that moved by w_g into these.
+#   - If the strategy is not causal, he has seen values A z of which no unit changes any: A C d = 0.
+#     The mass is then the same one on the set of z with these values, which whole multiples of C d
+#     move onto itself. That is a proof for a unit in one step. Units in several steps need a
+#     strategy that is causal, whose nodes he sees whole.
 
 from __future__ import annotations
 
@@ -45,12 +63,13 @@ from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import LARGEST_SUM, Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
-from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import part_design
 from counton.statistics.report_members import norms_of
 from counton.statistics.statistic import Card, ErrorScale, Statistic
+from counton.strategies import StreamStrategy
 
 #: Largest weight of a group.
 _HEAVIEST = 2**20
@@ -99,8 +118,9 @@ class TieredReading(GroupedReading):
 class TieredGroups(Grouped):
     """A count or a sum in each of several declared groups that have guarantees of their own.
 
-    The privacy loss of a row is at most its group's epsilon or rho. The guarantee of the stream has
-    the largest of them.
+    The privacy loss of a row is at most its group's epsilon or rho; under (epsilon, delta) it is
+    its group's epsilon, with the delta of the stream. The guarantee of the stream has the largest
+    of them.
 
     Args:
         of: the statistic, whose numbers are its cells.
@@ -190,13 +210,27 @@ class TieredGroups(Grouped):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        largest, kind = max(self.losses), ZCDP if self.loss == "rho" else PureDP
-        if not isinstance(guarantee, kind) or getattr(guarantee, self.loss) != largest:
+        largest, kinds = max(self.losses), ZCDP if self.loss == "rho" else (PureDP, ApproxDP)
+        if not isinstance(guarantee, kinds) or getattr(guarantee, self.loss) != largest:
             raise InvalidInput(
                 f"the stream promises {guarantee}, and the largest {self.loss} of a group is "
-                f"{text(largest)}: give {field(self.loss, text(largest))} alone"
+                f"{text(largest)}: give {field(self.loss, text(largest))}"
             )
         return self.with_inner(self.inner.settle(guarantee, horizon))
+
+    @override
+    def check_noise(
+        self, strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution
+    ) -> None:
+        proven = strategy.facts.causal or contribution.in_one_step
+        if isinstance(guarantee, ApproxDP) and not proven:
+            raise InvalidInput(
+                f"{field('delta', text(guarantee.delta))} does not go with groups that have an "
+                f"epsilon of their own where a unit has rows in several steps and the strategy is "
+                f"{strategy!r}, since what such groups lose is proven only for strategies that are "
+                f"causal: give {field('strategy', 'smooth')} or {field('strategy', 'binary')}, or "
+                f"leave {field('delta')} out"
+            )
 
     @override
     def allows(self, other: Statistic) -> bool:
