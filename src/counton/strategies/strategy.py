@@ -536,8 +536,8 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than that of level 0: a ratio of
-        scales for Laplace noise, of variances for Gaussian noise.
+        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0: a
+        ratio of scales for Laplace noise, of variances for Gaussian noise.
         """
 
     @abstractmethod
@@ -580,7 +580,7 @@ def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, 
 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
-    """Return how much wider the noise of nodes of ``level`` is than that of level 0.
+    """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
 
     The result is the ratio of scales for Laplace noise, and of variances for Gaussian noise.
     """

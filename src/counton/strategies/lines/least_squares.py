@@ -70,8 +70,8 @@ class NormalEquations(ABC):
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         """Return the variances of estimated sums between real positions 0 <= low <= high <= cells.
 
-        A cell that is cut by a position counts in proportion to its part. The shape is that of
-        ``low``.
+        A cell that is cut by a position counts in proportion to its part. The result has the shape
+        of ``low``.
         """
 
 
@@ -314,7 +314,8 @@ class OwnCells(LineStrategy):
         """Return the measurements H x of each row vector x of ``cells``: shape (vectors, cells) to
         (vectors, rows).
 
-        H has the rows over several cells. The dtype is that of ``cells``; integers are modulo 2^64.
+        H has the rows over several cells. The result has the dtype of ``cells``; integers are
+        modulo 2^64.
         """
 
     @abstractmethod
@@ -322,7 +323,8 @@ class OwnCells(LineStrategy):
         """Return H^T y for each row vector y of ``rows``: shape (vectors, rows) to (vectors,
         cells).
 
-        H has the rows over several cells. The dtype is that of ``rows``; integers are modulo 2^64.
+        H has the rows over several cells. The result has the dtype of ``rows``; integers are modulo
+        2^64.
         """
 
     @abstractmethod

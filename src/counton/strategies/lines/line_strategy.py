@@ -138,7 +138,7 @@ class LineStrategy(TableStrategy):
         """Return the variances of estimated sums over cells low .. high - 1, in units of one
         measurement's noise variance.
 
-        The shape is that of ``low`` and ``high``.
+        The result has the shape of ``low`` and ``high``.
         """
 
     @abstractmethod

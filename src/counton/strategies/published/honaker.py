@@ -141,8 +141,8 @@ class HonakerOnline(StreamStrategy):
         return tree_structure(self.horizon, widths, whole=True)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variance of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of one node's noise.
         """

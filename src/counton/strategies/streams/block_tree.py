@@ -288,12 +288,12 @@ class BlockTree:
     def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
         """Return the variance that the noise inside blocks adds to the differences of two releases.
 
-        The noise of the totals of blocks is not included. The shape is that of ``one``; the unit is
-        the variance of one node's noise.
+        The noise of the totals of blocks is not included. The result has the shape of ``one``; the
+        unit is the variance of one node's noise.
 
         Args:
-            one, two: the steps of the earlier and of the later releases, counted from 0; -1
-                stands for no release.
+            one, two: the steps of the earlier and of the later releases, counted from 0; -1 stands
+                for no release.
             inverse: 1 / weight^2 of each block, with a 0 in front: shape (blocks + 1,).
         """
         block = [steps // self.widths[-1] for steps in (one, two)]

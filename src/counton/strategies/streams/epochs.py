@@ -308,7 +308,7 @@ class Epochs(EndlessStrategy):
         return np.asarray((number + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider the noise of nodes of ``level`` is than that of level 0.
+        """Return how much wider the noise of nodes of ``level`` is than the noise of level 0.
 
         The ratio of scales (Laplace) or variances (Gaussian) is (j + 2) / 2 in epoch j, counted
         from 0.
@@ -323,8 +323,8 @@ class Epochs(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
         noise distribution, they are exact, in squared data units.

@@ -138,7 +138,7 @@ class Expiring(EndlessStrategy):
         )
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider noise of ``level`` is than that of level 0: (1 + level)^(1 -
+        """Return how much wider noise of ``level`` is than the noise of level 0: (1 + level)^(1 -
         growth), rounded up.
 
         It is a ratio of scales for Laplace noise, of variances for Gaussian noise.
@@ -161,8 +161,8 @@ class Expiring(EndlessStrategy):
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
         distribution, it is squared data units. Items of the last ``delay`` steps, which a release

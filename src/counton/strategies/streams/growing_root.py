@@ -304,14 +304,16 @@ class _Beginning(NormalisedSqrt):
 
     @cached_property
     def widths(self) -> Floats:
-        """Variances of the nodes' noise, relative to that of the first node: shape (horizon,)."""
+        """Variances of the nodes' noise, relative to the variance of the first node's noise: shape
+        (horizon,).
+        """
         spans = _spans(self.horizon + 1, self.equal)
         widths = [float(node_variance(level, self.equal)) for level, _ in spans]
         return np.repeat(widths, [len(span) for _, span in spans])
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of the releases, relative to that of the first node's noise: shape
+        """Variances of the releases, relative to the variance of the first node's noise: shape
         (horizon,).
         """
         exact = _exact_variances(
@@ -341,8 +343,8 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first releases, relative to that of the first node's noise:
-    (horizon,).
+    """Return the variances of the first releases, relative to the variance of the first node's
+    noise: (horizon,).
 
     Each is the sum of squared weights times variances of nodes. Arguments are those of
     `_Beginning`.
@@ -850,8 +852,8 @@ class GrowingSquareRoot(EndlessStrategy):
             )
 
     def _of_releases(self, at: Integers) -> Floats:
-        """Return the variances of the releases at the steps ``at``, relative to that of the first
-        node's noise.
+        """Return the variances of the releases at the steps ``at``, relative to the variance of the
+        first node's noise.
         """
         found = np.zeros(at.shape)
         for kind in self._every:

@@ -180,8 +180,8 @@ class DigitTree(StreamStrategy):
         return tree_structure(self.horizon, widths, (unread, self.arity))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variance of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variance of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         In units of one node's noise variance, it is the number of nodes that are added or
         subtracted.

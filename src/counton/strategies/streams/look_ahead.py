@@ -378,8 +378,8 @@ class LookAhead(StreamStrategy):
         return tree_structure(self.horizon, self._trees.widths)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of one node's noise.
         """

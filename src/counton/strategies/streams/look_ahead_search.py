@@ -376,8 +376,8 @@ class _Search:
         """Return the error that the search minimises: variance times squared sensitivity, up to a
         factor.
 
-        ``radices`` are the numbers of children, lowest level first, and ``weights`` those of the
-        levels. For the largest variance it is a close upper bound.
+        ``radices`` are the numbers of children, lowest level first, and ``weights`` the weights of
+        the levels. For the largest variance it is a close upper bound.
         """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
@@ -456,7 +456,7 @@ def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
     """Return, for each level, the variance of a complete node's estimate from its own and lower
     measurements.
 
-    ``radices`` are the numbers of children, lowest level first, and ``weights`` those of the
+    ``radices`` are the numbers of children, lowest level first, and ``weights`` the weights of the
     levels.
     """
     estimates = [1 / weights[0] ** 2]

@@ -192,8 +192,8 @@ class NormalisedSqrt(RootStrategy):
         return exact_variances(self.shares, self.inverse, np.ones(self.horizon))
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of one node's noise.
         """
@@ -215,7 +215,7 @@ class NormalisedSqrt(RootStrategy):
         """Return the variances of the released counts of the steps s + 1 .. t, summed over the
         distances between two steps of the window.
 
-        The shape is that of ``s``.
+        The result has the shape of ``s``.
         """
         # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
         a, d = self.inverse, self.shares
@@ -252,7 +252,7 @@ class NormalisedSqrt(RootStrategy):
         """Return the variances of the released counts of the steps s + 1 .. t, by one convolution
         for each window.
 
-        The shape is that of ``s``.
+        The result has the shape of ``s``.
         """
         a, d = self.inverse, self.shares
         found = np.empty(len(s))

@@ -663,8 +663,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of the noise of a node of level 0.
         """

@@ -234,7 +234,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including that of the line strategy."""
+        """Return the description as JSON values, including the description of the line strategy."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -586,8 +586,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the releases at ``steps``, or of their differences from those at
-        ``since``.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``.
 
         The unit is the variance of one node's noise.
         """

@@ -158,7 +158,9 @@ class WindowVersions(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including that of the strategy of a window."""
+        """Return the description as JSON values, including the description of the strategy of a
+        window.
+        """
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
 
@@ -253,8 +255,8 @@ class WindowVersions(StreamStrategy):
         return self
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a row enters if it arrives by the end of its
-        own window.
+        """Return the nodes (noisy measurements) that a data row enters if it arrives by the end of
+        its own window.
 
         ``step`` is the number of the window.
         """
@@ -267,8 +269,8 @@ class WindowVersions(StreamStrategy):
         return self.lag_row(step, self.lags)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a row enters if it belongs to a window and
-        arrives ``lag`` windows later.
+        """Return the nodes (noisy measurements) that a data row enters if it belongs to a window
+        and arrives ``lag`` windows later.
 
         >>> from counton.strategies import Binary
         >>> WindowVersions(9, Binary(3)).lag_column(2, 1)
@@ -581,7 +583,9 @@ class AsOf(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including that of the windows' strategy."""
+        """Return the description as JSON values, including the description of the windows'
+        strategy.
+        """
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
 
@@ -600,7 +604,7 @@ class AsOf(StreamStrategy):
         return np.minimum(self.night - np.asarray(steps, np.int64), self.windows.lags)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it arrives by the end of its own window.
+        """Return the nodes that a data row enters if it arrives by the end of its own window.
 
         ``step`` is the number of the window.
         """
@@ -672,7 +676,7 @@ class AsOf(StreamStrategy):
         """Return the mean or the largest variance of newest versions, in units of one node's noise
         variance.
 
-        ``of`` changes nothing: the numbers are always those of windows.
+        ``of`` has no effect, because all numbers belong to windows.
         """
         check_metric(metric)
         known = self._variances[: self.night]
@@ -724,7 +728,7 @@ class EveryVersion(StreamStrategy):
     """All versions of all windows of a `WindowVersions` strategy, each as one step.
 
     It gives the errors of sums and differences of versions. The version of window w with lag l is
-    the step (w - 1) (lags + 1) + l + 1. The measurements are those of `WindowVersions`.
+    the step (w - 1) (lags + 1) + l + 1. The measurements are the same as in `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -761,7 +765,9 @@ class EveryVersion(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including that of the windows' strategy."""
+        """Return the description as JSON values, including the description of the windows'
+        strategy.
+        """
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
@@ -773,7 +779,7 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it counts from a version on.
+        """Return the nodes that a data row enters if it counts from a version on.
 
         ``step`` is that of the version (see `step_of`); the row belongs to its window and arrives
         with its lag.

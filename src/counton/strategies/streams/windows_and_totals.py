@@ -161,7 +161,7 @@ class WindowsAndTotals(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including those of both strategies."""
+        """Return the description as JSON values, including the descriptions of both strategies."""
         parts = {"windows": self.windows.to_dict(), "totals": self.totals.to_dict()}
         return {"strategy": self.saved_name, **parts, **self._own_parameters}
 
@@ -189,15 +189,15 @@ class WindowsAndTotals(StreamStrategy):
         return tuple(node._replace(level=node.level + self._first_level) for node in nodes)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a row enters if it arrives by the end of its
-        own window.
+        """Return the nodes (noisy measurements) that a data row enters if it arrives by the end of
+        its own window.
 
         ``step`` is the number of the window.
         """
         return self.lag_column(step, 0)
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it belongs to ``window`` and arrives ``lag``
+        """Return the nodes that a data row enters if it belongs to ``window`` and arrives ``lag``
         windows later.
 
         They are nodes of the window and of the totals. A row that arrives after the last night
@@ -232,16 +232,16 @@ class WindowsAndTotals(StreamStrategy):
         """Return the variances of final numbers as they are released, or of sums of them over the
         windows after ``since``.
 
-        The unit is the variance of a windows' node. Estimates from all releases have smaller ones:
-        `LeastSquaresAsOf`.
+        The unit is the noise variance of a node of the windows. Estimates from all releases have
+        smaller ones: `LeastSquaresAsOf`.
         """
         return self.windows.variance(steps, since)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the variance of a final number as it is released, in units of the noise variance
-        of a windows' node.
+        of a node of the windows.
 
-        ``of`` changes nothing: the numbers are always those of windows.
+        ``of`` has no effect, because all numbers belong to windows.
         """
         return self.windows.overall_variance(metric, of)
 
@@ -367,7 +367,7 @@ class LeastSquaresAsOf(AsOf):
     Args:
         both: the stream's strategy.
         night: the number of windows that have ended.
-        law: the noise distribution of a windows' node.
+        law: the noise distribution of a node of the windows.
     """
 
     def __init__(self, both: WindowsAndTotals, night: int, law: NoiseDistribution) -> None:
@@ -389,7 +389,7 @@ class LeastSquaresAsOf(AsOf):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: those of the stream's strategy."""
+        """JSON values that identify the strategy: the parameters of the stream's strategy."""
         return self.both.parameters
 
     @override
@@ -593,7 +593,7 @@ class LeastSquaresAsOf(AsOf):
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of sums of windows, as estimated on the night, in units of the noise
-        variance of a windows' node.
+        variance of a node of the windows.
         """
         ends = window_ends(self, steps, since)
         first, last = (one.ravel() for one in ends)
@@ -645,9 +645,9 @@ class LeastSquaresAsOf(AsOf):
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest variance of the windows' estimates, in units of the noise
-        variance of a windows' node.
+        variance of a node of the windows.
 
-        ``of`` changes nothing: the numbers are always those of windows.
+        ``of`` has no effect, because all numbers belong to windows.
         """
         found = self.variance(np.arange(1, self.night + 1))
         return float(found.max() if metric == "max" else found.mean())

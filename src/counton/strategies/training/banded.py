@@ -31,11 +31,11 @@ class BandedInverseSquareRoot(ToeplitzTraining):
     """Training noise in which each step has a weighted sum of the last ``band`` standard normal
     draws.
 
-    Old normals are drawn again when needed, so nothing is stored between steps.
+    Old normal numbers are drawn again when needed, so nothing is stored between steps.
 
     Args:
         steps: number of steps of the run.
-        band: number of normals in the noise of a step.
+        band: number of normal numbers in the noise of a step.
         schedule: the steps in which one training example counts; see `training_schedule`.
         shares: one positive number for each step, which states its step scaling (see
             ``scaling.py``); None: no scaling.
@@ -73,7 +73,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            most: largest number of normals per step.
+            most: largest number of normal numbers per step.
             scaling: step scaling of the result.
 
         Raises:
@@ -133,7 +133,8 @@ def _inverse_root(band: int) -> Floats:
 
 
 def is_independent(strategy: TrainingStrategy) -> bool:
-    """Return True if the noise of steps is independent, one normal for each step, as in DP-SGD.
+    """Return True if the noise of steps is independent, one normal number for each step, as in
+    DP-SGD.
 
     >>> is_independent(BandedInverseSquareRoot(8, band=1))
     True

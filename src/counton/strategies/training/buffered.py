@@ -51,7 +51,8 @@ _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """Training noise (BLT) that keeps a few numbers per coordinate, and draws one normal per step.
+    """Training noise (BLT) that keeps a few numbers per coordinate, and draws one normal number per
+    step.
 
     Args:
         steps: number of steps of the run.
@@ -192,7 +193,7 @@ class BufferedToeplitz(ToeplitzTraining):
         """Return the mean over all steps of the variance of the running sums of noise, with or
         without step scaling.
 
-        The unit is the variance of one normal; the time is O(steps).
+        The unit is the variance of one normal number; the time is O(steps).
         """
         if self.divisors is None:
             return super().mean_variance()

@@ -77,11 +77,12 @@ _ENOUGH = 1e-6
 class DenseOptimum(TrainingStrategy):
     """Training noise of least known error, from an optimised dense measurement matrix C.
 
-    The noise of a step uses the normals of all steps so far, so the strategy is for short runs.
+    The noise of a step uses the normal numbers of all steps so far, so the strategy is for short
+    runs.
 
     Args:
-        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most
-            4096 steps. Entries are rounded to multiples of 2^-20 of the largest one.
+        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most 4096
+            steps. Entries are rounded to multiples of 2^-20 of the largest one.
         schedule: the steps in which one training example counts; see `training_schedule`.
 
     >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
@@ -162,7 +163,9 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses a normal: the step equal to the normal's index."""
+        """Return the first step whose noise uses a normal number: the step equal to the normal
+        number's index.
+        """
         return self.check_step(index)
 
     @property
@@ -262,15 +265,14 @@ class BandedOptimum(DenseOptimum):
     Examples may come in any order that keeps a least distance between their steps.
 
     Args:
-        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most
-            4096 steps.
+        matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most 4096
+            steps.
         schedule: the steps in which one training example counts; see `training_schedule`.
-        lags: the noise of a step uses the normals this many steps back, including 0; None:
+        lags: the noise of a step uses the normal numbers this many steps back, including 0; None:
             any number of steps back.
 
     Raises:
-        InvalidInput: more than 4096 steps, or a matrix whose inverse has entries at other
-            lags.
+        InvalidInput: more than 4096 steps, or a matrix whose inverse has entries at other lags.
 
     >>> round(BandedOptimum.fit(16, epochs=4).rmse, 3)
     3.704
@@ -321,8 +323,8 @@ class BandedOptimum(DenseOptimum):
             epochs: largest number of steps in which one training example counts.
             separation: the least distance of these steps; by default the number of steps in an
                 epoch.
-            draws: largest number of normals per coordinate and step, on average; by default all
-                normals of the run so far.
+            draws: largest number of normal numbers per coordinate and step, on average; by default
+                all normal numbers of the run so far.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -431,8 +433,8 @@ def _stretches(steps: int, schedule: Schedule) -> Integers:
 
 
 def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
-    """Return the lags (in steps) at which the noise of a step uses normals, such that at most
-    ``draws`` normals are used per step on average.
+    """Return the lags (in steps) at which the noise of a step uses normal numbers, such that at
+    most ``draws`` normal numbers are used per step on average.
 
     They are the shortest lags, and the shortest lags plus one epoch.
     """

@@ -64,14 +64,14 @@ _MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
-    """Training noise (BLT) that reuses normals of the same place in earlier epochs.
+    """Training noise (BLT) that reuses normal numbers of the same place in earlier epochs.
 
     Every training example must have the same place in each epoch.
 
     Args:
         steps: number of steps of the run, a multiple of the number of epochs.
         theta, thetahat: poles and zeros of the BLT, as in `BufferedToeplitz`.
-        gain: the weight of the normal one epoch ago.
+        gain: the weight of the normal number one epoch ago.
         ratio: the factor by which this weight changes from each epoch to the one before it.
         schedule: a fixed schedule of two epochs or more.
         shares: one positive number for each step, which states its step scaling (see

@@ -72,7 +72,9 @@ class ToeplitzTraining(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses a normal: the step equal to the normal's index."""
+        """Return the first step whose noise uses a normal number: the step equal to the normal
+        number's index.
+        """
         return self.check_step(index)
 
     @override

@@ -59,10 +59,11 @@ LARGEST_SEARCH = 512
 
 
 class OctaveTraining(TrainingStrategy):
-    """Training noise that stores nothing from step to step: each step draws about thirty normals.
+    """Training noise that stores nothing from step to step: each step draws about thirty normal
+    numbers.
 
-    The noise of running sums is interpolated from normals at points of time 1, 2, 4, ... steps
-    apart.
+    The noise of running sums is interpolated from normal numbers at points of time 1, 2, 4, ...
+    steps apart.
 
     Args:
         steps: number of steps of the run, at most 4096.

@@ -104,7 +104,7 @@ def training_schedule(
 
 class TrainingStrategy(Strategy):
     """Base class of all strategies for training: how the noise of each step is made from standard
-    normal draws ("normals").
+    normal numbers.
 
     Attributes:
         steps: number of steps of the run.
@@ -116,8 +116,8 @@ class TrainingStrategy(Strategy):
 
     @property
     def address(self) -> dict[str, Any]:
-        """JSON values that identify the noise of this strategy; every normal is derived from them
-        and the key.
+        """JSON values that identify the noise of this strategy; every normal number is derived from
+        them and the key.
 
         Large arrays are represented by digests; `to_dict` has the exact arrays.
         """
@@ -174,14 +174,14 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """Return the standard normals in the noise of a step, with their weights.
+        """Return the standard normal numbers in the noise of a step, with their weights.
 
         Raises:
             HorizonExceeded: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses the normal with this level and index.
+        """Return the first step whose noise uses the normal number with this level and index.
 
         Raises:
             InvalidInput: no step uses it.
@@ -214,7 +214,7 @@ class TrainingStrategy(Strategy):
 
     @property
     def draws(self) -> float:
-        """Number of normals that are drawn for each step and coordinate, on average."""
+        """Number of normal numbers that are drawn for each step and coordinate, on average."""
         return sum(len(self.taps(step)) for step in range(1, self.steps + 1)) / self.steps
 
     def check_step(self, step: int) -> int:
@@ -244,7 +244,7 @@ class TrainingStrategy(Strategy):
     def mean_variance(self) -> float:
         """Return the mean over all steps of the variance of the running sums of noise.
 
-        The unit is the variance of one normal.
+        The unit is the variance of one normal number.
         """
 
     @cached_property
@@ -295,7 +295,7 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """Return the measurement matrix C: shape (normals, steps), rows in the order of
+        """Return the measurement matrix C: shape (normal numbers, steps), rows in the order of
         `increments`.
 
         Raises:

@@ -91,8 +91,8 @@ class HierarchyLaw:
         return float(self.covariances(first)[level][node])
 
     def covariances(self, place: Place) -> list[Floats]:
-        """Return the covariances of the noise of the node (level, index) with that of every node,
-        by level.
+        """Return the covariances of the noise of the node (level, index) with the noise of every
+        node, by level.
 
         Arrays have the shape (nodes,). The time is proportional to the number of nodes.
 
