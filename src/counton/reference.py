@@ -451,8 +451,8 @@ class Strategy:
     versions = 1
 
     def factor(self, level: int) -> Fraction:
-        """Return the scale (Laplace) or variance (Gaussian) of a level's noise, divided by that of
-        level 0.
+        """Return the scale (Laplace) or variance (Gaussian) of the noise of a level, divided by the
+        scale or variance of level 0.
         """
         return Fraction(1)
 
@@ -1221,10 +1221,10 @@ class LeastSquares(Strategy):
         return {node: weight for node, weight in found.items() if weight}
 
     def _estimate(self, z: Draws, level: int, node: int, depth: int) -> int:
-        """Return the noise of the estimate of a node's count, in units of 2^-24, from its own
-        measurement and those of its descendants.
+        """Return the noise of the estimate of a node's count, in units of 2^-24.
 
-        ``depth`` levels below the node are used.
+        The estimate combines the measurement of the node with the measurements of nodes up to
+        ``depth`` levels below it.
         """
         own = self._shares[level] * self._own[node * self._widths[level] // self._widths[-1]]
         measured = nearest(z(1 + level, node) << 24, own) if own else 0
@@ -1303,8 +1303,8 @@ class WindowVersions(Strategy):
     Args:
         inner: strategy of one window; its steps are the window's versions.
         nodes: pairs (level, number of nodes of one window on this level). On each level the nodes
-            of window w are followed by those of window w + 1. With V versions, the numbering leaves
-            room for V - 1 windows before the first.
+            of window w are followed by the nodes of window w + 1. With V versions, the numbering
+            leaves room for V - 1 windows before the first.
     """
 
     windows = True
@@ -1334,8 +1334,8 @@ class WindowVersions(Strategy):
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
         """Return the noise of releases 1 .. last: a list for each window that a step releases.
 
-        The first list has the noise of the newest windows' numbers, the last list that of the
-        windows that become final.
+        The first list has the noise of the newest windows' numbers, the last list has the noise of
+        the windows that become final.
         """
         nights = range(1, last + 1)
         return [[self.version(z, t - lag, lag) for t in nights] for lag in range(self.versions)]

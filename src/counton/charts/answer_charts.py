@@ -145,7 +145,7 @@ _PATTERNS = len(PALETTE)
 def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     """Draw each group's mean by hour of the day, or by day of the week, with intervals.
 
-    If there are more than 8 groups, the chart shows those with the largest means, and says so.
+    If there are more than 8 groups, the chart shows the groups with the largest means, and says so.
 
     Args:
         table: a table of `Release.pattern`.
@@ -223,8 +223,8 @@ _WEEKS = 6
 def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
     """Draw a coloured table for each group with its mean in each hour of the week.
 
-    All tables have the same colour scale. If there are more than 6 groups, the chart shows those
-    with the largest means, and says so.
+    All tables have the same colour scale. If there are more than 6 groups, the chart shows the
+    groups with the largest means, and says so.
 
     Args:
         table: a table of `Release.pattern` by weekday and hour.

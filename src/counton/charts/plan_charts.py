@@ -77,9 +77,9 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
 
     The line is the mean over neighbouring steps; the band around it extends from the smallest to
     the largest value among them. A second curve shows the cost of an unknown end: if the plan has a
-    last step, the best strategy without one, otherwise the best strategy with one. A dashed line is
-    the smallest error of any mechanism. The words below the chart state the ratios of the plan's
-    error to lower bounds.
+    last step, the curve of the best strategy without a last step, otherwise of the best strategy
+    with a last step. A dashed line is the smallest error of any mechanism. The words below the
+    chart state the ratios of the plan's error to lower bounds.
 
     Args:
         ranked: the result of `plan`.
@@ -87,7 +87,7 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
         width: width in inches, such as 4 for a telephone.
 
     Raises:
-        InvalidInput: the plan is for a statistic, whose errors are not those of its cells.
+        InvalidInput: the plan is for a statistic; its errors are not the errors of its cells.
 
     >>> from counton import PureDP, plan
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())

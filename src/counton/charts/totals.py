@@ -74,7 +74,7 @@ class Curves:
             ``(steps,)``.
         groups: name of each curve.
         estimates, lower, upper: arrays of shape ``(steps, groups)``.
-        all_groups: number of all groups, also of those that are not drawn; None: all are drawn.
+        all_groups: number of all groups, including groups that are not drawn; None: all are drawn.
         starts: starts of the windows, if each estimate is of a single window, which ends at
             ``times``; None: it is not.
         places: index of each group among all groups, which decides its colour; None: all are drawn.
@@ -148,8 +148,8 @@ class Curves:
         )
 
     def thin(self, most: int = _MOST_POINTS) -> Curves:
-        """Return the curves at about ``most`` evenly spaced steps, of which the last step is
-        one.
+        """Return the curves at about ``most`` evenly spaced steps; the last step is always among
+        them.
         """
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)

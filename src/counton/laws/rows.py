@@ -72,8 +72,8 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 
 def is_integral(strategy: StreamStrategy) -> bool:
-    """Return True if all weights are integers: those of noise in releases (B) and of counts in
-    measurements (C).
+    """Return True if all weights of a strategy are integers: the weights of noise in releases (B),
+    and of counts in measurements (C).
     """
     return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 

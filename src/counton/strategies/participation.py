@@ -369,11 +369,16 @@ def sensitivity(
     together.
 
     If the unit counts in one step, this is the largest p-norm of a column of C. If it counts in
-    several, the float is never below the exact value. Arguments are those of `sensitivities`.
+    several steps, the result is never below the exact value.
+
+    Args:
+        strategy: a strategy for a stream.
+        p: 1 or 2.
+        steps, separation, every: the steps in which the unit counts, as in `sensitivities`.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument is
-            out of range.
+        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument is out of
+            range.
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)

@@ -364,9 +364,9 @@ class StreamStrategy(Strategy):
 
         Args:
             steps: steps from 1 on, in any shape.
-            since: earlier steps. Then the variance is that of the released number of the steps
-                since + 1 .. step: with totals the release at ``step`` minus that at ``since`` (0:
-                the beginning), with windows the sum of the releases. Integers with 0 <= since <=
+            since: earlier steps. Then the variance of the released number of the steps since + 1 ..
+                step is returned: for totals the release at ``step`` minus the release at ``since``
+                (0: the beginning), for windows the sum of the releases. Integers with 0 <= since <=
                 steps, in a shape that broadcasts with ``steps``, which may then be 0 too.
 
         Raises:
@@ -504,7 +504,7 @@ class StreamStrategy(Strategy):
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
-    Nodes (noisy measurements) of later levels may have wider noise than those of level 0. Variances
+    Nodes (noisy measurements) of later levels may have wider noise than nodes of level 0. Variances
     are in units of the variance of a level-0 node, or in squared data units if the calibrated noise
     distribution is given. Means and maxima of variances are over a given number of first steps.
     """
@@ -649,7 +649,7 @@ def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
     step.
 
     If a step releases several versions of recent windows, they lie along the last axis of the
-    noise. For all other strategies the object is that of `reader_of`.
+    noise. For all other strategies, the result is that of `reader_of`, one value for each step.
     """
     return strategy._step_reader(field)
 
@@ -969,10 +969,11 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the norm of the difference of any two columns of C.
+        """Return a bound on how far all measurements move if one unit moves from one cell to
+        another.
 
-        It bounds how far all measurements move if one unit moves from one cell to another. Norms
-        are those of `largest_column`.
+        It is the norm of the difference of two columns of C: the sum of magnitudes (``norm`` 1), or
+        the sum of squares (``norm`` 2).
         """
 
     def l1_sensitivity(self) -> int:

@@ -173,7 +173,7 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
 
     Args:
         epsilon: epsilon of the guarantee.
-        bound: the bound on covariances between places.
+        bound: one of the bounds that `place_bounds` returns.
         multiplier: standard deviation of the noise divided by the sensitivity.
         points: number of points of the grids; more points give a smaller bound.
 

@@ -74,8 +74,8 @@ def multiplier(
     """Return the noise multiplier for a guarantee: standard deviation divided by sensitivity.
 
     A sampler with secret batches amplifies privacy. Poisson batches, and places that each epoch
-    draws anew, require independent noise; the sensitivity is then that of one step. Places that
-    stay the same in all epochs work with all strategies.
+    draws anew, require independent noise; noise is then calibrated to an example's change in one
+    step. Places that stay the same in all epochs work with all strategies.
 
     Raises:
         InvalidInput: the guarantee does not fit the sampler.

@@ -888,9 +888,7 @@ class _Parameter:
             )
 
     def replay(self, step: int) -> None:
-        """Compute the values that the buffers have after a step; they carry noise from step to
-        step.
-        """
+        """Compute the values of the buffers after a step. Buffers carry noise from step to step."""
         if self.strategy.buffers:
             for earlier in range(1, step + 1):
                 self.noise(earlier)

@@ -182,7 +182,7 @@ class Haar(WeightedTree):
         down.
 
         ``read(rows)`` is a function that returns the noisy measurements of a range of indices:
-        shape (len(rows), *shape). ``shape`` is that of a single measurement.
+        shape (len(rows), *shape). ``shape`` is the shape of a single measurement.
         """
         # Memory is that of the result and of one array of half its size.
         nodes = np.asarray(read(range(1)), dtype=np.float64) / self.weights[0]

@@ -466,8 +466,8 @@ class _HatEquations(NormalEquations):
     matrix K = I + H D^-1 H^T, which has a row for each hat; the module's docstring has the formula.
 
     At every cell two hats of each level are above 0, one with an even and one with an odd index. So
-    each level has two *slots*, for its present hat with an even index and that with an odd index. A
-    *segment* is a range of cells in which no hat ends.
+    each level has two *slots*, one for its present hat with an even index and one for its present
+    hat with an odd index. A *segment* is a range of cells in which no hat ends.
     """
 
     # K = I + H D^-1 H^T is factored by eliminating hats in the order in which they end.
@@ -499,10 +499,10 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each level, two arrays of shape (cells,): in every cell, the weight of the hat with
-        an even index that is above 0 there, and of that with an odd index.
+        """For each level, two arrays of shape (cells,): the weights of two hats in every cell.
 
-        The places in this list are called slots.
+        They are the hats that are above 0 in the cell: one with an even index (first array), and
+        one with an odd index. The places in this list are called slots.
         """
         found = []
         for level in self._levels:
@@ -570,7 +570,8 @@ class _HatEquations(NormalEquations):
         hats that are above 0 in each segment.
 
         A segment is a range of cells in which no hat ends. The shape is (segments, slots, slots),
-        with two slots for each level: its hat with an even index, and that with an odd index.
+        with two slots for each level: for its hat with an even index, and for its hat with an odd
+        index.
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))

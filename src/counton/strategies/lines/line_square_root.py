@@ -93,8 +93,8 @@ class SquareRoot(LineStrategy):
 
     @cached_property
     def _row(self) -> Floats:
-        """Weights of the draws of noise in the running total of all cells, that of the latest
-        measurement first: shape (cells,).
+        """Weights of the draws of noise in the running total of all cells, beginning with the
+        latest measurement: shape (cells,).
 
         The total of the first t cells has the first t of these weights.
         """
@@ -114,8 +114,8 @@ class SquareRoot(LineStrategy):
         return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
 
     def _common(self, low: Integers, gap: Integers) -> Floats:
-        """Return the covariance of two running totals, that of the first ``low`` cells and that of
-        the first ``low + gap`` cells.
+        """Return the covariance of two running totals: of the first ``low`` cells, and of the first
+        ``low + gap`` cells.
 
         The unit is the variance of one draw of noise; the error is at most 5e-6. All arrays have
         the shape of ``low``.

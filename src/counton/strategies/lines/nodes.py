@@ -296,11 +296,11 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
 
 
 def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Floats]]:
-    """Return some good trees for a workload: that of `best_branching`, and others whose lowest
+    """Return some good trees for a workload: the tree of `best_branching`, and trees whose lowest
     nodes have more children.
 
-    Each is a pair (radices, weights): the number of children of a node at each level, lowest first,
-    and real weights of the levels, leaves first.
+    A tree is a pair (radices, weights): the number of children of a node at each level, lowest
+    first, and real weights of the levels, leaves first.
 
     >>> from counton.strategies.lines.workloads import AllRanges
     >>> [radices for radices, _ in good_trees(AllRanges(1024), norm=1)]

@@ -58,8 +58,8 @@ class WeightedTree(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """Return the summed variance of all intervals, in time logarithmic in the number of
-        cells.
+        """Return the summed variance of the sums over all intervals of cells, in time logarithmic
+        in the number of cells.
         """
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 

@@ -515,8 +515,8 @@ NAMED: dict[str, type[NamedWorkload]] = {
 
 
 def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
-    """Return the workload with this name over ``cells`` cells, or that of a matrix with a row for
-    each query.
+    """Return the workload (set of queries) with this name over ``cells`` cells, or the workload of
+    a matrix with a row for each query.
 
     Raises:
         InvalidInput: an unknown name, or a matrix over another number of cells.

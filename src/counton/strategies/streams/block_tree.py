@@ -292,8 +292,8 @@ class BlockTree:
         unit is the variance of one node's noise.
 
         Args:
-            one, two: the steps of the earlier and of the later releases, counted from 0; -1 stands
-                for no release.
+            one, two: the steps of the earlier releases and of the later releases, counted from 0;
+                -1 stands for no release.
             inverse: 1 / weight^2 of each block, with a 0 in front: shape (blocks + 1,).
         """
         block = [steps // self.widths[-1] for steps in (one, two)]

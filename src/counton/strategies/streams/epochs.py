@@ -84,8 +84,8 @@ class _Epoch(LookAhead):
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
-        """Return those of the stream's ``steps`` that lie in this epoch, as numbers from 1 at the
-        epoch's first step.
+        """Return the part of ``steps`` that lies in this epoch, with the epoch's first step
+        numbered 1.
         """
         return range(
             max(steps.start - self.before, 1),
@@ -291,8 +291,8 @@ class Epochs(EndlessStrategy):
         """Return 2, the largest squared 2-norm by which a count moves the measurements, relative to
         the noise.
 
-        The squared change of a node is divided by the variance of its noise, in units of that in
-        the first epoch.
+        The squared change of a node is divided by the variance of its noise, in units of the
+        variance in the first epoch.
         """
         return Fraction(2)
 

@@ -101,8 +101,8 @@ class Expiring(EndlessStrategy):
         return self.expiry.to_dict()
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the intervals (nodes) whose noise is in the release at ``step``: those with ``step
-        - delay``.
+        """Return the intervals (nodes) whose noise is in the release at ``step``: all intervals
+        that contain ``step - delay``.
 
         The smallest interval comes first. Up to the step ``delay`` there is none.
         """

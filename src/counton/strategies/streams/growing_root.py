@@ -140,7 +140,8 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return the noise variance q of a class of nodes (`quarter`), relative to that of class 0.
+    """Return the noise variance q of the nodes of a class (`quarter`), relative to the nodes of
+    class 0.
 
     It is a multiple of 2^-30. ``equal`` is the number of quarter octaves that belong to class 0.
 
@@ -346,8 +347,8 @@ def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -
     """Return the variances of the first releases, relative to the variance of the first node's
     noise: (horizon,).
 
-    Each is the sum of squared weights times variances of nodes. Arguments are those of
-    `_Beginning`.
+    Each is the sum of squared weights times variances of nodes. The arguments have the meaning that
+    they have for `_Beginning`.
     """
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
@@ -415,8 +416,8 @@ class _Kind(NamedTuple):
 class _BlockPlace(NamedTuple):
     """The place of a step among blocks.
 
-    ``kind`` states the size of its block, ``block`` the index of the block among those of this
-    size, from 0, and ``step`` the number of the step in the block, from 1.
+    ``kind`` states the size of the step's block, ``block`` the index of the block among the blocks
+    of this size, from 0, and ``step`` the number of the step in the block, from 1.
     """
 
     kind: _Kind
@@ -563,7 +564,7 @@ class _RootReader(Reader):
     def _over(self, nodes: range) -> NDArray[np.int64]:
         """Return the noise of the running totals at the ends of some nodes.
 
-        A node is a step or, later, a block of steps. If the nodes come before those of the last
+        A node is a step or, later, a block of steps. If the nodes come before the nodes of the last
         call, everything is computed again from the first node.
         """
         if not self._done - len(self._kept) < nodes.start:
@@ -1095,11 +1096,11 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _between_known(nodes: Integers, even: int | None = None) -> Floats:
-    """Return the variances of running totals after ``nodes``, interpolated between those of
+    """Return the variances of running totals after ``nodes``, interpolated between the numbers of
     `_load_shipped`.
 
-    Cubic polynomials are used within each quarter octave, in the logarithm of the distances from
-    its ends.
+    Within each quarter octave, cubic polynomials in the logarithm of the distances from its ends
+    are used.
 
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

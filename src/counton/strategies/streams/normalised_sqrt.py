@@ -58,12 +58,12 @@ class NormalisedSqrt(RootStrategy):
     d_i of its columns, and C' = C D^-1 the measurement matrix. With the noise z of measurements,
     the noise of release t is the sum over i <= t of d_i (C^-1 z)_i. Weights 1 / d_i are rounded to
     multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity
-    is exactly that of the rounded C', and noise is rounded correctly.
+    is that of the rounded C', exactly, and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.
-        weight_bits: number of fraction bits of weights, from 4 to 16; with fewer bits the
-            error is slightly larger, but wider noise fits int64.
+        weight_bits: number of fraction bits of weights, from 4 to 16; with fewer bits the error is
+            slightly larger, but wider noise fits int64.
 
     Raises:
         InvalidInput: an argument outside that range.

@@ -841,11 +841,11 @@ class MultiscaleInterpolation(StreamStrategy):
         self, field: NodeNoise, above: Integers, first: int, needed: list[range], level: int
     ) -> NDArray[np.int64]:
         """Return the interpolated noise at the nodes ``needed[0]`` of ``level``: their own noise,
-        plus that of the level above, interpolated.
+        plus the noise of the level above, interpolated.
 
         ``needed`` has the nodes (points of time with noise) of ``level`` and of higher levels.
-        ``above`` has the interpolated noise on the level above these, from the node ``first`` on.
-        ``field`` is the source of the nodes' own noise.
+        ``above`` has the interpolated noise on the level above the highest of these levels, from
+        the node ``first`` on. ``field`` is the source of the nodes' own noise.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
         bits, upper = self.weight_bits, self._grid.upper

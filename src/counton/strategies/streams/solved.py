@@ -217,8 +217,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: those of the line, those of the tree inside
-        blocks, and the horizon.
+        """JSON values that identify the strategy: the parameters of the line strategy and of the
+        tree inside blocks, and the horizon.
         """
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
@@ -361,7 +361,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _aligned(self) -> bool:
         """True if no entry of C is negative and, for columns i < j < k, the inner product of i and
-        k is at most the sum of those of i and j and of j and k.
+        k is at most the sum of two others: of i and j, and of j and k.
         """
         # If a row of the line first rises and then falls, then of its entries at three places in
         # order the product of the outer two is at most the middle entry times the larger outer one.
@@ -486,8 +486,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _equations(self) -> NormalEquations:
-        """Normal equations of the least-squares fit to the trees' estimates, for computing
-        variances: they have the exact variances of these estimates.
+        """Normal equations of the least squares in floating point, from which variances are
+        computed.
+
+        In them, the estimate of a block's total by its tree has its exact variance.
         """
         # Noise is computed with weights that differ from the best by a relative error below 2^-22.
         # This increases variances by its square only.
@@ -865,10 +867,11 @@ class _BlockSums(Reader):
         return system.rounded_prefixes(right, real, most, bits, further)
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
-        """Yield the noise of the releases of consecutive steps, some steps at a time: that of the
-        total of whole blocks of steps, plus that inside the step's block.
+        """Yield the noise of the releases of consecutive steps, some steps at a time.
 
-        ``field`` is the source of the noise. Each array has the shape ``(steps, *field.shape)``.
+        It is the noise of the total of all earlier blocks of steps, plus the noise inside the
+        step's block. ``field`` is the source of the noise. Each array has the shape ``(steps,
+        *field.shape)``.
         """
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])

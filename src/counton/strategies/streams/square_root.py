@@ -304,8 +304,8 @@ class RootStrategy(StreamStrategy):
         return np.ones(self.horizon, np.int64)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that the count of ``step`` enters: those of ``step`` and of all later
-        steps, with their weights.
+        """Return the nodes that the count of ``step`` enters, with their weights: the nodes of
+        ``step`` and of all later steps.
         """
         step = check_step(self, step)
         unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
@@ -433,8 +433,8 @@ class RootStrategy(StreamStrategy):
 
 
 def running_sums(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return running sums along the last axis of a matrix, and a bound on the number of roundings
-    of each term.
+    """Return running sums along the last axis of a matrix, and a bound on how many times each
+    summand is rounded.
     """
     rows, length = x.shape
     width = 1 << (length.bit_length() + 1) // 2

@@ -222,8 +222,8 @@ class Subtrees:
         """Return the noise of the estimates of some nodes of a level, read-only, of shape
         ``(len(nodes), *shape)``.
 
-        An estimate combines the node's measurement with those of ``depth`` levels below. The unit
-        is 2^-16. ``drawn`` has the noise of measurements.
+        An estimate combines the measurement of the node with the measurements of nodes up to
+        ``depth`` levels below it. The unit is 2^-16. ``drawn`` has the noise of measurements.
         """
         # The difference between measurement and children's sum does not change with the data, so it
         # may be rounded.

@@ -294,8 +294,8 @@ class WindowVersions(StreamStrategy):
 
         Args:
             lags: the lags of the versions, from 0 on.
-            since: an earlier lag: the variance is that of the difference between both versions.
-                Default: that of the version itself.
+            since: earlier lags: then the variances of the differences between the two versions are
+                returned. Default: the variances of the versions themselves.
         """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
@@ -350,7 +350,7 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _taken_back(self) -> _TakenBack:
         """Largest changes of the measurements by a row that counts from one lag on and is taken
-        back at a later one, over all pairs of lags.
+        back at a later lag, over all pairs of lags.
         """
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
@@ -466,7 +466,7 @@ class WindowVersions(StreamStrategy):
 
         Returns:
             int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the versions
-            by their lags: first that of the window that just ended, last that of the window that
+            by their lags: it begins with the window that just ended, and ends with the window that
             becomes final.
         """
         check_window(self, nights)
@@ -485,10 +485,10 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of those versions of ``window`` that consecutive nights release.
+    """Return the lags of the versions of ``window`` that are released on consecutive nights.
 
-    A night is the release at the end of a window; the lag of a version is the number of windows
-    from its own window to that one, at most ``last``.
+    A night is the release at the end of a window. The lag of a version is the number of windows
+    from its own window to the night's window, at most ``last``.
     """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
@@ -527,8 +527,8 @@ class AsOf(StreamStrategy):
     """The newest version of each window of a `WindowVersions` strategy as of one night, the release
     at the end of a window.
 
-    Each step is a window with one number. C is that of `WindowVersions`; errors depend on how long
-    ago a window ended.
+    Each step is a window with one number. The measurement matrix is the same as in
+    `WindowVersions`; errors depend on how long ago a window ended.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -630,9 +630,7 @@ class AsOf(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of the measurement matrix, which is that of the windows' strategy
-        `WindowVersions`.
-        """
+        """Facts about the columns of the measurement matrix: the same as for `WindowVersions`."""
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
@@ -779,15 +777,15 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a data row enters if it counts from a version on.
+        """Return the nodes that a row enters if it counts from a version on: it belongs to the
+        version's window, and arrives with its lag.
 
-        ``step`` is that of the version (see `step_of`); the row belongs to its window and arrives
-        with its lag.
+        ``step`` is the number of the version (see `step_of`).
         """
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in a version; ``step`` is that of the version (see
+        """Return the nodes whose noise is in a version; ``step`` is the number of the version (see
         `step_of`).
         """
         return self.windows.lag_row(*self._version(step))

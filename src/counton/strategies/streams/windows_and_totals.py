@@ -232,8 +232,8 @@ class WindowsAndTotals(StreamStrategy):
         """Return the variances of final numbers as they are released, or of sums of them over the
         windows after ``since``.
 
-        The unit is the noise variance of a node of the windows. Estimates from all releases have
-        smaller ones: `LeastSquaresAsOf`.
+        The unit is the noise variance of a node of the windows. Estimates from all releases, by
+        `LeastSquaresAsOf`, have smaller variances.
         """
         return self.windows.variance(steps, since)
 
@@ -362,7 +362,8 @@ class LeastSquaresAsOf(AsOf):
     newest windows on n nights take time of the order of n^2, all nights together, and P takes n^3
     once.
 
-    Its public description is that of the stream; the night is the number of released steps.
+    Its public description is the description of the stream; the night is the number of released
+    steps.
 
     Args:
         both: the stream's strategy.

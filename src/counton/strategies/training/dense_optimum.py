@@ -163,8 +163,8 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses a normal number: the step equal to the normal
-        number's index.
+        """Return the first step whose noise uses a normal number: the step with the number's
+        index.
         """
         return self.check_step(index)
 

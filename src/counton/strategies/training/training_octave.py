@@ -291,8 +291,8 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 
 
 def _differences(covariance: Floats) -> Floats:
-    """Return the covariance of the noise of single steps, given that of running sums: same
-    shape.
+    """Return the covariance of the noise of single steps, given the covariance of the noise of
+    running sums: same shape.
     """
     # The noise of a step is N(t) - N(t-1), with N(0) = 0.
     once = np.diff(covariance, axis=0, prepend=0)

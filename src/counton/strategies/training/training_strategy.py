@@ -174,7 +174,8 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """Return the standard normal numbers in the noise of a step, with their weights.
+        """Return the standard normal numbers that enter the noise of a step (taps), with their
+        weights.
 
         Raises:
             HorizonExceeded: a step beyond the run.
@@ -295,8 +296,8 @@ class TrainingStrategy(Strategy):
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """Return the measurement matrix C: shape (normal numbers, steps), rows in the order of
-        `increments`.
+        """Return the measurement matrix C: shape (normals, steps), with a row for each normal
+        number in the order of `increments`.
 
         Raises:
             InvalidInput: more than 4096 steps.
