@@ -30,11 +30,11 @@ def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     shown = place("export", str(place.state))
     assert "window_start  2013-01-01 00:00" in shown.out
-    ranked = place("plan", "--steps", "100", "--epsilon", "1")
+    ranked = place("plan", "--steps", "100", "--epsilon", "1", "--full")
     assert "strategy  solved" in ranked.out
     assert "k-ary with subtraction" in ranked.out
     monkeypatch.setenv("COLUMNS", "100")
-    assert "strategy  solved" not in place("plan", "--steps", "100", "--epsilon", "1").out
+    assert "strategy  solved" not in place("plan", "--steps", "100", "--epsilon", "1", "--full").out
 
 
 def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:

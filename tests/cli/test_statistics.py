@@ -343,6 +343,8 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     common = ["--steps", "40", "--epsilon", "1", "--simple"]
     done = place("plan", "--of", "distinct --changes 4", *common)
     assert done.code == 0, done.err
+    assert "40 steps; one user more or less makes no output more than 2.719 times" in done.out
+    done = place("plan", "--of", "distinct --changes 4", *common, "--full")
     assert "one user added or removed, who comes or goes up to 4 times" in done.out
     plain, often = (
         json.loads(place("plan", *more, *common, "--json").out)["choices"][0]["mean_std"]

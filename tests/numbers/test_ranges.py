@@ -327,7 +327,9 @@ def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any, strategy:
 
 @pytest.mark.slow
 def test_the_documented_table_of_strategies_states_their_errors() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "strategies.md").read_text(
+        encoding="utf-8"
+    )
     rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)
     assert {name for name, _, _ in rows} == set(RELEASED)
     columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))

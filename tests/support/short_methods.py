@@ -21,7 +21,7 @@ _VALUES = (("estimate", ""), ("window_estimate", "window_"), ("value", ""))
 def check_short_methods(released: Any) -> None:
     """Five sentences or so, no terms, numbers as in the table and in the whole account."""
     text, full = released.methods(), released.methods(full=True)
-    address = re.search(r"https://\S+(?=,)", text)
+    address = re.search(r"https://\S+(?=\.)", text)
     assert address is not None
     told = text.replace(address[0], "")
     sentences = re.split(r"(?<=\.) (?=[A-Z])", told)

@@ -19,12 +19,14 @@ from counton.cli.print_forms import Console, print_json
 from counton.cli.show_options import AnswerOptions
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
+from counton.released.besides_noise import besides_noise
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
 from counton.released.nowcasting import nowcast
 from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import ADDRESSES
+from counton.released.stream_words import promise_in_words
 from counton.released.version_figures import figure_of_nowcast
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
@@ -256,7 +258,10 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()
-    console.write_folded(released.describe())
+    numbers = released.numbers
+    console.write_folded(f"{numbers.design.name}: {promise_in_words(numbers.definition)}")
+    for line in besides_noise(numbers.definition):
+        console.write_folded(f"besides noise: {line}")
     console.write_line("")
     if options.by is not None and "weekday" in table.columns and "hour" in table.columns:
         _print_week(console, table, released)

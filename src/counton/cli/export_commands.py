@@ -14,6 +14,7 @@ from counton.released.never_falling import BIAS
 from counton.released.read_options import LOOK, PAGE, Look
 from counton.released.release_facts import facts_of, promise_of
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.stream_words import promise_in_words
 from counton.released.version_figures import figure_of_versions
 from counton.run.exports import (
     NAMED,
@@ -64,17 +65,9 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     console = Console()
     head = f"{found.design.name}: {_what(found)}"
     console.write_line(head, bold=True)
-    facts = facts_of(found)
-    console.write_words(
-        [
-            ("protected", facts["protected"]),
-            *([("", facts["people"])] if "people" in facts else []),
-            *([("", facts["by_group"])] if "by_group" in facts else []),
-            ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
-            ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
-        ]
-    )
-    for note in facts.get("notes", ()):
+    console.write_line(f"promise: {promise_in_words(found.definition)}")
+    console.write_line(f"intervals: {100 * found.level:g}%, for one number at a time")
+    for note in found.facts().get("notes", ()):
         console.write_line(f"note: {note}")
     if options.out is not None:
         kind = "chart" if ending in PICTURES else "page" if ending == PAGE else "table"

@@ -143,13 +143,26 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     if options.around is not None:
         length = f"no last step, errors of the first {length}"
     console.write_line(ranked.in_words(), bold=True)
-    of = _OF[options.release or "totals"]
-    console.write_line(f"{length}, {guarantee}, {whom or unit}; least {error} variance {of}first")
+    if options.full:
+        of = _OF[options.release or "totals"]
+        least = f"least {error} variance {of}first"
+        console.write_line(f"{length}, {guarantee}, {whom or unit}; {least}")
+    else:
+        named = unit.unit if whom is None else whom.removesuffix(" more or less")[len("one ") :]
+        console.write_line(f"{length}; {guarantee.meaning_for(named, unit.relation)}")
     if about is not None:
         console.write_line(about)
     if ranked.reached is not None:
         console.write_line(str(ranked.reached))
-    _write_strategies(console, ranked, seconds, full=options.full)
+    if options.full:
+        _write_strategies(console, ranked, seconds)
+    else:
+        errors = ranked.best.errors
+        mean, largest = figures(errors.mean_std), figures(errors.max_std)
+        console.write_line(
+            f"standard deviation {mean} on average, {largest} at most; how it is reached, other "
+            "ways, and how much less is possible: --full"
+        )
     if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
         console.write_line(
             f"note: early windows may use up a user's {options.most:,} events, and later windows "
@@ -160,14 +173,10 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     console.write_files(None, options.plot)
 
 
-#: Number of strategies shown without --full.
-_BRIEF = 3
-
-
 def _write_strategies(
-    console: Console, ranked: StreamPlan, seconds: Sequence[float | None], *, full: bool
+    console: Console, ranked: StreamPlan, seconds: Sequence[float | None]
 ) -> None:
-    """Print the best strategies with their errors; with ``full`` all of them, and their costs.
+    """Print all strategies with their errors and costs, best first.
 
     Args:
         seconds: time of one release with each strategy; None: it would take too long.
@@ -175,11 +184,11 @@ def _write_strategies(
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
-    for name in ("mean std", "max std", "above", *(("planned", "release", "keeps") * full)):
+    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
         table.add_column(name, justify="right")
     least = ranked.best.errors.by(ranked.metric)
     rows = list(zip(ranked, ranked.planning_seconds, seconds, strict=True))
-    for choice, planned_in, taken in rows[: None if full else _BRIEF]:
+    for choice, planned_in, taken in rows:
         above = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
         cost = (
             f"{planned_in:,.2f} s",
@@ -191,13 +200,9 @@ def _write_strategies(
             figures(choice.errors.mean_std),
             figures(choice.errors.max_std),
             f"{above:.0%}" if choice is not ranked.best else "",
-            *(cost * full),
+            *cost,
         )
     console.write_table(table)
-    if not full:
-        more = len(rows) - _BRIEF
-        others = f"{more:,} more strateg{'ies' if more > 1 else 'y'}, " if more > 0 else ""
-        console.write_line(f"{others}what they cost, and lower bounds: --full")
 
 
 def _write_limits(console: Console, ranked: StreamPlan) -> None:

@@ -53,8 +53,8 @@ class Fit:
         if self.nonnegative:
             said.append(
                 f"non-negative: where little is counted numbers are too large on average, by up to "
-                f"{CUT_OFF:.1f} of std where nothing is, and their siblings too small; intervals "
-                f"are not affected"
+                f"{CUT_OFF:.1f} of the standard deviation where nothing is, and the numbers beside "
+                f"them too small; intervals are not affected"
             )
         if self.integers:
             said.append("whole numbers: each is within 1 of the number it was rounded from")

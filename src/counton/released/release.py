@@ -903,7 +903,8 @@ class Release:
         numbers._check_released()
         definition, terms, over = numbers.definition, numbers.design, numbers.over
         if not full:
-            return methods_of(definition, terms.name, steps, numbers.level, _reach(numbers), over)
+            shown = numbers.steps, numbers.level, _reach(numbers), over
+            return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         repeats = [f"{line[:1].upper()}{line[1:]}." for line in numbers._repeats]

@@ -28,7 +28,7 @@ from counton.strategies import (
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
 #: Largest number of a statistic's numbers whose errors are listed by name.
-_NAMED = 4
+_NAMED = 6
 #: Number of significant digits to which errors are rounded before they are compared.
 _DIGITS = 9
 
@@ -40,6 +40,7 @@ def methods_of(
     level: float,
     reach: Mapping[str, float],
     over: int | str | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the text that a publication prints with released numbers, for all readers.
 
@@ -53,6 +54,7 @@ def methods_of(
             the number.
         over: number of last steps that each number covers, or the word for its period, such as
             "week"; None: all steps so far.
+        notes: cautions about the numbers as they are shown, such as on rounding.
     """
     if definition.simulated:
         return _simulated_in_words(name)
@@ -65,9 +67,9 @@ def methods_of(
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
             f"With a probability of {percent(level)}% each, {error}.",
+            *[f"{note[:1].upper()}{note[1:]}." for note in notes],
             *_besides_in_words(definition),
-            f"The method is {guarantee}, by {software()}; it is explained at "
-            f"{_MORE}, and 'counton methods', asked for it in full, prints the whole account.",
+            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
             *_before_in_words(definition),
         ]
     )
@@ -200,7 +202,8 @@ def far_in_words(reach: Mapping[str, float]) -> str:
     >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
     ('7.8', '0.52 (mean) and 112 (sum)')
     """
-    if 1 < len(reach) <= _NAMED:
+    of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
+    if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
         return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
     low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
     return "" if not reach else high if low == high else f"{low} to {high}, each as its range says"
@@ -220,7 +223,7 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
         return {}
-    names = [name for name in ("statistic", "name") if name in rows.columns]
+    names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
     far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
     # ends are sums, whose last digits are not exact
     far = far.cast(pl.Float64).round_sig_figs(_DIGITS)
@@ -229,9 +232,20 @@ def reach_of(rows: pl.DataFrame) -> dict[str, float]:
         return {"": max(found["far"])} if found.height else {}
     most = found.group_by(names, maintain_order=True).max()
     return {
-        " ".join(name for name in row[:-1] if name not in (None, "all")): row[-1]
+        " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]
         for row in most.rows()
     }
+
+
+def _name_of(name: str | float) -> str:
+    """Return a number's name; of the share of a quantile its words.
+
+    >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
+    ('mean', 'median', '0.9 quantile')
+    """
+    if isinstance(name, str):
+        return name
+    return "median" if name == 0.5 else f"{name:g} quantile"
 
 
 def _besides_in_words(definition: Description) -> list[str]:

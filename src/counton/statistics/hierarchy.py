@@ -329,7 +329,8 @@ class Hierarchy(TableStatistic):
             COUNTS,
             Option(
                 "target",
-                "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
+                "standard deviation by level, LEVEL=STD,... (--within takes half-widths, about "
+                "twice as large); with a guarantee, ratios of them",
                 by_name=True,
             ),
             REPLACE,
@@ -339,8 +340,8 @@ class Hierarchy(TableStatistic):
         sources=("ranges",),
     )
     mechanism = (
-        "Measured were the total and, in every family of the hierarchy, contrasts of its children; "
-        "estimates are linear in them, and children add up to their parents exactly."
+        "Noise was added to the total, and to differences between the parts of each node; all "
+        "numbers are computed from these, so that parts add up to their whole exactly."
     )
 
     def __init__(
