@@ -134,7 +134,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
 @pytest.mark.parametrize(
     ("prompt", "wrong", "right", "why"),
     [
-        ("zone_of_days", "all", "", "'all' is none of time=..., timezone=..., every=..."),
+        ("zone_of_days", "all", "", "'all' states none of time=..., timezone=..., every=..."),
         ("zone_of_days", "every='1h", "", "a quote has no end"),
         (
             "zone_of_days",
@@ -149,7 +149,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
         ("which", "4", "1", "'4' is none of 1, 2 and 3"),
         ("a_column_and", "shop", "none", "there is no column 'shop'"),
         ("column_of_people", "user=who", "user=reader", "there is no column 'who'"),
-        ("column_of_people", "none reader", "none unit=reader", "'reader' is none of unit=..."),
+        ("column_of_people", "none reader", "none unit=reader", "'reader' states none of unit=..."),
         ("column_of_people", "per=always", "per=ever most=3", "'always'"),
         ("column_of_people", "most=many", "most=2", "'many' is no whole number from 1 on"),
         ("column_of_people", "most=0", "most=2", "would count nothing; it is how many"),
@@ -400,7 +400,8 @@ def test_columns_that_may_name_people_are_shown_and_a_row_is_named(
     (loans / "kunde.csv").write_text(LOANS.replace(",", ";").replace("reader", "Kunde"))
     done = terminal("kunde.csv", a_column_and=["branch=north,south,east"],
                     column_of_people=["per=1mo", "none unit=Ausleihe"])  # fmt: skip
-    assert "Error: a person has a column: write user=COLUMN, or none" in done.out
+    people = "to protect a person, name the column of people, user=COLUMN; or write none"
+    assert f"Error: {people}" in done.out
     assert "columns whose values repeat, as people's do: Kunde (4)\n" in done.out
     assert "With none, each single row is hidden, but no person" in done.out
     other = "A row that lacks nothing but its branch, or has another name, counts in the group "

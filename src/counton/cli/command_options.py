@@ -26,7 +26,9 @@ ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
 def whole_number(text: str) -> int:
-    """Parse an integer as people write it; refuse other text with its value in the message."""
+    """Parse an integer as people write it, such as "8,760"; refuse other text with its value in the
+    message.
+    """
     try:
         return int(str(text).replace(",", "_"))  # a default is a number already
     except ValueError as error:

@@ -219,8 +219,8 @@ def _fields_in(answer: str, names: Collection[str]) -> dict[str, str]:
         name, _, value = word.partition("=")
         if name not in names or not value:
             raise InvalidInput(
-                f"{word!r} is none of {', '.join(f'{one}=...' for one in names)}; write what "
-                f"differs, and a value with spaces in quotes"
+                f"{word!r} states none of {', '.join(f'{one}=...' for one in names)}; write "
+                f"these fields as NAME=VALUE, and a value with spaces in quotes"
             )
         found[name] = value
     return found
@@ -599,7 +599,9 @@ class _Questions:
         given: dict[str, Any] = {**_fields_in(answer, names)}
         found = {"per": "1d", **self.said, **shown, **given}
         if "user" not in found:
-            raise InvalidInput(f"a person has a column: write user=COLUMN, or {_NONE}")
+            raise InvalidInput(
+                f"to protect a person, name the column of people, user=COLUMN; or write {_NONE}"
+            )
         people = {name: found[name] for name in ("user", "per") if found[name] != "ever"}
         more = {name: value for name, value in given.items() if name == "unit"} | people
         if "most" in given:

@@ -808,8 +808,8 @@ class OutputFiles(JobPart):
 class Showing(JobPart):
     """The choice of the released numbers to show. Later runs of the stream repeat it.
 
-    ``known`` (publicly known totals of a tree's nodes) may be a mapping from paths of nodes to
-    totals.
+    ``known`` states publicly known totals of nodes of a hierarchy; it may be a mapping from paths
+    of nodes to totals.
     """
 
     heading = "Output"

@@ -244,7 +244,7 @@ class DuckFile(DuckRelation):
             query = _in_style(query, "$*")
             asked = connection.extract_statements(query)
             if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
-                raise ValueError("it is not a single SELECT, and no other statement is run")
+                raise ValueError("the query is not a single SELECT, and others are refused")
             super().__init__(connection.sql(query, params=dict(moments) or None))
         except (duckdb.Error, ValueError) as error:
             raise self._refusal(error) from error

@@ -394,8 +394,8 @@ class RowHolder(Protocol):
     """
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold from all marked rows (`mark_rows`), including rows that cannot
-        be counted.
+        """Return only the columns to hold in memory, from a lazy frame of all marked rows
+        (`mark_rows`), including rows that cannot be counted.
         """
 
     def take(self, rows: pl.DataFrame) -> None:

@@ -102,7 +102,7 @@ def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
     """Write all steps that are not published yet to the published tables of a database; ``level``
-    is the probability with which each interval holds, None for the former one.
+    is the probability with which each interval holds, None keeps the level used before.
     """
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(

@@ -391,7 +391,7 @@ def _best(
         return choice.strategy
     raise InvalidInput(
         f"strategy {name!r} cannot serve {'any number of' if horizon is None else horizon} steps "
-        f"under {guarantee}; give auto"
+        f"under {guarantee}; give {field('strategy', 'auto')}"
     )
 
 

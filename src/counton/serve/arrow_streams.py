@@ -37,7 +37,7 @@ def rows_of_stream(body: bytes) -> int:
             rows += _rows_of_batch(message, _part(body, at, length))
             at += length
     except (struct.error, IndexError) as error:
-        raise ValueError("it is no stream of Arrow record batches") from error
+        raise ValueError("the body is no stream of Arrow record batches") from error
     return rows
 
 
@@ -71,7 +71,7 @@ def _rows_of_batch(message: memoryview, body: memoryview) -> int:
         and all(0 <= many <= most and 0 <= none <= many for many, none in _pairs(message, batch, 1))
         and all(0 <= count <= len(buffers) for count in counts)
     ):
-        raise ValueError("it claims to be larger than its bytes")
+        raise ValueError("the Arrow stream states a larger size than it has")
     return rows if kind == _RECORDS else 0
 
 

@@ -127,7 +127,7 @@ def _gunzip(body: bytes, most: int) -> bytes:
         if inflate.eof:
             inflate = None
     if inflate is not None:
-        raise zlib.error("the last gzip member ends early")
+        raise zlib.error("the gzip data end before their last member is complete")
     return bytes(found)
 
 

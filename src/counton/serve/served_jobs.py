@@ -109,7 +109,7 @@ def about(name: str) -> Iterator[None]:
         raise type(error)(f"job {name!r}: {explain(error)}") from error
     except OSError as error:
         raise StateUnavailable(
-            f"job {name!r}: {error}; see that it can be read and written"
+            f"job {name!r}: {error}; check that this file can be read and written"
         ) from error
     except BaseException as error:  # a panic of a library in another language is no Exception
         raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error

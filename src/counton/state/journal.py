@@ -197,8 +197,8 @@ def read(
                 break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
                 raise ValueError(
-                    f"digests of inputs take {len(row.input_digests)} bytes together, which is a "
-                    "wrong number"
+                    f"the digests of inputs of {row.steps:,} steps take "
+                    f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
                 )
             if shape and shape[0] < 0:  # any number of cells
                 flat = unpack(row.estimates, (row.steps, -1))

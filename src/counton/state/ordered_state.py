@@ -218,8 +218,8 @@ def _plain_one(value: Any) -> Any:
 
 
 def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
-    """Read a statistic's saved exact sums; refuse sums that are not of the step in the stream's
-    row.
+    """Read a statistic's exact sums from the state; refuse sums that were saved at another step
+    than the stream's last one.
     """
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:

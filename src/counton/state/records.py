@@ -46,7 +46,7 @@ PUBLIC = (
 
 
 def find(connection: Connection, name: str) -> Any:
-    """Return the database row of an existing stream, with its secret sums."""
+    """Return the database row of an existing stream, including its secret columns."""
     return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
 
 

@@ -220,7 +220,7 @@ def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
             at = begin + int.from_bytes(held[at:begin], "little")
             found.append(arrays.unpack(held[begin:at], (size,)))
         if at != len(blob):
-            raise ValueError(f"{len(blob)} bytes instead of {at}")
+            raise ValueError(f"the stored digests take {len(blob)} bytes instead of {at}")
         digests, *facts = found
         return digests.view(np.uint64), tuple(facts)
 

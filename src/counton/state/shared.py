@@ -213,8 +213,8 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return the entry of a stream that has one, and note the ledger's newest entry in the
-        state.
+        """Return the ledger entry of a stream, which must have one. The newest entry of the ledger
+        is also noted in the state, so that an old copy of the ledger is noticed.
         """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)

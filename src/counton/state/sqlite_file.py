@@ -127,7 +127,7 @@ def copy_of(
                 source.backup(whole)  # its log included, in one step, under one snapshot
                 if moment_of(path) != before:
                     raise sqlite3.OperationalError(
-                        "it was changed while it was read, in a place without locks"
+                        "another process changed it, in a folder where it cannot be locked"
                     )
                 yield whole
             os.fsync(handle)

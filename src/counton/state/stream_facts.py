@@ -107,7 +107,7 @@ def _names(
     with reading("the names of groups"):
         names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
         if len(names) != said["count"]:
-            raise ValueError(f"there are {len(names):,} names instead of {said['count']:,}")
+            raise ValueError(f"{len(names):,} names are stored instead of {said['count']:,}")
     _HELD[names.digest] = names
     return names
 

@@ -358,8 +358,8 @@ class _Recomputation:
                     )
 
     def _recompute(self) -> None:
-        """Recompute all released values; check that a statistic's stored exact sums belong to
-        them.
+        """Recompute all released values; check that the exact sums that are stored for the next
+        release fit them.
         """
         statistic = None
         if self._terms.statistic is not None:
@@ -448,7 +448,7 @@ class _Recomputation:
         right = OnDemand(self._terms, self._key, last).checkpoint()
         if not hmac.compare_digest(right, bytes(row.checkpoint)):
             raise self._alteration(
-                f"the saved state of statistic {row.name!r} is not that of step {last}"
+                f"the saved state of statistic {row.name!r} is not the one after step {last}"
             )
         self._checks += [
             "its checkpoint fits its last step and its options",
@@ -509,8 +509,8 @@ class _Recomputation:
         wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
         if wrong.any():
             raise self._alteration(
-                f"step {steps[int(np.argmax(wrong))]} of stream {name!r} was released as another "
-                "value than its inputs and its key give"
+                f"step {steps[int(np.argmax(wrong))]} of stream {name!r} has another value "
+                "than its inputs and its key give"
             )
 
     def _check_promise(self, spent: Any) -> None:
@@ -548,7 +548,9 @@ class _Recomputation:
             self._check_thresholds()
 
     def _check_thresholds(self) -> None:
-        """Check that the thresholds of found groups keep the delta of the guarantee."""
+        """Check that the thresholds above which found groups are shown keep the delta of the
+        guarantee.
+        """
         from counton.numbers.discovery import cells_from_dict
 
         terms, cells = self._terms, cells_from_dict(json.loads(self._row.details).get("discovery"))
