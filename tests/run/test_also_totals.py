@@ -18,13 +18,14 @@ import pytest
 from revised_jobs import Nights, Row, frame, released, share_used
 from typer.testing import CliRunner
 
-from counton import ZCDP, PureDP, Release, read, release, watch
+from counton import ZCDP, ApproxDP, PureDP, Release, read, release, watch
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.cli.app import app
 from counton.numbers.accounted_event import dp_event
-from counton.run import Job, export, publish, run
+from counton.run import Job, export, new_stream, publish, run
 from counton.run.definition import Definition
 from counton.state import verify
+from counton.strategies.streams import windows_and_totals
 
 OTHERS: list[list[Row]] = [
     [(1, "a", "u1", "1", 3)],
@@ -37,6 +38,7 @@ OTHERS: list[list[Row]] = [
 BESIDE: dict[str, Any] = {"by": "group", "domain": "a,b", "also_totals": "1/10", "steps": 8}
 EPSILON: dict[str, Any] = {"epsilon": 1}
 RHO: dict[str, Any] = {"rho": 0.5}
+DELTA: dict[str, Any] = {"epsilon": 1, "delta": "1e-4"}
 
 
 def with_rows(*more: tuple[int, Row]) -> list[Any]:
@@ -116,12 +118,101 @@ def test_a_user_moves_what_is_promised(people: dict[str, Any]) -> None:
     assert max(used) == pytest.approx(1.0)
 
 
+def slowly(*given: object) -> Any:
+    return pytest.param(*given, marks=pytest.mark.slow)
+
+
+#: A unit's row, and those that take its place: in which nights, of which day, group and value.
+CORRECTED = [
+    [(2, 2, "a", 2), (3, 2, "b", 2)],
+    [(2, 2, "a", 2), (4, 4, "b", 2)],
+    [(2, 1, "a", 2), (3, 3, "a", 2)],
+    [(4, 4, "a", 2), (5, 4, "a", -2), (6, 6, "a", 2)],
+    [(2, 2, "a", 2), (3, 2, "b", 2), (4, 3, "a", 2), (5, 4, "b", 2), (6, 5, "a", 2)],
+    [(4, 4, "a", -2), (5, 4, "b", 2), (6, 6, "b", -2)],
+]
+VALUES: dict[str, Any] = {"value": "value", "lower": -2, "upper": 2, "resolution": 1}
+
+
+@pytest.mark.parametrize("corrections", [1, slowly(2)])
+@pytest.mark.parametrize(
+    ("what", "guarantee", "least"),
+    [
+        ("count", EPSILON, 0.75),
+        slowly("count", RHO, 0.65),
+        ("sum", RHO, 0.65),
+        slowly("sum", EPSILON, 0.75),
+    ],
+)
+def test_a_corrected_row_moves_what_is_promised(
+    what: str, guarantee: dict[str, Any], least: float, corrections: int
+) -> None:
+    options = {**BESIDE, **guarantee, "id": "id", "corrections": corrections}
+    if what == "sum":
+        options |= VALUES
+    base, used = released(OTHERS, what, **options), []
+    for told in CORRECTED:
+        rows = [(night, (day, group, "u", "new", value)) for night, day, group, value in told]
+        used.append(share_used(base, released(with_rows(*rows), what, **options)))
+    assert least < max(used) <= 1 + 1e-9
+
+
+def test_totals_of_a_corrected_row_are_those_of_what_counts() -> None:
+    options = {**BESIDE, "epsilon": 10**8, "id": "id", "corrections": 1}
+    rows = [(2, (2, "a", "u", "new", 1.0)), (4, (3, "b", "u", "new", 1.0))]
+    base, with_it = (released(each, **options) for each in (OTHERS, with_rows(*rows)))
+    change = (with_it.values - base.values).round().astype(int)[..., 3]
+    assert change[:, 0].tolist() == [0, 1, 1, 0, 0, 0]
+    assert change[:, 1].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_delta_is_divided_and_no_more_is_lost(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By epsilon without delta, or by a rho that implies both; Laplace is better here."""
+    both = new_stream._families(ApproxDP(1, "1e-4"))
+    assert both == ("laplace", "gaussian")
+    if family == "gaussian":
+        monkeypatch.setattr(new_stream, "_families", lambda of: both[1:])
+    base = released(OTHERS, **BESIDE, **DELTA)
+    assert base.design.law.family == base.design.strategy.law.family == family
+    used = []
+    for lag in range(3):
+        row = (2, "a", "someone", "new", 1.0)
+        with_it = released(with_rows((2 + lag, row)), **BESIDE, **DELTA)
+        used.append(share_used(base, with_it))
+    assert max(used) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_wanted_half_widths_are_kept_by_every_version(tmp_path: Path) -> None:
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
+        **BESIDE, "within": "first=4,final=6", "state": tmp_path / "s.db",
+    }  # fmt: skip
+    for night, rows in enumerate(OTHERS, 1):
+        found = release("count", frame(rows, night), until=f"2024-03-{night + 1:02}", **told)
+    versions = found.versions()
+    half = ((versions["window_upper"] - versions["window_lower"]) / 2).to_numpy()
+    final = versions["final"].to_numpy()
+    assert half[versions["lag"].to_numpy() == 0].max() <= 4
+    assert 5.5 < half[final].max() <= 6
+
+
 # ------------------------------------------------------------------- what must not be, is seen
+
+
+def test_totals_as_if_no_row_were_corrected_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = windows_and_totals.totals_moved
+    monkeypatch.setattr(windows_and_totals, "totals_moved", lambda of, often, signed: one(of, 0))
+    options = {**BESIDE, **EPSILON, "id": "id", "corrections": 1}
+    base = released(OTHERS, **options)
+    rows = [(night, (2, group, "u", "new", 1.0)) for night, group in ((2, "a"), (3, "b"))]
+    with pytest.raises(AssertionError, match="a unit moves"):
+        share_used(base, released(with_rows(*rows), **options))
 
 
 def test_a_budget_that_is_not_divided_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("counton.numbers.node_law", "counton.run.new_stream"):
-        monkeypatch.setattr(f"{place}.part_of", lambda guarantee, share: guarantee)
+        monkeypatch.setattr(f"{place}.part_of", lambda guarantee, share, family: guarantee)
     base = released(OTHERS, **BESIDE, **EPSILON)
     with pytest.raises(AssertionError, match="a unit moves"):
         share_used(base, released(with_rows((2, (2, "a", "x", "new", 1.0))), **BESIDE, **EPSILON))
@@ -149,9 +240,6 @@ def test_rows_that_totals_count_twice_are_seen(monkeypatch: pytest.MonkeyPatch) 
         ({"also_totals": 0}, "also_totals is 0; it is the part"),
         ({"steps": None}, "also_totals=0.1 needs steps"),
         ({"steps": 4097}, "also_totals=0.1 needs steps, at most 4,096"),
-        ({"delta": "1e-6"}, "delta=1e-6 does not go with also_totals"),
-        ({"corrections": 1, "id": "id"}, "corrections=1 does not go with also_totals"),
-        ({"epsilon": None, "within": 5}, "within=5 does not go with also_totals"),
         ({"release": "both"}, "release=both does not go with revise"),
     ],
     ids=str,

@@ -11,10 +11,13 @@ import numpy as np
 import polars as pl
 from folders import job_folder
 from keys import chosen_key
+from scipy.stats import norm
 
+from counton import ApproxDP
 from counton.base.distributions import DiscreteLaplace
 from counton.numbers.counter_state import arrivals_of
 from counton.numbers.node_law import sensitivity_of
+from counton.privacy.concentrated import rho_within
 from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
 from counton.strategies.streams.window_versions import EveryVersion
@@ -129,9 +132,24 @@ def _share_of_both(change: np.ndarray[Any, Any], nights: Nights) -> float:
         share = loss / float(design.guarantee.epsilon)
     else:
         loss = sum(float((moved**2).sum() / (2 * law.sigma_squared)) for moved, law in parts)
-        share = (loss / float(design.guarantee.rho)) ** 0.5
+        guarantee = design.guarantee
+        if isinstance(guarantee, ApproxDP):
+            epsilon, delta = guarantee.epsilon, guarantee.delta
+            assert _delta_of(loss, float(epsilon)) <= float(delta), "a unit moves too much"
+            share = (loss / float(rho_within(epsilon, delta))) ** 0.5
+        else:
+            share = (loss / float(guarantee.rho)) ** 0.5
     assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
     return share
+
+
+def _delta_of(rho: float, epsilon: float) -> float:
+    """The least delta beside epsilon of normal noise that loses rho (Balle and Wang 2018)."""
+    if not rho:
+        return 0.0
+    apart = (2 * rho) ** 0.5
+    above, below = (norm.cdf(sign * apart / 2 - epsilon / apart) for sign in (1, -1))
+    return float(above - np.exp(epsilon) * below)
 
 
 def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:

@@ -36,11 +36,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "expire around delay": ", whose noise is made for single windows",
         "continues": ", which has no totals to go on from",
     },
-    "also_totals": {
-        "corrections": ", because a corrected row changes totals of several nights",
-        "delta": ", because only a lone epsilon or rho can be divided",
-        "within": ", because it divides a privacy loss that must be stated: give epsilon or rho",
-    },
     "tiers": {
         "other spare": ", whose groups are all in the table",
         "within": ", whose guarantee the groups state",
@@ -64,6 +59,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
         "alone",
         "around": ", which needs a number of steps, because each release may show a group",
         "corrections": ", because a row that moves would be in more groups than delta allows for",
+        "also_totals": ", because a total could show a group before one of its windows does",
     },
     "released once": {
         "per": ", whose rows have no times, so no periods",

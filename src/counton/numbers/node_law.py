@@ -15,6 +15,7 @@ from counton.base.exact import quote
 from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
     ZCDP,
+    ApproxDP,
     Calibration,
     Contribution,
     ExpiringDP,
@@ -24,6 +25,7 @@ from counton.privacy import (
     Sensitivity,
     calibrate,
 )
+from counton.privacy.concentrated import rho_within
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
@@ -125,7 +127,9 @@ def calibration_of(
     if strategy.facts.totals:
         both = cast("WindowsAndTotals", strategy)
         _check_totals(both, guarantee, contribution, shape)
-        of_windows = part_of(guarantee, 1 - both.share)
+        if isinstance(guarantee, ApproxDP):
+            family = both.law.family
+        of_windows = part_of(guarantee, 1 - both.share, family)
         return calibration_of(both.windows, of_windows, contribution, shape, family)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:
@@ -145,8 +149,15 @@ def calibration_of(
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
 
 
-def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
+def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None) -> Guarantee:
     """Return a share of a guarantee; parts whose shares add up to 1 compose to the guarantee.
+
+    Args:
+        guarantee: the guarantee to divide.
+        share: the share, above 0 and at most 1.
+        family: for a guarantee with delta: "laplace" divides its epsilon and uses no delta;
+            "gaussian" divides a rho that implies the guarantee, also if attackers have seen part
+            of the noise too. All parts of a guarantee need the same family.
 
     >>> part_of(ZCDP("0.5"), Fraction(1, 10)), part_of(PureDP(1), Fraction(9, 10))
     (ZCDP(rho=0.05), PureDP(epsilon=0.9))
@@ -158,9 +169,13 @@ def part_of(guarantee: Guarantee, share: Fraction) -> Guarantee:
         return PureDP(guarantee.epsilon * share)
     if isinstance(guarantee, ZCDP):
         return ZCDP(guarantee.rho * share)
+    if isinstance(guarantee, ApproxDP):
+        if family == "laplace":
+            return PureDP(guarantee.epsilon * share)
+        return ZCDP(rho_within(guarantee.epsilon, guarantee.delta) * share)
     raise InvalidInput(
         f"{guarantee} cannot be divided between windows and totals ({field('also_totals')}): give "
-        f"{field('epsilon')} alone, or {field('rho')}"
+        f"{field('epsilon')} or {field('rho')}"
     )
 
 
@@ -195,12 +210,33 @@ def law_of_totals(
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],
+    corrections: int = 0,
+    family: Family | None = None,
 ) -> NoiseDistribution:
     """Return the noise distribution of totals in a stream that releases both windows and totals.
 
-    Totals use a ``share`` of the guarantee, and windows use the rest.
+    Args:
+        totals: the strategy of the totals.
+        share: their share of ``guarantee``.
+        guarantee: the guarantee of windows and totals together.
+        contribution: the bound on how much one unit changes windows.
+        shape: shape of one step.
+        corrections: how many times, at most, a unit replaces its row.
+        family: "laplace" or "gaussian", as for `part_of`.
     """
-    return law_for(totals, part_of(guarantee, share), arriving(contribution), shape).law
+    own, unit = part_of(guarantee, share, family), arriving(contribution)
+    if not isinstance(guarantee, ApproxDP):
+        family = None
+    if not corrections:
+        return law_for(totals, own, unit, shape, family).law
+    from counton.strategies.streams.windows_and_totals import totals_moved
+
+    signed = unit.lower is not None and unit.upper is not None and unit.lower < 0 < unit.upper
+    one = totals_moved(totals, corrections, signed=signed)
+    moved = unit.sensitivities(one, cells=math.prod(shape))
+    law = calibrate(own, moved, family, causal=False, once=False).law
+    check_law(totals, law)
+    return law
 
 
 def _check_totals(
@@ -212,8 +248,9 @@ def _check_totals(
     """Raise `InvalidInput` if the noise of totals, in a stream of windows and totals, is too small
     for their share of the guarantee.
     """
+    law, often = strategy.law, strategy.windows.corrections
     told = strategy.totals, strategy.share, guarantee, contribution, shape
-    needed, law = law_of_totals(*told), strategy.law
+    needed = law_of_totals(*told, often, law.family)
     own, least = (
         one.scale if isinstance(one, DiscreteLaplace) else one.sigma_squared
         for one in (law, needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from counton.base.distributions import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace, Family
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
@@ -29,7 +30,7 @@ from counton.numbers.discovery import (
     sums_draws,
 )
 from counton.numbers.node_law import arriving, law_for, law_of_totals, part_of
-from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
 from counton.released.periods import begun_anew
 from counton.run.definition import KIND, Definition
@@ -47,6 +48,7 @@ from counton.strategies import (
     Metric,
     StreamStrategy,
     WindowVersions,
+    noise_variance,
 )
 
 if TYPE_CHECKING:
@@ -131,14 +133,13 @@ def _definition_of(asked: StreamRequest) -> Definition:
         groups = None if asked.groups is None else len(asked.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         share = Fraction(record.get("also_totals", 0))
-        of_windows = part_of(promised, 1 - share) if share else promised
-        strategy = _strategy(asked, steps, of_windows, contribution, shape)
-        statistic.check_noise(strategy, promised, contribution)
-        if cut.lags:
-            strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
         if share:
-            assert isinstance(strategy, WindowVersions)
-            strategy = with_totals(strategy, share, promised, contribution, shape)
+            strategy = _with_totals(asked, share, promised, contribution, shape)
+        else:
+            strategy = _strategy(asked, steps, promised, contribution, shape)
+            statistic.check_noise(strategy, promised, contribution)
+            if cut.lags:
+                strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)
@@ -173,28 +174,82 @@ def _definition_of(asked: StreamRequest) -> Definition:
     )
 
 
+def _with_totals(
+    asked: StreamRequest,
+    share: Fraction,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+) -> WindowsAndTotals:
+    """Return the strategy that releases revised windows and also totals.
+
+    The windows get the strategy with the least error, and so do the totals, with the fraction
+    ``share`` of the guarantee. A guarantee with delta is divided in the way that gives windows less
+    noise (see `part_of`).
+    """
+    versions = asked.cut.lags + 1
+    found = []
+    for family in _families(guarantee):
+        part = part_of(guarantee, 1 - share, family)
+        inner = _strategy(asked, versions, part, contribution, shape)
+        windows = WindowVersions(asked.cut.steps, inner, asked.job.times.corrections or 0)
+        law = law_for(windows, part, contribution, shape, family).law
+        found.append((noise_variance(inner, law, range(1, versions + 1)).mean(), windows, family))
+    _, windows, family = min(found, key=lambda one: float(one[0]))
+    return with_totals(windows, share, guarantee, contribution, shape, family)
+
+
+def _families(guarantee: Guarantee) -> tuple[Family | None, ...]:
+    """Return the kinds of noise with which a guarantee can be divided; None if the kind does not
+    matter.
+    """
+    return ("laplace", "gaussian") if isinstance(guarantee, ApproxDP) else (None,)
+
+
 def with_totals(
     windows: WindowVersions,
     share: Fraction,
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],
+    family: Family | None = None,
 ) -> WindowsAndTotals:
-    """Return the strategy that releases revised windows and also totals. The totals get the
-    strategy with the least error, and the fraction ``share`` of the guarantee.
+    """Return the strategy that releases revised windows and also totals, which get the strategy
+    with the least error.
+
+    Args:
+        windows: the strategy of the windows.
+        share: the fraction of the guarantee for totals.
+        guarantee: the guarantee of both together.
+        contribution: the bound on how much one unit changes windows.
+        shape: shape of one step.
+        family: for a guarantee with delta, "laplace" or "gaussian" (see `part_of`).
     """
     from counton.planning.planner import ranked_designs
     from counton.strategies import WindowsAndTotals
 
-    found, _ = ranked_designs(
+    often = windows.corrections
+    ranked, _ = ranked_designs(
         windows.horizon,
-        part_of(guarantee, share),
+        part_of(guarantee, share, family),
         contribution=arriving(contribution),
         shape=shape,
+        compare=often > 0,
     )
-    totals = found[0][0].strategy
-    law = law_of_totals(totals, share, guarantee, contribution, shape)
-    return WindowsAndTotals(windows, totals, share, law)
+
+    def beside(totals: StreamStrategy) -> WindowsAndTotals:
+        told = totals, share, guarantee, contribution, shape
+        return WindowsAndTotals(windows, totals, share, law_of_totals(*told, often, family))
+
+    def error(totals: StreamStrategy) -> float:
+        try:
+            law = beside(totals).law
+        except InvalidInput:  # its noise would be too wide to draw
+            return math.inf
+        return float(noise_variance(totals, law, range(1, windows.horizon + 1)).mean())
+
+    choices = [design.strategy for design, _ in ranked]
+    return beside(min(choices, key=error) if often else choices[0])
 
 
 def _enough(asked: StreamRequest) -> Guarantee:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: Names of versions of a window, for statements of wanted half-widths. A version is the window's
 #: number as one release gives it; later versions include more late rows.
 FIRST, FINAL = "first", "final"
+#: A night whose half-widths beside totals stand for those of all later ones.
+_READ_UNTIL = 512
 
 
 class PlannedDelay(NamedTuple):
@@ -117,9 +119,11 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
     if not isinstance(both, WindowsAndTotals):
         return None
     last, lags = both.horizon, both.windows.lags
-    kept = _terms_of(definition, terms, terms.guarantee, lags, 0)
+    kept = _terms_of(definition, terms, terms.guarantee, lags, definition.corrections)
     together = replace(terms, strategy=LeastSquaresAsOf(both, last, terms.law))
-    apart = replace(kept, strategy=AsOf(WindowVersions(last, windows_of(kept).inner), last))
+    windows = windows_of(kept)
+    alone = WindowVersions(last, windows.inner, windows.corrections)
+    apart = replace(kept, strategy=AsOf(alone, last))
     days = [round(length / days_in(definition.cut.every)) for length in (7, 365)]
 
     def stds(of: Design) -> tuple[float, float | None, float | None, float]:
@@ -160,10 +164,22 @@ def halfwidths_of_versions(
 def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
     """Return half-widths of a window's first and final version, under the names `FIRST` and
     `FINAL`.
+
+    Beside totals they are those of tables, which read windows and totals together: of the night
+    that has the first final window, or of the last one, whichever are wider. Where a stream has
+    more than 512 windows, night 512 stands for the last one.
     """
-    last = windows_of(terms).lags + 1
-    first, final = halfwidths_of_versions(terms, (1, last), level)
-    return {FIRST: (first,), FINAL: (final,)}
+    both, lags = terms.strategy, windows_of(terms).lags
+    if not isinstance(both, WindowsAndTotals):
+        first, final = halfwidths_of_versions(terms, (1, lags + 1), level)
+        return {FIRST: (first,), FINAL: (final,)}
+    widest = [0.0, 0.0]
+    for night in {min(lags + 1, both.horizon), min(_READ_UNTIL, both.horizon)}:
+        read = replace(terms, strategy=LeastSquaresAsOf(both, night, terms.law)).errors
+        for place, window in enumerate((night, max(night - lags, 1))):
+            half = float(read.window_halfwidths(window - 1, window, level))
+            widest[place] = max(widest[place], half)
+    return {FIRST: (widest[0],), FINAL: (widest[1],)}
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
@@ -190,7 +206,8 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
         return ()
     guarantee = terms.counters or terms.guarantee
     if isinstance(terms.strategy, WindowsAndTotals):
-        guarantee = part_of(guarantee, 1 - terms.strategy.share)
+        both = terms.strategy
+        guarantee = part_of(guarantee, 1 - both.share, both.law.family)
     lags, often = definition.cut.lags, definition.corrections
     others = {(lags, 0), (lags, often + 1)} if often else set[tuple[int, int]]()
     found = []

@@ -199,8 +199,6 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
                     f"{asked} needs the column that tells which row another row corrects; give "
                     f"{field('id')}"
                 )
-    if job.times.also_totals is not None and not known:
-        refuse(job, EXCLUDED["also_totals"], field("also_totals", job.times.also_totals))
     if job.times.around is not None and not known:
         both = ("release",) if job.noise.release == "both" else ()  # the difference of two totals
         refuse(job, EXCLUDED["around"], field("around", job.times.around), but=both)

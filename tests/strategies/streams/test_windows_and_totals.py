@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, PureDP
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton import ZCDP, ApproxDP, PureDP
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
 from counton.numbers import Design
 from counton.numbers.formulas import CellSum, Formula, Term
 from counton.numbers.node_law import calibration_of, law_of_totals
-from counton.privacy import Contribution
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.concentrated import rho_within
 from counton.run.new_stream import with_totals
 from counton.strategies import (
     Binary,
@@ -32,9 +33,10 @@ from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import step_reader_of
 from counton.strategies.streams.factorisation import Factorisation
 from counton.strategies.streams.normalised_sqrt import NormalisedSqrt
+from counton.strategies.streams.solved import LeastSquaresFactorization
 from counton.strategies.streams.square_root import SqrtToeplitz
 from counton.strategies.streams.window_versions import EveryVersion
-from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night, totals_moved
 
 GAUSS, WIDE = DiscreteGaussian(Fraction(900)), DiscreteGaussian(Fraction(8100))
 
@@ -300,10 +302,59 @@ def test_noise_whose_variance_rounds_to_nothing_is_read(guarantee: PureDP | ZCDP
     assert np.isfinite(read.variance([1, 4], 0)).all()
 
 
+#: Trees, a square root, and matrices of anybody.
+OF_TOTALS = [
+    Binary(5), KAry(5, 3, subtraction=True), KAry(5, 6, subtraction=True), SqrtToeplitz(5),
+    NormalisedSqrt(5), *LeastSquaresFactorization.examples(5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("totals", OF_TOTALS, ids=str)
+@pytest.mark.parametrize("values", [(1,), (-1, 1)], ids=str)
+def test_corrections_move_totals_by_no_more_than_is_claimed(
+    totals: StreamStrategy, values: tuple[int, ...]
+) -> None:
+    """Every row of two cells, replaced or taken back on every night, at most twice."""
+    enters = np.asarray(matrices(totals)[1], np.float64) * 2.0**totals.facts.lattice_bits
+    rows = [value * np.eye(2)[cell] for cell in range(2) for value in values]
+    counted = np.zeros((1, 1, 2))  # what counts on each night: series, nights, cells
+    states = np.array([np.zeros(2), *rows])
+    for _ in range(5):
+        longer = np.repeat(counted, len(states), axis=0)
+        counted = np.concatenate([longer, np.tile(states, (len(counted), 1))[:, None]], axis=1)
+    arrives = np.diff(counted, axis=1)
+    changes = arrives.any(axis=2).sum(axis=1)
+    for corrections in (0, 1, 2):
+        some = arrives[changes <= corrections + 1]
+        moved = np.einsum("nt,stc->snc", enters, some)
+        found = totals_moved(totals, corrections, signed=len(values) > 1)
+        l1, squared = np.abs(moved).sum(axis=(1, 2)).max(), (moved**2).sum(axis=(1, 2)).max()
+        assert 0.4 * found.l1 <= l1 <= found.l1
+        assert 0.35 * found.l2_squared <= squared <= found.l2_squared
+
+
+def test_a_guarantee_with_delta_is_divided_in_one_way_for_both() -> None:
+    guarantee, one, share = ApproxDP(1, "1e-6"), Contribution.add_remove(), Fraction(1, 5)
+    windows, rho = WindowVersions(9, KAry(3, 4)), rho_within(Fraction(1), Fraction(1, 10**6))
+    divided: list[tuple[Family, tuple[Guarantee, Guarantee]]] = [
+        ("laplace", (PureDP("0.8"), PureDP("0.2"))),
+        ("gaussian", (ZCDP(rho * (1 - share)), ZCDP(rho * share))),
+    ]
+    for family, parts in divided:
+        both = with_totals(windows, share, guarantee, one, (), family)
+        laws = calibration_of(both, guarantee, one).law, both.law
+        wanted = [
+            calibration_of(of, part, one, (), family).law
+            for of, part in zip((windows, both.totals), parts, strict=True)
+        ]
+        assert [*laws] == wanted
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     windows = WindowVersions(9, Binary(3))
+    wrong: Any = Binary(9)
     for (of, totals), why in (
-        ((WindowVersions(9, Binary(3), 1), Binary(9)), "without corrections"),
+        ((wrong, Binary(9)), "give WindowVersions"),
         ((windows, Binary(8)), "serves 8 steps"),
         ((WindowVersions(5000, Binary(3)), Binary(5000)), "at most 4,096"),
         ((windows, windows), "a strategy of totals"),

@@ -15,6 +15,28 @@ adds d, the change z -> z + d C e of the noise makes up for it in both blocks at
 of independent blocks multiply. So epsilons add up, and so do the rhos of zero-concentrated
 differential privacy, and both parts together give the guarantee exactly.
 
+Corrections. If a unit may replace its row K times, `WindowVersions` bounds how far it moves the
+windows. For the totals, let p_t be what the unit's row adds to each cell on night t: the vector of
+the row that counts, or 0. It changes at most K + 1 times. A row that is replaced rises and falls,
+so all rises and falls of all cells together are at most (2 K + 1) times one row, and arrivals are
+the changes x_t = p_t - p_(t-1). So the 1-norm by which they move the measurements is at most (2 K +
+1) times that of one row. For the 2-norm, let A be a number for which any N changes by +1 and -1 in
+turn move them by at most A N in the squared 2-norm (`participation.each_alternating`). If the
+entries of p are between 0 and c, the set of nights on which a cell's entry exceeds u changes N(u)
+times, and
+
+    ||C x||_2 <= integral over u from 0 to c of sqrt(A N(u)) <= sqrt(c A integral of N(u)),
+
+where the integral of N is the sum of the cell's rises and falls. Cells add up in the squared norm,
+so the unit moves the totals by at most c A (2 K + 1) ||row||_1. If entries may have both signs, p
+is the difference of two such series, and ||a - b||^2 <= 2 ||a||^2 + 2 ||b||^2 doubles this. The
+night of a correction may be chosen by earlier releases, so the noise of both parts is calibrated to
+an attacker who has seen part of it.
+
+Guarantees with delta. Two ways divide (epsilon, delta), and `numbers.node_law` takes the one whose
+windows have less noise: two parts of epsilon, with Laplace noise and no delta; or two parts of the
+largest rho that implies (epsilon, delta), with Gaussian noise.
+
 This mechanism is counton's own.
 """
 
@@ -33,11 +55,13 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import (
     DiscreteLaplace,
     NoiseDistribution,
+    Sensitivity,
     law_from_dict,
     law_to_dict,
 )
 from counton.base.errors import InvalidInput
 from counton.base.exact import exact, quote
+from counton.strategies.participation import each_alternating, sensitivities
 from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
@@ -81,7 +105,7 @@ class WindowsAndTotals(StreamStrategy):
     windows, and then the total of all rows that have arrived.
 
     Args:
-        windows: the strategy of the windows; without corrections.
+        windows: the strategy of the windows.
         totals: the strategy of the running totals, for at least as many steps as there are
             windows.
         share: the part of the privacy budget for the totals, between 0 and 1.
@@ -89,8 +113,8 @@ class WindowsAndTotals(StreamStrategy):
             chosen with the design.
 
     Raises:
-        InvalidInput: windows with corrections, more than 1024 windows, totals for too few
-            steps or with a delay, or a share out of range.
+        InvalidInput: more than 4096 windows, totals for too few steps or with a delay, or a
+            share out of range.
 
     >>> from counton.strategies import Binary
     >>> both = WindowsAndTotals(
@@ -128,6 +152,7 @@ class WindowsAndTotals(StreamStrategy):
             drawn_ahead=beside.drawn_ahead,
             rounding_variance=facts.rounding_variance,
             versions=facts.versions + 1,
+            corrections=facts.corrections,
             totals=True,
         )
 
@@ -218,13 +243,19 @@ class WindowsAndTotals(StreamStrategy):
 
         Their nodes have different noise distributions.
         """
-        return self.windows.l1_sensitivity() + self.totals.l1_sensitivity()
+        return self.windows.l1_sensitivity() + self._totals_moved[0]
 
     def squared_sensitivity(self) -> Fraction:
         """Return the squared 2-norm by which a row changes the measurements of windows and totals
         together.
         """
-        return self.windows.squared_sensitivity() + self.totals.squared_sensitivity()
+        return self.windows.squared_sensitivity() + self._totals_moved[1]
+
+    @cached_property
+    def _totals_moved(self) -> tuple[Fraction, Fraction]:
+        unit = 1 << self.totals.facts.lattice_bits
+        found = totals_moved(self.totals, self.windows.corrections)
+        return Fraction(found.l1, unit), Fraction(found.l2_squared, unit**2)
 
     # ------------------------------------------------------------------------------ errors
 
@@ -383,6 +414,7 @@ class LeastSquaresAsOf(AsOf):
             unit_columns=False,
             attained=False,
             causal=both.facts.causal,
+            corrections=both.facts.corrections,
             reads_another=True,
             least_squares=True,
         )
@@ -716,6 +748,34 @@ def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[A
     return newest, summed, by_age[:, lags + 1]
 
 
+def totals_moved(totals: StreamStrategy, corrections: int, *, signed: bool = False) -> Sensitivity:
+    """Return how far a unit that adds a row of 1 in one cell, and replaces it at most
+    ``corrections`` times, moves the measurements of totals.
+
+    The docstring of the module has the proof.
+
+    Args:
+        totals: the strategy of the totals.
+        corrections: how many times, at most, the unit replaces its row.
+        signed: True if the unit's rows may add values of both signs.
+
+    Returns:
+        Norms in units of 2^-lattice_bits.
+
+    >>> from counton.strategies import Binary
+    >>> totals_moved(Binary(15), 0)
+    Sensitivity(l1=4, l2_squared=4, entries=((1, 4),))
+    >>> totals_moved(Binary(15), 1), totals_moved(Binary(15), 1, signed=True).l2_squared
+    (Sensitivity(l1=12, l2_squared=12, entries=None), 24)
+    """
+    one = sensitivities(totals)
+    if not corrections:
+        return one
+    changes = 2 * corrections + 1
+    squared = changes * each_alternating(totals, 2)
+    return Sensitivity(changes * one.l1, 2 * squared if signed else squared)
+
+
 def checked_share(share: Any) -> Fraction:
     """Return the part of the privacy budget for totals as an exact number.
 
@@ -740,10 +800,8 @@ def _fitting(windows: Any, totals: Any) -> tuple[WindowVersions, StreamStrategy]
     Raises:
         InvalidInput: they cannot: see `WindowsAndTotals`.
     """
-    if not isinstance(windows, WindowVersions) or windows.corrections:
-        raise InvalidInput(
-            f"windows are {quote(windows)}; give WindowVersions(...) without corrections"
-        )
+    if not isinstance(windows, WindowVersions):
+        raise InvalidInput(f"windows are {quote(windows)}; give WindowVersions(...)")
     if windows.horizon > MOST_WINDOWS:
         raise InvalidInput(
             f"there are {windows.horizon:,} windows, and with totals beside them at most "
