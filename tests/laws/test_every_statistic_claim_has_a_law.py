@@ -158,7 +158,7 @@ WRONG: dict[str, list[Statistic]] = {
         Short(),
         grouped(encode=lambda self, values: np.zeros(len(values), np.int64)),
     ],
-    "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
+    "code_bounds": [claiming(code_bounds=lambda self: (0, 0))],
     "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
     "sources": [claiming(sources=("nobody",))],
     "spans": [claiming(spans=(range(1),)), claiming(spans=())],

@@ -540,12 +540,12 @@ def _choices(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
         f"entries() chooses {len(places)} sums for each row, but spans states {spans}; state a "
         "range for each",
     )
-    low, high = statistic.said_bounds()
+    low, high = statistic.code_bounds()
     within = (codes >= low) & (codes <= high)
     require(
         within.all(),
         statistic,
-        f"encode() returns the code {codes[~within][:1]}, which is outside of said_bounds()",
+        f"encode() returns the code {codes[~within][:1]}, which is outside of code_bounds()",
     )
     if not places:
         return

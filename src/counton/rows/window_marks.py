@@ -88,9 +88,9 @@ class Adds(Protocol):
         the statistic reads, with an entry for each row.
         """
 
-    def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
+    def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
         """Return pairs of a place (one of the sums kept for each group) and an amount: each row
-        adds the amount to the place. ``said`` has the rows' values, encoded by `encode`.
+        adds the amount to the place. ``code`` has the rows' values, encoded by `encode`.
         """
 
 

@@ -231,10 +231,10 @@ class Average(ClippedValues):
         return np.asarray(np.clip(grid, lower, upper) - lower)
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         if self.number is not None:
-            return [(0, said + int(self.lower / self.resolution))]
-        return [(0, said), (1, self.width - said)]
+            return [(0, code + int(self.lower / self.resolution))]
+        return [(0, code), (1, self.width - code)]
 
     @override
     def row_bounds(self) -> tuple[int, int]:

@@ -182,8 +182,8 @@ class Grouped(TallyStatistic):
         return self.inner.encode(*parts)
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return self.inner.entries(said)
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        return self.inner.entries(code)
 
     @property
     @override

@@ -32,8 +32,8 @@ class _SumOfRows(TallyStatistic):
     places = 1
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(0, said)]
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        return [(0, code)]
 
 
 class Count(_SumOfRows):

@@ -172,10 +172,10 @@ class TableStatistic(TallyStatistic):
         return what, count
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         if not self.counts:
-            return [(said, 1)]
-        return [(said % self.places, said // self.places)]
+            return [(code, 1)]
+        return [(code % self.places, code // self.places)]
 
     @override
     def row_bounds(self) -> tuple[int, int]:

@@ -671,9 +671,9 @@ class Moments(TallyStatistic):
         return found
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         base, count = self.grid + 1, len(self.names)
-        digits = [said // base ** (count - 1 - j) % base for j in range(count)]
+        digits = [code // base ** (count - 1 - j) % base for j in range(count)]
         amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
         amounts += [digits[j] * digits[k] for j, k in self.pairs]
         return list(enumerate(amounts))
@@ -687,7 +687,7 @@ class Moments(TallyStatistic):
         return float(sums[0]) * self.grid**2
 
     @override
-    def said_bounds(self) -> tuple[int, int]:
+    def code_bounds(self) -> tuple[int, int]:
         return 0, (self.grid + 1) ** len(self.names) - 1
 
     @override

@@ -371,7 +371,7 @@ class Report(TallyStatistic):
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
         self.places = sum(one.places for one in self.measured_ones.values())
         self._digits = _digits_of(self.statistics)
-        most = self.said_bounds()[1]
+        most = self.code_bounds()[1]
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInput(
                 "the values that the report reads from one row take more than 62 bits: give a "
@@ -719,19 +719,19 @@ class Report(TallyStatistic):
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
                 raise InvalidInput(
-                    f"encode() of {one!r} returned codes outside said_bounds, which is a defect of "
+                    f"encode() of {one!r} returned codes outside code_bounds, which is a defect of "
                     "that statistic: report it to its author"
                 )
             found += (said - low) * unit
         return np.where(known, found, -1)
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         found = list[tuple[X | int, X | int]]()
         for name, one in self.measured_ones.items():
-            own: Any = one.said_bounds()[0]
+            own: Any = one.code_bounds()[0]
             if (digit := self._digits.get(name)) is not None:
-                own = (said - self._base) // digit.unit % digit.size + digit.low
+                own = (code - self._base) // digit.unit % digit.size + digit.low
             start = self._place_ranges[name].start
             found += [(place + start, amount) for place, amount in one.entries(own)]
         return found
@@ -747,7 +747,7 @@ class Report(TallyStatistic):
         return tuple(found)
 
     @override
-    def said_bounds(self) -> tuple[int, int]:
+    def code_bounds(self) -> tuple[int, int]:
         return self._base, self._base + math.prod(one.size for one in self._digits.values()) - 1
 
     @property
@@ -931,7 +931,7 @@ def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
     found, unit = dict[str, _Digit](), 1
     for name, one in reversed([*statistics.items()]):
         if one.parts or one.counted_ranks:
-            low, high = one.said_bounds()
+            low, high = one.code_bounds()
             found[name] = _Digit(one, low, high - low + 1, unit)
             unit *= high - low + 1
     return found

@@ -66,7 +66,7 @@ class GroupedRows(Grouped):
         self.counted_ranks = self.inner.counted_ranks
         known = self.inner.card.known_beforehand
         self.card = replace(self.card, known_beforehand=known)
-        self._low, high = self.inner.said_bounds()
+        self._low, high = self.inner.code_bounds()
         self._size = high - self._low + 1
 
     @override
@@ -86,15 +86,15 @@ class GroupedRows(Grouped):
         return np.where(known, group * self._size + own, -1)
 
     @override
-    def said_bounds(self) -> tuple[int, int]:
+    def code_bounds(self) -> tuple[int, int]:
         return 0, len(self.groups) * self._size - 1
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        start = said // self._size * self.inner.places
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        start = code // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
-            own = said % self._size + own
+            own = code % self._size + own
         found = [(start + place, amount) for place, amount in self.inner.entries(own)]
         return cast("Sequence[tuple[X | int, X | int]]", found)
 

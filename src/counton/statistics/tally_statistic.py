@@ -125,7 +125,7 @@ class TallyStatistic(Statistic):
         """
         if not self.counted_ranks:
             return ()
-        low, high = self.said_bounds()
+        low, high = self.code_bounds()
         return (RankDigit(1, high - low + 1, self.counted_ranks),)
 
     @property
@@ -133,7 +133,7 @@ class TallyStatistic(Statistic):
         """True if this statistic, or a statistic of this report, counts users."""
         return bool(self.rank_digits)
 
-    def said_bounds(self) -> tuple[int, int]:
+    def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of `encode` for rows that count."""
         return (0, self.places - 1) if self.spans else self.row_bounds()
 
@@ -178,13 +178,13 @@ class TallyStatistic(Statistic):
         """
 
     @abstractmethod
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         """Return which sums a row changes, and by how much, given the row's code from `encode`.
 
         Only arithmetic is used, so that expressions of data frames can be passed too.
 
         Args:
-            said: the results of `encode`: an array, or an expression of a data frame.
+            code: the results of `encode`: an array, or an expression of a data frame.
 
         Returns:
             Pairs of the index of a sum and an amount in multiples of the resolution. If there are
@@ -287,7 +287,7 @@ class UsersByRank(TallyStatistic):
         )
 
     @override
-    def said_bounds(self) -> tuple[int, int]:
+    def code_bounds(self) -> tuple[int, int]:
         return 1, 2**self.places
 
     @override
@@ -295,8 +295,8 @@ class UsersByRank(TallyStatistic):
         return 0, 1
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(place, (said - 1) // 2**place % 2) for place in range(self.places)]
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        return [(place, (code - 1) // 2**place % 2) for place in range(self.places)]
 
 
 class Sums(Exact):

@@ -263,8 +263,8 @@ class TopK(TallyStatistic):
         return np.asarray(parts[0], np.int64)
 
     @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(said, 1)]
+    def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        return [(code, 1)]
 
     @override
     def begin(self) -> Exact:
