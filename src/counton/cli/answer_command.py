@@ -59,7 +59,7 @@ def perform(options: AnswerOptions) -> None:
         released = released.part(options.part)
     if options.as_of is not None:
         released = released.as_of(options.as_of)
-    steps = released.numbers.steps_asked(options.steps, options.start, options.until)
+    steps = released.numbers.steps_covered(options.steps, options.start, options.until)
     questions = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
     if len(tables) + bool(questions) > 1:

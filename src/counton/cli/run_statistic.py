@@ -34,7 +34,7 @@ from counton.cli.run_words import (
     promise,
     until_newest,
 )
-from counton.privacy.contribution import is_a_part, whole_of
+from counton.privacy.contribution import base_unit, is_a_part
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen, screen_of
@@ -151,7 +151,7 @@ def carried_out(
                 and job.people.per is not None
                 and is_a_part(job.promise.unit)
             ):
-                whole = whole_of(job.promise.unit)
+                whole = base_unit(job.promise.unit)
                 report_lines.write_line(
                     f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
                 )

@@ -167,10 +167,10 @@ def without_clock(unit: str) -> str:
     return _apart(unit)[0]
 
 
-def whole_of(unit: str) -> str:
+def base_unit(unit: str) -> str:
     """Return the name of a unit without its period: "reader" for "reader's month" and for "reader".
 
-    >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
+    >>> base_unit("reader's month"), base_unit("reader's day (UTC, time)"), base_unit("reader")
     ('reader', 'reader', 'reader')
     """
     return _PART.sub("", unit)
@@ -198,7 +198,7 @@ def unit_without_period(unit: str, per: str | None) -> str:
     """
     if per is None or not is_a_part(unit):
         return unit
-    whole = whole_of(unit)
+    whole = base_unit(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
         raise InvalidInput(
             f"{field('unit', unit)} names another period than {field('per', per)}; give "
@@ -235,7 +235,7 @@ def is_part(unit: str, of: str) -> bool:
     if known_unit(unit, [of]) == of:
         return True
     one, other = _PART.search(unit), _PART.search(of)
-    if known_unit(whole_of(unit), [whole_of(of)]) != whole_of(of) or one is None:
+    if known_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or one is None:
         return False
     return other is None or (one[2] == other[2] and _lies_within(one[1], other[1]))
 

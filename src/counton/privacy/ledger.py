@@ -20,13 +20,13 @@ from counton.base.expiry import checked_age
 from counton.privacy.contribution import (
     ANY_UNIT,
     Relation,
+    base_unit,
     check_relation,
     checked_unit,
     clock_of,
     is_a_part,
     is_part,
     known_unit,
-    whole_of,
     without_clock,
 )
 from counton.privacy.filter import Filter, Limit
@@ -731,7 +731,7 @@ class Ledger:
         remedy = f"protect one {self.unit}"
         if is_a_part(entry.unit) and is_part(without_clock(self.unit), without_clock(entry.unit)):
             less = "a period by another clock, of which one meets several of the other"
-            remedy = f"count by that time zone and column, protect one {whole_of(self.unit)}"
+            remedy = f"count by that time zone and column, protect one {base_unit(self.unit)}"
         raise InvalidInput(
             f"release {entry.name!r} protects one {entry.unit}, but the limit of this ledger is "
             f"about one {self.unit}: that is {less}, so this limit cannot count the release; "

@@ -18,7 +18,7 @@ from counton.base.lengths import PERIODS
 from counton.base.locales import local_text
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
-from counton.privacy.contribution import checked_unit, whole_of
+from counton.privacy.contribution import base_unit, checked_unit
 from counton.privacy.guarantees import plural
 
 
@@ -160,7 +160,7 @@ class Ordered(Counting):
 
     @override
     def unit_of(self, word: str | None, own: str) -> str:
-        return own if word is None else checked_unit(word) + own.removeprefix(whole_of(own))
+        return own if word is None else checked_unit(word) + own.removeprefix(base_unit(own))
 
     @override
     def check_any_order(self, what: str, remedy: str) -> None:

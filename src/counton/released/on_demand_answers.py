@@ -67,7 +67,7 @@ class Answers:
             self.listed = np.array(list(there), np.int64)
             self._known = {_key([cell]): found for cell, found in there.items()}
         for given in shown.ask or ():
-            name, cells = cast("NamedCells", statistic).asked_cells(given)
+            name, cells = cast("NamedCells", statistic).cells_of_name(given)
             self._known[_key(cells)] = of.get(name, {})
 
     @staticmethod

@@ -753,7 +753,7 @@ class ReleasedNumbers:
             )
         from counton.released.on_demand_answers import Answers
 
-        _, cells = cast("NamedCells", self.statistic).asked_cells(name)
+        _, cells = cast("NamedCells", self.statistic).cells_of_name(name)
         machine = self.readings.machine
         if isinstance(machine, Answers):
             machine.check_rows(cells, [end for end in (start, stop) if end])
@@ -795,16 +795,16 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: the steps are not released.
         """
-        chosen = self.steps_asked(steps)
+        chosen = self.steps_covered(steps)
         return chosen.start - 1, chosen.stop - 1
 
-    def steps_asked(
+    def steps_covered(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
     ) -> range:
-        """Return the steps that `steps_named` selects; without a selection, the steps that the last
-        number covers.
+        """Return the steps that a caller selects by numbers or times, as `steps_named` does.
 
-        These are all steps, or the last window or period.
+        Without a selection, they are the steps that the last number covers: all steps, or the last
+        window or period.
         """
         last = self.steps.stop - 1
         if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
@@ -1002,7 +1002,7 @@ class ReleasedNumbers:
             ask: names of cells, or sets of nodes whose cuts are requested.
         """
         statistic, terms, machine = self.statistic, self.design, self.readings.machine
-        names, asked = zip(*map(cast("NamedCells", statistic).asked_cells, ask), strict=True)
+        names, asked = zip(*map(cast("NamedCells", statistic).cells_of_name, ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.errors.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
         for cells in asked:

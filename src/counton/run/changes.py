@@ -262,7 +262,7 @@ def refuse_inexact_rows(
     bound, statistic = _largest_sum(definition), definition.statistic
     whole, inner = float(sums.sum()), inner_of(statistic)
     if isinstance(inner, TallyStatistic):
-        whole = inner.whole_of(sums)
+        whole = inner.total_of_sums(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
     most = (largest_sum(definition.strategy) - taken) // _heaviest(definition)
@@ -367,7 +367,7 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     if isinstance(inner := inner_of(definition.statistic), TallyStatistic):
         sums = place_sums(cells, definition.places)
         part = max(part, inner.largest_measured(sums) / bounds.largest)
-        part = max(part, inner.whole_of(sums) / bounds.read if bounds.read > 0 else math.inf)
+        part = max(part, inner.total_of_sums(sums) / bounds.read if bounds.read > 0 else math.inf)
     return part
 
 

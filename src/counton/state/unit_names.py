@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
-from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of, with_clock
+from counton.privacy.contribution import ANY_UNIT, base_unit, known_unit, with_clock
 from counton.state.database import reading
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
@@ -58,8 +58,8 @@ def unit_word(
     known = list(known)
     alike = [one for one in known if kind is None or one.kind in (kind, None)]
     whole = default if stated is None else stated
-    suffix = whole[len(whole_of(whole)) :]
-    words = list(dict.fromkeys(whole_of(one.unit) for one in alike))
+    suffix = whole[len(base_unit(whole)) :]
+    words = list(dict.fromkeys(base_unit(one.unit) for one in alike))
     if stated is None and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInput(
@@ -67,9 +67,9 @@ def unit_word(
             f"would get a total of its own; name the protected unit: {field('unit', named[0])}"
         )
     if stated is None:
-        word = words[0] if words else whole_of(default)
+        word = words[0] if words else base_unit(default)
     else:
-        word = known_unit(whole_of(stated), [whole_of(one.unit) for one in known])
+        word = known_unit(base_unit(stated), [base_unit(one.unit) for one in known])
     if ANY_UNIT in words and word not in words:
         first = next(one.name for one in alike if one.unit == ANY_UNIT)
         raise InvalidInput(
@@ -78,7 +78,7 @@ def unit_word(
             f"{ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
-        if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
+        if kind is not None and one.kind not in (kind, None) and base_unit(one.unit) == word:
             raise InvalidInput(
                 f"{word!r} means one {one.kind} in the release {one.name!r} of this state, but one "
                 f"{kind} here, so the ledger would add up different units; give one {kind} another "

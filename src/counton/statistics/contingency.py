@@ -25,7 +25,7 @@ from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.table_fit import cut_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, asked_of_tables
+from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
@@ -278,7 +278,7 @@ class Contingency(GridCells):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("columns", "domain")
-        asked, names = asked_of_tables(stated), stated.require_names("columns")
+        asked, names = table_arguments(stated), stated.require_names("columns")
         values = stated.labels(names, stated["value"])
         if lacking := [name for name in names if name not in values]:
             example = ";".join(f"{name}=A,B" for name in names)

@@ -50,7 +50,7 @@ from counton.strategies.lines.line_strategy import rounded_sums
 _MOST_CELLS = 2**26
 
 
-def asked_of_tables(stated: Statement) -> dict[str, Any]:
+def table_arguments(stated: Statement) -> dict[str, Any]:
     """Return the arguments ``counts`` and ``neighbours`` of a table, from the options of a job.
 
     Raises:

@@ -43,7 +43,7 @@ from counton.numbers.table_fit import (
 from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import asked_of_tables
+from counton.statistics.grid_cells import table_arguments
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
@@ -391,7 +391,7 @@ class Hierarchy(TableStatistic):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("levels", "domain")
-        asked = asked_of_tables(stated)
+        asked = table_arguments(stated)
         return cls(
             stated.tree(stated.require_names("levels"), stated["value"]),
             targets=targets_of(stated["target"]),

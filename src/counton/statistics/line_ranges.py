@@ -21,7 +21,7 @@ from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, asked_of_tables
+from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
 from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time
@@ -204,7 +204,7 @@ class Ranges(GridCells):
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
         label, cells = stated.require("label", "domain")
-        asked = asked_of_tables(stated)
+        asked = table_arguments(stated)
         stated.refuse_counts(stated["value"])
         return cls(
             len(cells) if isinstance(cells, range) else stated.groups(label),

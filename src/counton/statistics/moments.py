@@ -155,7 +155,9 @@ class MomentsReading(Reading):
                 f"{', '.join(self.statistic.kinds)}"
             )
         kinds = self.statistic.kinds
-        kind, places = self._places_asked(kinds.get(name, name) if isinstance(name, str) else name)
+        kind, places = self._kind_and_columns(
+            kinds.get(name, name) if isinstance(name, str) else name
+        )
         found = self._moment_number(kind, places)
 
         def ends(level: float) -> tuple[float, float]:
@@ -176,10 +178,10 @@ class MomentsReading(Reading):
         Raises:
             InvalidInput: a column is unknown, or both are the same.
         """
-        self._places_asked(("slope", of, on))
+        self._kind_and_columns(("slope", of, on))
         return Line(self, of, on)
 
-    def _places_asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
+    def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Parse a number's name into its kind, such as "mean", and the indices of its columns."""
         kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):

@@ -758,9 +758,9 @@ class Report(TallyStatistic):
         )
 
     @override
-    def whole_of(self, sums: Floats) -> float:
+    def total_of_sums(self, sums: Floats) -> float:
         found = [
-            one.whole_of(sums[self._place_ranges[name]])
+            one.total_of_sums(sums[self._place_ranges[name]])
             for name, one in self.measured_ones.items()
             if one.most_counted(0.0, 0.0) < math.inf
         ]

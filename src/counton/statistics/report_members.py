@@ -99,8 +99,8 @@ class GroupedRows(Grouped):
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
     @override
-    def whole_of(self, sums: Floats) -> float:
-        return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))
+    def total_of_sums(self, sums: Floats) -> float:
+        return max(self.inner.total_of_sums(one) for one in sums.reshape(-1, self.inner.places))
 
     @override
     def largest_measured(self, sums: Floats) -> float:

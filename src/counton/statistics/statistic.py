@@ -481,7 +481,7 @@ class NamedCells(Statistic):
     def name_of(self, cell: int) -> str:
         """Return the name of a cell, given its index; the inverse of `cell`."""
 
-    def asked_cells(self, name: Any) -> tuple[str, Integers]:
+    def cells_of_name(self, name: Any) -> tuple[str, Integers]:
         """Find the cells whose sum is the number that a name requests; return its table label and
         their indices.
         """

@@ -145,7 +145,7 @@ class TallyStatistic(Statistic):
         """
         return 1
 
-    def whole_of(self, sums: Floats) -> float:
+    def total_of_sums(self, sums: Floats) -> float:
         """Return the number that must not exceed `most_counted`: the total of all sums over rows.
 
         Args:

@@ -215,7 +215,7 @@ class Cuts(NamedCells):
         self.weighted = resolution is not None
 
     @override
-    def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
+    def cells_of_name(self, name: Any) -> tuple[str, NDArray[np.int64]]:
         return " ".join(map(str, name)), self.pairs(name, None)
 
     @classmethod
