@@ -117,7 +117,7 @@ class Plan(Generic[D]):
         choices: the designs, best first.
         words: lines on what is compared, the guarantee and the protected unit.
         shown: columns of `rows` that are printed.
-        brief_columns: columns that are printed in the short form; empty: all of ``shown``.
+        brief: columns that are printed in the short form; empty: all of ``shown``.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -128,7 +128,7 @@ class Plan(Generic[D]):
     choices: tuple[D, ...]
     words: tuple[str, ...]
     shown: tuple[str, ...]
-    brief_columns: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
 
     @property
     def best(self) -> D:
@@ -186,7 +186,7 @@ class Plan(Generic[D]):
         ...
         """
         rows = self.rows() if full else self.rows()[:_BRIEF]
-        names = self.shown if full else self.brief_columns or self.shown
+        names = self.shown if full else self.brief or self.shown
         cells = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
         texts = [isinstance(rows[0][name], str) for name in names]
         heads = [
@@ -208,7 +208,7 @@ class Plan(Generic[D]):
         from counton.base.columns import html
 
         rows = self.rows()
-        names = ("rank", *(self.brief_columns or self.shown))
+        names = ("rank", *(self.brief or self.shown))
         columns = {name: np.array([row[name] for row in rows]) for name in names}
         return html("\n".join(self.head()), columns, _BRIEF)
 
@@ -617,7 +617,7 @@ def plan_stream(
             f"protected: {protected}",
         ),
         shown=("strategy", "noise", "mean_std", "max_std"),
-        brief_columns=("kind", "noise", "mean_std", "max_std"),
+        brief=("kind", "noise", "mean_std", "max_std"),
         horizon=last,
         metric=metric,
         notes=tuple(notes),
