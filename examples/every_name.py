@@ -72,7 +72,7 @@ def from_rows(folder: Path) -> ct.Release:
     assert_type(seen, Inspection)
     job = ct.init(
         visits, time="day", every="1d", timezone="UTC", start=days[0], steps=365, epsilon=1,
-        unit="visit",
+        unit="visit", until="newest",
     )  # fmt: skip
     assert_type(job, ct.Job)
     counts = ct.release(

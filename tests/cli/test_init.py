@@ -41,7 +41,8 @@ LOANS = (
 )
 #: All that no file of loans tells.
 SAID = (
-    *("--timezone", "Europe/Berlin", "--start", "2026-10-24", "--user", "reader", "--most", "2"),
+    *("--timezone", "Europe/Berlin", "--start", "2026-10-24", "--until", "newest"),
+    *("--user", "reader", "--most", "2"),
     *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
 )
 Terminal = Callable[..., Talk]
@@ -88,6 +89,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
     assert job == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db",
         "time": "borrowed_at", "every": "1d", "start": "2026-10-24", "timezone": "Europe/Berlin",
+        "until": "newest",  # rows of 2026 grow old
         "watermark": "6h", "quiet": 3, "by": "branch", "domain": ["north", "south"],
         "other": "other", "unit": "reader", "row": "loan", "release": "windows",
         "user": "reader", "most": 3, "per": "1d", "clock-change": "earliest",
@@ -103,7 +105,7 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
     assert "windows before the first row are published, too" in done.out
     assert "One row, a person's day (per=1d), or a person with all rows (per=ever)." in done.out
     assert "per=1d most=3]: " in done.out
-    assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
+    assert re.search(r"the first time:\S*\n  counton run loans.toml\n", done.out)
     monkeypatch.chdir(loans)
     ran = place.plain("run", "loans.toml", "--until", "2026-10-26T06:00")
     assert ran.code == 0, ran.err
@@ -363,10 +365,64 @@ def test_a_first_window_after_all_rows_is_taken_only_when_typed_twice(
     assert refused
     assert "until newest" not in after
     assert "before the first run:" in after
-    assert "\n  exact: --start 2026-01-01 would fit the rows." in after
-    assert "begin init again with --start and --force." in after
+    assert "begin init again with --force and other options." in after
+    assert "crontab" not in after  # a line would fail
     done = terminal("loans.csv", "--epsilon", "1", "--force", zone_of_days=["start=2026-01-01"])
     assert "A run would refuse" not in done.out
+
+
+def test_rows_of_the_past_are_counted_by_enter_alone(
+    terminal: Terminal, loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (loans / "loans.csv").write_text(LOANS.replace("2026", "2024"))
+    done = terminal("loans.csv")
+    assert (done.code, "Error" in done.out, "A run would refuse" in done.out) == (0, False, False)
+    assert "start=2024-01-01 is of the first row's, which Enter publishes" in done.out
+    assert "until=newest releases up to the newest row, whose window is not protected" in done.out
+    assert "per=1d most=3]: " in done.out
+    job = job_of(loans)
+    assert (job["start"], job["until"]) == ("2024-01-01", "newest")
+    monkeypatch.chdir(loans)
+    ran = place.plain("run", "nightly.toml")
+    assert (ran.code, "Released 297 new windows" in ran.out) == (0, True), ran.err
+    quiet = place.plain("run", "nightly.toml", "--until", "2025-01-01")
+    assert "give --yes for this run" in quiet.err
+    assert "give for every run quiet of the job file, the number of windows" in quiet.err
+    again = terminal("loans.csv", "--until", "2024-11-01", "--save", "other.toml")
+    assert again.code == 2
+    assert "--until 2024-11-01 would end every later night, too" in again.out
+    assert not (loans / "other.toml").exists()
+
+
+def test_a_typed_bound_has_its_share_of_rows_too(terminal: Terminal, loans: Path) -> None:
+    rows = "ann,north,2026-10-24 09:00\n" * 5
+    (loans / "loans.csv").write_text("reader,branch,borrowed_at\n" + rows)
+    done = terminal("loans.csv", column_of_people=["most=4"])
+    assert "leaves out, of the events from 2026-10-24 to 2026-10-24: 20.0% with 4\n" in done.out
+
+
+def test_a_longer_wait_is_suggested_where_rows_arrive_later(
+    terminal: Terminal, loans: Path, init: Callable[..., Result]
+) -> None:
+    (loans / "late.csv").write_text(
+        "at,entered\n2026-10-24 09:00,2026-10-24 10:00\n2026-10-24 09:00,2026-10-25 13:00\n"
+    )
+    said = [
+        *("late.csv", "--unit", "loan", "--epsilon", "1", "--start", "2026-10-24"),
+        *("--time", "at", "--timezone", "UTC", "--until", "newest"),
+    ]
+    done = terminal(*said)
+    assert "1d is suggested, because more than 1% of rows arrive by entered later than 6h" in (
+        done.out
+    )
+    assert "A row that comes later than 1d after its day does not count: in a file" in done.out
+    assert job_of(loans)["watermark"] == "1d"
+    done = terminal("loans.csv", "--force")
+    assert "Nothing tells when rows arrive: 6h is a guess." in done.out
+    told = init(*said, "--yes", "--force")  # rows decide nothing unasked
+    assert job_of(loans)["watermark"] == "6h"
+    assert "by entered later than 6h after their window's end; --watermark 1d waits" in told.err
+    assert init(*said, "--yes", "--force", "--watermark", "1d").err == ""
 
 
 def test_a_bound_for_ever_has_no_usual_value(terminal: Terminal, loans: Path) -> None:
@@ -751,7 +807,7 @@ def test_of_a_table_of_a_database_the_first_rows_are_asked_for(
     asked = ("init", "sqlite:///library.db", "--query", "SELECT * FROM loans;", "--yes")
     left = place.plain(*asked)
     assert ("only the first rows were read" in left.err) == (sample == 3)
-    said = ("--start", "2026-10-24", "--unit", "loan", "--epsilon", "1", "--timezone", "UTC")
+    said = ("--start", "2026-10-24", "--unit", "loan", "--epsilon", "1", "--until", "newest")
     assert place.plain(*asked, *said).code == 0
     ran = place.plain("run", "nightly.toml", "--until", "2026-10-25T06:00")
     assert (ran.code, "rows" in ran.err) == (0, False), ran.err
@@ -765,6 +821,7 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
     frame = pl.read_csv(loans / "loans.csv")
     said: dict[str, Any] = {
         "timezone": "Europe/Berlin", "start": "2026-10-24", "unit": "loan", "epsilon": 100,
+        "until": "newest",
     }  # fmt: skip
     with pytest.raises(
         InvalidInput, match="not tell the value of these options; give them: timezone=Europe/Berlin"

@@ -23,7 +23,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        return exit_code(error), error.translate(words_of_files() | option_names(RunOptions))
+        names = words_of_files() | option_names(RunOptions) | {"quiet": "quiet of the job file"}
+        return exit_code(error), error.translate(names)
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (

@@ -21,19 +21,22 @@ from counton.cli.command_options import command_line, option_names
 from counton.cli.init_options import InitOptions
 from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, promise
-from counton.job.job import Job
-from counton.job.jobfile import save
+from counton.job.job import NEWEST, Job
+from counton.job.jobfile import last_date, save
 from counton.run.first_job import (
+    BOUNDS,
+    MOST_LATE,
     FirstFacts,
     FirstLook,
     Said,
+    are_old,
     check_column,
     check_job,
     complete_job,
     days_of,
     default_state,
     errors_in_words,
-    first_until,
+    fitting_start,
     holds_new_events,
     is_unpromised,
     job_of,
@@ -41,6 +44,8 @@ from counton.run.first_job import (
     noun_of,
     person_column,
     refuse_state,
+    sufficient_wait,
+    tells_arrival,
     unsaid,
     usual_start,
     usual_wait,
@@ -87,6 +92,11 @@ def perform(options: InitOptions) -> None:
             "standard input can be read only once, but a job runs every night: name a file"
         )
     said = _read_options(options)
+    if (date := last_date(job_of(said))) is not None:
+        raise InvalidInput(
+            f"{field('until', date)} would end every later night, too: leave it out, and give it "
+            f"to counton run; or give {field('until', NEWEST)}"
+        )
     refuse_state(job_of(said))
     look = look_at(job_of(said))
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -164,7 +174,7 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
     """
     errors = Console(stderr=True)
     try:
-        found = look.read_as_run(job, first_until(job, look))
+        found = look.read_as_run(job)
     except CountonError as error:
         if not asked:
             raise
@@ -186,22 +196,16 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
             of = "" if look.whole else " of the first rows"
             errors.write_line(f"{EXACT}: {what}{of}: {rows:,}{aside}")
         aside = ""
+    if job.times.revise is None:
+        for by, late in _lateness(look, job).items():
+            wait = job.times.watermark or "0s"
+            if tells_arrival(by) and late.get(wait, 0) > MOST_LATE:
+                errors.write_line(
+                    f"{EXACT}: {late[wait]:.1%} of rows arrive{by} later than {wait} after their "
+                    f"window's end; {option_names(InitOptions)['watermark']} "
+                    f"{sufficient_wait(late, wait)} waits longer"
+                )
     return True
-
-
-def _fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the year of the first row, if a run that starts there would accept the
-    rows which it refuses now; else None. This is an exact fact, for the operator alone.
-    """
-    first = look.for_operator(job).first
-    start = "" if first is None else f"{first.year:04}-01-01"
-    if start in ("", str(job.times.start)):
-        return None
-    try:
-        look.read_as_run(job.having(start=start), first_until(job, look))
-    except CountonError:
-        return None
-    return start
 
 
 def _fields_in(answer: str, names: Collection[str]) -> dict[str, str]:
@@ -381,12 +385,25 @@ class _Questions:
             "row are published, too."
         )
         usual = {"time": found, "timezone": _zone_here(), "every": "1d", "start": usual_start()}
+        job = complete_job(usual | self.said, self.look)
+        if "start" not in self.said and (start := fitting_start(job, self.look)) is not None:
+            usual["start"] = start
+            self.exact(
+                f"no row is of this year, so start={start} is of the first row's, which Enter "
+                "publishes; a day known without the rows is better"
+            )
+        if "until" not in self.said and are_old(job, self.look):
+            usual["until"] = NEWEST
+            self.say(
+                f"  until={NEWEST} releases up to the newest row, whose window is not protected; "
+                "until=now fits once rows come every night."
+            )
         refused: list[str] = []
         self.choose(
             "column of times, zone of days, length of a window (15m, 1h, 1w, 1mo), start",
             usual,
             lambda **fields: self.take_times(fields, refused),
-            ["time_format"],
+            ["time_format", "until"],
         )
 
     def take_times(self, fields: Said, refused: list[str]) -> None:
@@ -562,12 +579,18 @@ class _Questions:
     def unit_of_rows(self) -> str | None:
         return complete_job(self.said, self.look).promise.unit
 
-    def tell_shares(self, people: Said) -> None:
+    def tell_shares(self, people: Said, *, shown: bool = False) -> None:
         """Show the fraction of rows that each bound on a person's rows leaves out, up to the first
         bound that leaves out none.
+
+        Args:
+            people: the column of people and the period.
+            shown: only the fraction for the job's own bound is shown, because the others are known.
         """
         facts, told = self.facts(**people), list[str]()
         for most, share in facts.beyond.items():
+            if shown and (most in BOUNDS or most != self.job.people.most):
+                continue
             told.append(f"{share:.1%} with {most}")
             if not share:
                 break
@@ -606,8 +629,7 @@ class _Questions:
         more = {name: value for name, value in given.items() if name == "unit"} | people
         if "most" in given:
             self.having(**more, most=_whole_number(given["most"]))
-            if people != shown:
-                self.tell_shares(people)
+            self.tell_shares(people, shown=people == shown)
             return
         check_job(self.said | more | {"most": _MOST}, self.look)  # refuses the other fields first
         if people == shown:
@@ -619,6 +641,7 @@ class _Questions:
             self.say("  No number is usual for ever: how many rows of one person may there be?")
         text = "   how many rows of one person count at most"
         self.ask(text, usual, lambda most: self.having(**more, most=_whole_number(most)))
+        self.tell_shares(people, shown=True)
 
     def rows(self) -> None:
         self.say("5. Rows without a value, and late ones?", bold=True)
@@ -637,12 +660,9 @@ class _Questions:
                 f"counts in the group {usual['other']}; {_NONE} leaves it out."
             )
         if "watermark" not in self.said:
-            times = [one.name for one in self.look.times if one.name != self.job.times.time]
-            for entered in (None, *times[:_COLUMNS]):
-                self.tell_late(entered)
-            late = self.words(_late_row(self.job))
+            usual["watermark"] = self.usual_watermark()
+            late = self.words(_late_row(self.job) + _words_of_revising(self.job))
             self.say(f"  A row that comes after its window is released {late}.")
-        usual["watermark"] = usual_wait(self.job.times.every or "1d")
         text = "rows that lack something (skip or refuse), and the wait for late ones"
         self.choose(text, usual, self.take_rows, ["domain"])
 
@@ -656,18 +676,28 @@ class _Questions:
         if "domain" in fields:
             self.compare_names()
 
-    def tell_late(self, entered: str | None) -> None:
-        """Show the fraction of rows that arrive after each waiting time, if their times of arrival
-        are known.
-
-        Args:
-            entered: column with the time at which each row arrived; None: the time at which its
-                file was written, if known.
+    def usual_watermark(self) -> str:
+        """Show the fraction of rows that arrive after each waiting time, by each column that may
+        tell when a row arrived, or by the dates of files; return the wait to suggest.
         """
-        if late := self.facts(entered).late:
+        usual, known = usual_wait(self.job.times.every or "1d"), False
+        for by, late in _lateness(self.look, complete_job(self.said, self.look)).items():
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
-            by = "" if entered is None else f" by {entered}"
             self.exact(f"rows that arrive{by} later than this after their window's end: {shares}")
+            if not tells_arrival(by):
+                continue
+            if not known and (wait := sufficient_wait(late, usual)) != usual:
+                self.exact(
+                    f"{wait} is suggested, because more than {MOST_LATE:.0%} of rows arrive{by} "
+                    f"later than {usual}"
+                )
+                usual = wait
+            known = True
+        if not known:
+            self.say(
+                f"  Nothing tells when rows arrive: {usual} is a guess. A longer wait is safer."
+            )
+        return usual
 
     def error(self) -> None:
         if not is_unpromised(self.said):
@@ -707,23 +737,36 @@ def _some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
 
 
-def _late_row(job: Job) -> str:
-    """Describe in which window a late row counts, and the options of ``init`` with which it would
-    count in its own window.
+def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:
+    """Return exact fractions of rows that arrive late, by waiting time, for each way to know when
+    rows arrived: "" for the dates of files, " by COLUMN" for a column of times.
     """
+    times = [one.name for one in look.times if one.name != job.times.time]
+    ways = {"" if one is None else f" by {one}": one for one in (None, *times[:_COLUMNS])}
+    found = {by: look.for_operator(job, entered).late for by, entered in ways.items()}
+    return {by: late for by, late in found.items() if late}
+
+
+def _late_row(job: Job) -> str:
+    """Describe where a row counts that comes after its window is released."""
     if job.times.revise is not None:
         return f"counts in its own, which is provisional for {job.times.revise}"
-    new, known = holds_new_events(job.events) or job.rows.append, job.rows.id is not None
+    new = holds_new_events(job.events) or job.rows.append
+    if new or job.rows.id is not None or job.people.user is not None:
+        return "counts in the next one"
+    return "does not count: in a file of all events without ids late rows cannot be told apart"
+
+
+def _words_of_revising(job: Job) -> str:
+    """Describe the options with which another ``init`` lets late rows count in their own window;
+    "" if they do.
+    """
+    if job.times.revise is not None:
+        return ""
     option = field("revise", "2d")
-    if not (new or known):
+    if not (holds_new_events(job.events) or job.rows.append or job.rows.id is not None):
         option += f" {field('id')} COLUMN"
-    revised = (
-        f"; to count it in its own, published anew for two days, begin init again with {option}"
-    )
-    if new or known or job.people.user is not None:
-        return f"counts in the next one{revised}"
-    why = "in a file of all events without ids late rows cannot be told apart"
-    return f"does not count: {why}{revised}"
+    return f"; to count it in its own, published anew for two days, begin init again with {option}"
 
 
 def _zone_here() -> str:
@@ -759,7 +802,9 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
         "every": f"length of a window: a {noun}" if noun != "window" else "length of a window",
         "steps": "how many windows there will ever be",
         "around": "how many windows there may be: the noise is least for so many",
-        "start": "beginning of the first window: published, so not taken from rows",
+        "start": "beginning of the first window: published",
+        "until": "which windows a run releases: those that ended by now, or by the newest event, "
+        "whose time is then not protected; without this line the clock decides",
         "watermark": "how long after its end a window is released, so that late rows count",
         "revise": "how long late rows count in their own window, which is published anew",
         "quiet": "a run stops if more windows than this have ended since the newest event, its own "
@@ -826,30 +871,24 @@ def _print(
     for error in errors_in_words(plan):
         console.write_line(f"  {error[0].upper()}{error[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
+    wait = job.times.watermark or "0s"
+    console.write_line(f"  A row that comes later than {wait} after its {noun} {_late_row(job)}.")
     if not look.whole:
         console.write_line("  Only the first rows were read.")
     if job.times.steps:
         console.write_line(f"  For {job.times.steps:,} windows at most. No {noun} is released yet.")
-    run = shlex.join(["counton", "run", str(file)])
     console.write_line("")
-    console.write_line("the first time:" if runs else "before the first run:", bold=True)
     if not runs:
-        again = "--force"
-        if (start := _fitting_start(job, look)) is not None:
-            console.write_line(
-                f"  exact: --start {start} would fit the rows. The start is published: choose it "
-                "by what is known without them."
-            )
-            again = "--start and --force"
-        console.write_line(f"  Mend what a run refuses, or begin init again with {again}.")
-    elif first_until(job, look) is not None:
-        console.write_line(f"  {run} --until newest")
+        console.write_line("before the first run:", bold=True)
         console.write_line(
-            "  The newest row is some windows old: the clock would release empty windows. Its "
-            "time is not protected."
+            "  Mend what a run refuses, or begin init again with --force and other options. It "
+            "then prints the lines for every night."
         )
-    else:
-        console.write_line(f"  {run}")
+        return
+    console.write_line("the first time:", bold=True)
+    console.write_line(f"  {shlex.join(['counton', 'run', str(file)])}")
+    if job.times.until == NEWEST:
+        console.write_line(f"  Once rows come every night, take until = {NEWEST!r} out of {file}.")
     folder, command = str(file.resolve().parent), f"{_program()} run {shlex.quote(file.name)}"
     console.write_line("every night, a line for crontab -e:", bold=True)
     console.write_line(f"  {_crontab(job)} cd {shlex.quote(folder)} && {command}")

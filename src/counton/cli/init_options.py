@@ -33,6 +33,9 @@ class InitOptions(OptionRecord):
     every: str | None = of_job("every")
     start: str | None = of_job("start")
     steps: int | None = of_job("steps")
+    until: str | None = option(
+        None, "now (the clock decides which windows have ended), or newest: the newest event does"
+    )
     around: int | None = of_job("around")
     watermark: str | None = of_job("watermark")
     revise: str | None = of_job("revise")

@@ -170,15 +170,26 @@ def _refuse_quiet(
         ended = (
             f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
         )
-        last = f"the newest event is of {windows.local(seen.newest)}: {ended}"
+        last = f"the newest event is of {_to_the_minute(windows, seen.newest)}: {ended}"
     raise InvalidInput(
         f"{field('until', until)} would release {new:,} window{'s' * (new > 1)}, but {last}; "
         "a release is final. If a file is missing, add it. If nothing happened in that time, "
-        f"give {field('yes', True)}. If the data are of the past, give {field('until', NEWEST)}; "
-        "then readers learn the window of the newest event, and that time is not protected. If "
-        f"windows without rows are usual, give {field('quiet')}, the number of windows since the "
-        "newest event that is normal, its own among them, chosen without looking at these rows"
+        f"give {field('yes', True)} for this run. If the data are of the past, give "
+        f"{field('until', NEWEST)}; then readers learn the window of the newest event, and that "
+        "time is not protected. If windows without rows are usual, give for every run "
+        f"{field('quiet')}, the number of windows since the newest event that is normal, its own "
+        "among them, chosen without looking at these rows"
     )
+
+
+def _to_the_minute(windows: Windows, time: int) -> str:
+    """Return a moment as text, without seconds if no window begins between minutes.
+
+    >>> _to_the_minute(Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 9), 1_709_286_312_345_678)
+    '2024-03-01 09:45+00:00'
+    """
+    seconds = windows.length is not None and windows.length % _UNITS["m"]
+    return windows.local(time).isoformat(" ", "auto" if seconds else "minutes")
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
@@ -201,21 +212,21 @@ def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "
             f"{field('until')}, or add events"
         )
-    newest = windows.local(seen.newest)
+    newest, shown = windows.local(seen.newest), _to_the_minute(windows, seen.newest)
     if seen.beyond:
         raise HorizonExceeded(
-            f"the newest event ({newest.isoformat()}) is after the end of the stream's last step, "
+            f"the newest event ({shown}) is after the end of the stream's last step, "
             f"{windows.steps:,}, {windows.at(windows.end)}; give {field('until', windows.at(end))} "
             "for the rest of this stream, and start another stream for later events"
         )
     if newest > now:
         raise InvalidInput(
-            f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
+            f"the newest event ({shown}) lies in the future, so windows would be "
             f"released before they end; correct the event or give {field('until')}"
         )
     if seen.released is None and newest < windows.start:
         raise InvalidInput(
-            f"the newest event ({newest.isoformat()}) is before {windows.at(windows.start)}, when "
+            f"the newest event ({shown}) is before {windows.at(windows.start)}, when "
             f"the first window begins, so there is nothing to count; correct {field('start')} or "
             f"the events"
         )

@@ -2,7 +2,8 @@
 questions.
 
 The values in the rows decide nothing here: `first_look` finds the names of columns and the format
-of times, and all other defaults are the same for all events.
+of times, and all other defaults are the same for all events. At a terminal the operator is shown
+three values that rows suggest, ``start``, ``until`` and ``watermark``, and takes or changes them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, Unpack
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures, percent
+from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
 from counton.job.job import NEWEST, Events, Job
@@ -24,6 +25,7 @@ from counton.job.keywords import JobFields
 from counton.job.signatures import with_job_fields
 from counton.rows.paths import is_database, is_table
 from counton.run.clock import QUIET
+from counton.run.first_look import BOUNDS as BOUNDS
 from counton.run.first_look import FirstFacts as FirstFacts
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import check_column as check_column
@@ -36,6 +38,10 @@ from counton.state.standing import check_places
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS, _MOST_WINDOWS = 10, 100_000
+#: Matches names of columns that tell when a row arrived.
+_ARRIVAL = re.compile(r"arriv|enter|insert|import|load|receiv|recorded|ingest|stored|synced", re.I)
+#: If a larger fraction of rows arrives after the wait for late ones, a longer wait is suggested.
+MOST_LATE = 0.01
 #: Matches names of columns that name people.
 _PEOPLE = re.compile(
     r"(^|[^a-z])(reader|user|person|people|patient|customer|client|member|visitor|student|"
@@ -77,8 +83,8 @@ def init(
 
     Raises:
         InvalidInput: options are missing that the events do not show; the message names all of
-            them. Or the events cannot be read, or a run would refuse the job or one of the first
-            rows.
+            them, among them ``until`` if the newest event is old. Or the events cannot be read, or
+            a run would refuse the job or one of the first rows.
 
     >>> import polars as pl
     >>> import counton
@@ -88,7 +94,7 @@ def init(
     counton.base.options.MissingOptions: the events do not tell the value of these options; ...
     >>> job = counton.init(
     ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
-    ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1,
+    ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1, until="newest",
     ... )
     >>> job.times.time, job.times.every, job.noise.release, job.promise.unit, job.rows.missing
     ('at', '1d', 'windows', 'reader', 'skip')
@@ -107,7 +113,7 @@ def init(
             names,
         )
     job = check_job(said, look)[0]
-    look.read_as_run(job, first_until(job, look))
+    look.read_as_run(job)
     return job
 
 
@@ -133,16 +139,26 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
     return job, planned_job(job)
 
 
-def first_until(job: Job, look: FirstLook) -> str | None:
-    """Return the option ``until`` for a first run: "newest" if events are so old that a run up to
-    the current time would release many windows without events; else None.
+def are_old(job: Job, look: FirstLook) -> bool:
+    """Return True if events are so old that a run up to the current time would release many
+    windows without events. This is an exact fact, for the operator alone.
     """
     newest = look.for_operator(job).newest
-    if newest is None or not look.whole:
-        return None
+    if newest is None or not look.whole or job.times.yes:
+        return False
     windows = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
     windows /= days_of(job.times.every or "1d")
-    return NEWEST if windows > (QUIET if job.times.quiet is None else job.times.quiet) else None
+    return windows > (QUIET if job.times.quiet is None else job.times.quiet)
+
+
+def fitting_start(job: Job, look: FirstLook) -> str | None:
+    """Return January 1 of the first row's year if no row is of this year; else None. This is an
+    exact fact, for the operator alone.
+    """
+    facts = look.for_operator(job)
+    if facts.first is None or facts.newest is None or str(facts.newest.date()) >= usual_start():
+        return None
+    return f"{facts.first.year:04}-01-01"
 
 
 def default_state(events: object) -> str:
@@ -263,6 +279,30 @@ def usual_start() -> str:
 def usual_wait(every: str) -> str:
     """Return the default wait for late rows: "6h" if a window is a day or longer, else "0s"."""
     return "6h" if days_of(every) >= 1 else "0s"
+
+
+def tells_arrival(column: str) -> bool:
+    """Return True if the name of a column suggests that it tells when a row arrived; also for "",
+    the dates of files.
+
+    >>> tells_arrival("entered_at"), tells_arrival(""), tells_arrival("returned_at")
+    (True, True, False)
+    """
+    return not column or _ARRIVAL.search(column) is not None
+
+
+def sufficient_wait(late: Mapping[str, float], usual: str) -> str:
+    """Return the shortest wait, at least the usual one, after which at most one row in a hundred
+    arrives; the longest that is known if there is none.
+
+    Args:
+        late: for each waiting time, the fraction of rows that arrive later.
+
+    >>> sufficient_wait({"6h": 0.2, "1d": 0.004, "2d": 0.0}, "6h")
+    '1d'
+    """
+    longer = [wait for wait in late if days_in(wait) >= days_in(usual)]
+    return next((wait for wait in longer if late[wait] <= MOST_LATE), (longer or [usual])[-1])
 
 
 def days_of(every: str) -> float:
@@ -387,6 +427,12 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         why = "the names of groups are published, so take them from a public list, not from rows"
         found.append(Unsaid(why, {"domain": "A,B,C"}))
+    if job.times.until is None and are_old(complete_job(said, look), look):
+        why = (
+            "the newest row is old, and the clock would release empty windows; so readers learn "
+            "the window of the newest row, which is not protected"
+        )
+        found.append(Unsaid(why, {"until": NEWEST}))
     if job.people.user is None and job.promise.unit is None:
         row = complete_job(said, look).promise.unit
         why = "whom to protect: single rows, each called by this word"
@@ -437,19 +483,19 @@ def within(said: Said, look: FirstLook, most: str) -> str:
 
 
 def errors_in_words(plan: PlannedJob) -> list[str]:
-    """Describe in sentences how far the released numbers of a planned count may be off.
+    """Describe in sentences how far the released numbers of a planned count may be off, rounded up.
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
     >>> errors_in_words(check_job(said, look_at(job_of(said)))[1])
     ["a day's number is off by at most 3 in 95 of 100 days"]
     """
-    definition, sentences = plan.definition, []
+    definition, sentences = plan.definition, list[str]()
     noun = noun_of(definition.windows.every)
     of = "" if definition.by is None else f" of one {definition.by}"
     often = f"{percent(plan.level)} of 100"
     for number in plan.numbers:
-        halves = [figures(one) for one in number.halfwidths]
+        halves = [figures_above(one) for one in number.halfwidths]
         off = f"is off by at most {halves[0]}"
         if len(set(halves)) > 1 and definition.cut.lags:
             off += f" when it is first published and {halves[-1]} when it is final,"

@@ -2,7 +2,8 @@
 
 Nothing is written and nothing spent. Names of columns and the format of times are the schema of the
 events. All other facts are exact and private: only `FirstLook.for_operator` shows them, to people
-who may see the events. A job must not depend on them.
+who may see the events. A job must not depend on them, unless such a person takes a value that was
+shown as one of the rows.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class FirstFacts(NamedTuple):
         names: number of rows of each group, the largest group first.
         repeated: for each column in which values repeat, the number of distinct values; columns of
             times are left out.
-        beyond: for each bound on a user's rows, the fraction of rows that it leaves out.
+        beyond: for each bound on a user's rows, the job's own among them, the fraction of rows that
+            it leaves out.
         late: for each waiting time, such as "6h", the fraction of rows that arrive later than this
             after the end of their window.
     """
@@ -185,7 +187,7 @@ class FirstLook:
         times = (job.times.time, job.times.timezone or "UTC", job.rows.time_format)
         named = tuple(dict.fromkeys((job.times.time, *_parts(job.groups.by), job.people.user)))
         entered = entered or (_WRITTEN if self.written else None)
-        people = job.people.user, job.people.per
+        people = job.people.user, job.people.per, job.people.most
         first, newest = sample.once(_span, *times)
         return FirstFacts(
             sample.rows.height - sample.unreadable,
@@ -199,17 +201,16 @@ class FirstLook:
             late=sample.once(_late, entered, job.times.every, *times),
         )
 
-    def read_as_run(self, job: Job, until: str | None) -> ReadSample:
+    def read_as_run(self, job: Job) -> ReadSample:
         """Read the first rows as a run of a job would read them; nothing is written.
 
         Args:
             job: the job, complete enough to run.
-            until: replaces the job's ``until``.
 
         Raises:
             CountonError: a run would refuse these rows.
         """
-        said: dict[str, Any] = {"events": self._source, "query": None, "until": until}
+        said: dict[str, Any] = {"events": self._source, "query": None}
         if not self.whole:
             said["until"] = NEWEST
         refusal: CountonError | None = None
@@ -456,6 +457,7 @@ def _beyond(
     sample: _Sample,
     user: str | None,
     per: str | None,
+    most: int | None,
     time: str | None,
     zone: str,
     form: str | None,
@@ -475,7 +477,8 @@ def _beyond(
     rows = int(sizes.sum())
     if not rows:
         return {}
-    return {most: int((sizes.cast(pl.Int64) - most).clip(0).sum()) / rows for most in BOUNDS}
+    bounds = sorted({*BOUNDS, *([] if most is None else [most])})
+    return {one: int((sizes.cast(pl.Int64) - one).clip(0).sum()) / rows for one in bounds}
 
 
 def _late(
