@@ -22,12 +22,14 @@ def measure() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         nightly = nightly_job(Path(name), "nightly")
         people = nightly_job(Path(name), "people", "--user", "user", "--most", "1", "--per", "1d")
+        table = nightly_job(Path(name), "table", "--out", str(Path(name) / "table.csv"))
         commands = {
             "import counton": ["-c", "import counton"],
             "counton --help": ["-m", "counton", "--help"],
             "counton plan, 365 steps": PLAN,
             "counton run, nothing new": ["-m", "counton", "run", nightly],
             "counton run, nothing new, of bounded people": ["-m", "counton", "run", people],
+            "counton run, nothing new, with a table": ["-m", "counton", "run", table],
         }
         seconds: dict[str, list[float]] = {one: [] for one in (*commands, FIRST)}
         numpy_seconds = []
@@ -48,6 +50,7 @@ BARS = {
     "counton plan, 365 steps": 4.5,
     "counton run, nothing new": 3,
     "counton run, nothing new, of bounded people": 3,
+    "counton run, nothing new, with a table": 3,
     FIRST: 6,
 }
 

@@ -16,7 +16,7 @@ from counton.base.private import Private
 from counton.cli import run_statistic
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job
-from counton.run import known_rows, run
+from counton.run import known_rows, outputs, run
 from counton.run.runs import Outcome, remember_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.state.addition import Addition
@@ -101,6 +101,35 @@ def test_other_bytes_options_or_writers_have_the_rows_read(folder: Path) -> None
             assert not is_known(job)  # its seal is broken
 
 
+def test_files_that_are_as_the_last_run_left_them_are_not_written_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of("groups").having(out="out.csv", sums="1d", release="both")
+    night(job)
+    written = night(job)  # nothing new: its files are recorded
+    names = ("out.csv", "out.csv.json", "out.1d.csv", "out.1d.csv.json")
+    whole = {name: (folder / name).read_bytes() for name in names}
+
+    def rewritten(job: Job) -> set[str]:
+        before = {name: (folder / name).stat().st_ino for name in names if (folder / name).exists()}
+        assert night(job) == written
+        assert {name: (folder / name).read_bytes() for name in names} == whole
+        return {name for name in names if (folder / name).stat().st_ino != before.get(name)}
+
+    assert rewritten(job) == set()
+    (folder / "out.1d.csv").write_text("changed by hand")
+    assert rewritten(job) == {*names}
+    assert rewritten(job) == set()
+    (folder / "out.csv.json").unlink()
+    assert rewritten(job) == {*names}
+    assert rewritten(job) == set()
+    monkeypatch.setattr(outputs, "_VERSION", 2)  # of a counton that writes otherwise
+    assert rewritten(job) == {*names}
+    (folder / "events.csv").write_text(ROWS + "2013-01-01T10:20,a,x\n2013-01-01T12:20,a,x\n")
+    assert night(job)["new"] == 3
+    assert (folder / "out.csv").read_bytes() != whole["out.csv"]
+
+
 def test_a_run_that_cannot_record_is_complete(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,10 +138,10 @@ def test_a_run_that_cannot_record_is_complete(
     night(job)
     runs: list[dict[str, Any]] = []
 
-    def second_run(settled: SettledJob, outcome: Outcome) -> None:
+    def second_run(settled: SettledJob, outcome: Outcome, outputs: str | None) -> None:
         monkeypatch.setattr(run_statistic, "remember_rows", remember_rows)
         runs.append(night(job))
-        remember_rows(settled, outcome)
+        remember_rows(settled, outcome, outputs)
 
     monkeypatch.setattr(run_statistic, "remember_rows", second_run)
     assert [night(job)] == runs

@@ -137,11 +137,14 @@ class ReadRows(ABC):
             stream without time windows.
         ended: number of steps that have ended by ``until``; without time windows, the number of
             steps that the rows make.
+        outputs: digest of the output files as the last run left them, if that run read the same
+            rows and released nothing; None: they must be written.
     """
 
     counts: Private[Counts]
     until: int | None
     ended: int
+    outputs: str | None = None
 
     @abstractmethod
     def beside(self, stream: Stream | None) -> Changes:

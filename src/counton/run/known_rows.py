@@ -53,6 +53,7 @@ class KnownRows(ReadRows):
     until: int | None
     ended: int
     changes: Changes
+    outputs: str | None = None
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
@@ -90,7 +91,8 @@ def look_up(
         return asked, None
     counts = Private(Counts(**found["counts"]))
     changes = Changes(counts, lambda empty: iter([(0.0, _EMPTY)] * empty), found["again"], kept)
-    return asked, KnownRows(Private(Counts(**found["read"])), until, ended, changes)
+    read, outputs = Private(Counts(**found["read"])), found.get("outputs")
+    return asked, KnownRows(read, until, ended, changes, outputs)
 
 
 #: A higher number makes records of earlier versions void, if rows come to be read otherwise.
@@ -98,12 +100,21 @@ _READING = 1
 _EMPTY = Private(Addition())
 
 
-def remember(settled: SettledJob, stream: Stream, found: Private[Mapping[str, Any]]) -> None:
+def remember(
+    settled: SettledJob,
+    stream: Stream,
+    found: Private[Mapping[str, Any]],
+    outputs: str | None = None,
+) -> None:
     """Record what a run found in its files, after it released and counted nothing.
 
     If another process wrote the stream during this run, nothing is recorded. This is no error,
     because the run is complete.
+
+    Args:
+        outputs: see `counton.run.outputs.Outputs.digest`.
     """
+    found = Private({**open_private(found), "outputs": outputs})
     asked = look_up(settled, rows=False)[0]
     alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch
     if asked is not None and alone:

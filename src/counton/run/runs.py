@@ -190,14 +190,17 @@ def read_rows(
     return rows_in_order(settled, now)
 
 
-def remember_rows(settled: SettledJob, outcome: Outcome) -> None:
+def remember_rows(settled: SettledJob, outcome: Outcome, outputs: str | None = None) -> None:
     """Record that a run found nothing new in its files, so that the next run need not read them if
     they are unchanged.
+
+    Args:
+        outputs: digest of the output files that the run wrote; None if it wrote none, or not all.
     """
     if outcome.found is not None:
         from counton.run.known_rows import remember
 
-        remember(settled, outcome.stream, outcome.found)
+        remember(settled, outcome.stream, outcome.found, outputs)
 
 
 def check_rows(settled: SettledJob, rows: ReadRows) -> None:
