@@ -230,8 +230,8 @@ class ZCDP(Guarantee):
         apart = _root(2 * self.rho)
         return (
             f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
-            f"order, by no more than moving a bell curve by {apart} standard "
-            f"deviation{'s' * (apart != '1')} does"
+            f"order (means of how much likelier outcomes get), by no more than moving a bell curve "
+            f"by {apart} standard deviation{'s' * (apart != '1')} does"
         )
 
 

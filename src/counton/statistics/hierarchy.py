@@ -459,7 +459,7 @@ class Hierarchy(TableStatistic):
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
-            f"which counts in one of {self.places:,} leaves, and in all that is above it",
+            f"which counts in one of {self.places:,} lowest places, and in all that is above it",
         )
 
     @override
