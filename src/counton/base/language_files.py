@@ -86,7 +86,12 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
     values: dict[str, Any] = {}
     for key, value in found.items():
         if key in _LISTS:
-            values[key] = _checked_list(key, value, refuse)
+            fits = isinstance(value, list) and len(value) == _LISTS[key]
+            if not fits or not all(isinstance(one, str) and one for one in value):
+                raise refuse(
+                    f"has a wrong list {key}: give a list of all {_LISTS[key]} names, each a text"
+                )
+            values[key] = tuple(value)
         elif key in ("words", "names"):
             values[key] = {**getattr(base, key), **_checked_texts(key, value, refuse)}
         elif key in ("language", "decimal", "thousands"):
@@ -114,13 +119,6 @@ def _hint(key: str) -> str:
         if close
         else (f"leave it out; allowed keys are {', '.join(keys)}")
     )
-
-
-def _checked_list(key: str, value: Any, refuse: Any) -> tuple[str, ...]:
-    fits = isinstance(value, list) and len(value) == _LISTS[key]
-    if not fits or not all(isinstance(one, str) and one for one in value):
-        raise refuse(f"has a wrong list {key}: give a list of all {_LISTS[key]} names, each a text")
-    return tuple(value)
 
 
 def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:

@@ -37,6 +37,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
+_PIECES = 31  # most pieces of a calendar window
 _ENDLESS = 40_000  # calendar windows have a table of their edges
 _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
@@ -303,6 +304,20 @@ class Windows:
         if self.length is not None:
             return self._origin + self.steps * self.length
         return int(self._edges()[self.steps])
+
+    @property
+    def pieces(self) -> tuple[int, int] | None:
+        """Offset and length, in microseconds, of pieces of time that each lie within one window;
+        None if a window would have more than 31 of them.
+
+        >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
+        (0, 3600000000)
+        """
+        if self.length is not None:
+            return self._origin, self.length
+        edges = self._edges()
+        length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
+        return (0, length) if most <= _PIECES * length else None
 
     def starts(self, steps: range) -> NDArray[np.int64]:
         """Return the beginnings of some windows in microseconds since 1970: shape

@@ -25,7 +25,7 @@ from counton.charts.style import (
     number_ticks,
     tick,
 )
-from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels
+from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels, largest_groups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,13 +162,7 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     ['8:00', '9:00']
     """
     by = table.columns[0]
-    groups = table["group"].unique(maintain_order=True).to_list()
-    sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
-    drawn = groups
-    if len(groups) > _PATTERNS:
-        largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
-        drawn = [one for one in groups if one in largest]
-        words = words.adding(f"; the {_PATTERNS} largest of {len(groups):,} groups")
+    groups, drawn, words = _largest_groups(table, _PATTERNS, words)
     columns, letters = _legend_columns(drawn, words.width)
     lines = -(-len(drawn) // columns) if len(groups) > 1 else 0
     figure, bottom, top = frame(words, 3.2, above=0.12 + _LEGEND * lines, below=0.9)
@@ -241,13 +235,7 @@ def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['Mon']
     """
-    groups = table["group"].unique(maintain_order=True).to_list()
-    sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
-    drawn = groups
-    if len(groups) > _WEEKS:
-        largest = sorted(groups, key=lambda one: -sizes[one])[:_WEEKS]
-        drawn = [one for one in groups if one in largest]
-        words = words.adding(f"; the {_WEEKS} largest of {len(groups):,} groups")
+    groups, drawn, words = _largest_groups(table, _WEEKS, words)
     days = table["weekday"].unique(maintain_order=True).to_list()
     named = 0.24 if len(groups) > 1 else 0.06
     tall = named + _OF_A_DAY * len(days)
@@ -284,3 +272,17 @@ def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
     lines = "\n".join(axis_lines(words.axis, words.width))
     scale.set_title(lines, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
     return figure
+
+
+def _largest_groups(
+    table: pl.DataFrame, most: int, words: Caption
+) -> tuple[list[str], list[str], Caption]:
+    """Return all groups of a table, those to draw (the ``most`` largest, in the order of the
+    table), and the words around the chart, which say so if groups are left out.
+    """
+    groups = table["group"].unique(maintain_order=True).to_list()
+    if len(groups) <= most:
+        return groups, groups, words
+    sizes = table.group_by("group", maintain_order=True).agg(pl.col("estimate").sum())["estimate"]
+    drawn = [groups[place] for place in sorted(largest_groups(sizes.to_numpy(), most))]
+    return groups, drawn, words.adding(f"; the {most} largest of {len(groups):,} groups")

@@ -167,21 +167,11 @@ def plot_nowcast(
     versions = versions.last(_MOST_WINDOWS)
     words = words.adding(f"; hatched: provisional, more rows may come to a {period}")
     legend = [("newest version", PALETTE[0]), ("forecast", PALETTE[1])]
-    wide, narrow = words.width, words.width < NARROW
-    panels = len(versions.groups)
-    below = 0.55 + names_inches(legend, wide)
-    above = 0.3 + axis_inches(words.axis, wide)
-    figure, bottom, top = frame(words, panels * _PANEL_INCHES, above=above, below=below)
-    axes = figure.subplots(panels, 1, squeeze=False)[:, 0]
     most = float(np.nanmax([np.nanmax(versions.upper), np.nanmax(forecasts.upper)]))
-    left = max(0.6, 0.3 + 0.078 * len(f"{most:,.0f}"))
-    room = 0.25 if narrow else 1.15
-    figure.subplots_adjust(
-        left=left / wide, right=1 - room / wide, bottom=bottom, top=top, hspace=0.42
-    )
+    figure, axes = _frame_panels(words, legend, most, len(versions.groups))
     edges = _edges(versions)[-1 - len(forecasts.estimates) :]
     times = np.stack([edges[:-1], edges[1:]], axis=1).ravel()
-    for place, (ax, name) in enumerate(zip(axes, versions.groups, strict=True)):
+    for place, ax in enumerate(axes):
         _draw_group(ax, versions, place, (), ())
         value, low, high = (
             np.repeat(part[:, place], 2)
@@ -191,13 +181,7 @@ def plot_nowcast(
         ax.plot(times, value, color=PALETTE[1], linewidth=1.3)
         newest = (versions.newest(part)[:, place] for part in (versions.lower, versions.upper))
         _reach(ax, *newest, low, high)
-        title = shorten(name) if panels > 1 else words.axis
-        ax.set_title(title, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
-        _name_days(ax, versions, narrow, hidden=ax is not axes[-1])
-    if narrow:
-        names_below(figure, legend, foot_inches(words.foot, wide))
-    else:
-        _legend(axes[0], legend)
+    _name_all(figure, axes, versions, words, legend)
     return figure
 
 
@@ -226,34 +210,58 @@ def plot_versions(versions: Versions, words: Caption, *, period: str = "window")
     behind = [_after(lag, period) for lag in shown]
     greys = ["#b8b8b8", "#8a8a8a"][-len(shown) :]
     legend = [("newest", PALETTE[0]), *zip(behind, greys, strict=True)]
-    wide, narrow = words.width, words.width < NARROW
     has_map = bool(np.isfinite(versions.shares).any())
-    panels = len(versions.groups)
-    tall = panels * _PANEL_INCHES + has_map * (_MAP_INCHES + 0.45)
-    below = 0.55 + names_inches(legend, wide)
-    figure, bottom, top = frame(words, tall, above=0.3 + axis_inches(words.axis, wide), below=below)
-    heights = [_PANEL_INCHES] * panels + [_MAP_INCHES] * has_map
-    axes = figure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[
-        :, 0
-    ]
-    room = 0.25 if narrow else 1.15
     most = float(np.nanmax(versions.upper))
-    left = max(0.6, 0.3 + 0.078 * len(f"{most:,.0f}"))
-    figure.subplots_adjust(
-        left=left / wide, right=1 - room / wide, bottom=bottom, top=top, hspace=0.42
-    )
-    for place, (ax, name) in enumerate(zip(axes, versions.groups, strict=False)):
-        _draw_group(ax, versions, place, shown, greys)
-        title = shorten(name) if panels > 1 else words.axis
+    figure, axes = _frame_panels(words, legend, most, len(versions.groups), has_map=has_map)
+    for place in range(len(versions.groups)):
+        _draw_group(axes[place], versions, place, shown, greys)
+    _name_all(figure, axes, versions, words, legend)
+    if has_map:
+        _draw_map(figure, axes[-1], versions, period, words.width < NARROW)
+    return figure
+
+
+def _frame_panels(
+    words: Caption,
+    legend: Sequence[tuple[str, str]],
+    most: float,
+    panels: int,
+    *,
+    has_map: bool = False,
+) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure with panels below each other, and their axes; the last panel may be a map.
+
+    ``most`` is the largest number on the vertical axes.
+    """
+    wide, heights = words.width, [_PANEL_INCHES] * panels + [_MAP_INCHES] * has_map
+    tall, above = sum(heights) + has_map * 0.45, 0.3 + axis_inches(words.axis, wide)
+    below = 0.55 + names_inches(legend, wide)
+    figure, bottom, top = frame(words, tall, above=above, below=below)
+    ratios = {"height_ratios": heights}
+    axes = figure.subplots(len(heights), 1, squeeze=False, gridspec_kw=ratios)[:, 0]
+    left = max(0.6, 0.3 + 0.078 * len(f"{most:,.0f}")) / wide
+    right = 1 - (0.25 if wide < NARROW else 1.15) / wide
+    figure.subplots_adjust(left=left, right=right, bottom=bottom, top=top, hspace=0.42)
+    return figure, axes
+
+
+def _name_all(
+    figure: Figure,
+    axes: NDArray[Any],
+    versions: Versions,
+    words: Caption,
+    legend: Sequence[tuple[str, str]],
+) -> None:
+    """Write the names of groups and days on the panels, and the legend."""
+    narrow = words.width < NARROW
+    for ax, name in zip(axes, versions.groups, strict=False):
+        title = shorten(name) if len(versions.groups) > 1 else words.axis
         ax.set_title(title, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
         _name_days(ax, versions, narrow, hidden=ax is not axes[-1])
-    if not narrow:
-        _legend(axes[0], legend)
+    if narrow:
+        names_below(figure, legend, foot_inches(words.foot, words.width))
     else:
-        names_below(figure, legend, foot_inches(words.foot, wide))
-    if has_map:
-        _draw_map(figure, axes[-1], versions, period, narrow)
-    return figure
+        _legend(axes[0], legend)
 
 
 def _after(lag: int, period: str) -> str:

@@ -26,19 +26,15 @@ def perform(options: WatchOptions) -> None:
         trend=options.trend,
     )
     if options.json:
-        print_json(_json(found))
+        delays = {
+            group: {"change": size, "windows": None if delay is None else round(delay, 2)}
+            for group, (size, delay) in found.of_change.items()
+        }
+        print_json({**report(found), "delays": delays, "about": promise_of(found.released.numbers)})
     else:
         _print(found)
     if found.newest:
         raise SystemExit(int(ExitCode.ALARM))
-
-
-def _json(found: WatchReport) -> dict[str, object]:
-    delays = {
-        group: {"change": size, "windows": None if delay is None else round(delay, 2)}
-        for group, (size, delay) in found.of_change.items()
-    }
-    return {**report(found), "delays": delays, "about": promise_of(found.released.numbers)}
 
 
 def _print(found: WatchReport) -> None:

@@ -158,7 +158,12 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     enough = []
     for law in _WIDE:
         try:
-            found = _reads_by_width(strategy, law, reads.levels)
+            # standard deviations of nodes' noise at each of the levels, divided by that of the law
+            known = {
+                level: node_law(strategy, law, level).std / law.std
+                for level in set(reads.levels.tolist())
+            }
+            found = np.array([known[level] for level in reads.levels.tolist()], np.float64)
         except InvalidInput:
             continue
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
@@ -169,14 +174,6 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         "upper bound for each step"
     )
     require(any(enough) or not enough, strategy, message)
-
-
-def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
-    """Return the standard deviation of a node's noise at each of ``levels``, divided by the
-    standard deviation of ``law``: same shape.
-    """
-    known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
-    return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:

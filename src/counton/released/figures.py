@@ -79,21 +79,17 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
         )
     released._check_released()
     with speaking(locale_named(look.locale)):
-        return _figures_of(released, look, panels=panels)
-
-
-def _figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
-    definition = released.definition
-    if definition.ranks:
-        ranking: Any = statistic_named(definition.what)
-        statistic = ranking(list(released.groups), released.shown.top)
-        return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
-    if isinstance(released.published, CellValues):
-        return _charts_of_cells(released, look, panels=panels)
-    if not definition.cut.goes_on:
-        return {"table": _chart_of_table(released, look)}
-    drawn = _drawn_rows(released)
-    return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
+        definition = released.definition
+        if definition.ranks:
+            ranking: Any = statistic_named(definition.what)
+            statistic = ranking(list(released.groups), released.shown.top)
+            return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
+        if isinstance(released.published, CellValues):
+            return _charts_of_cells(released, look, panels=panels)
+        if not definition.cut.goes_on:
+            return {"table": _chart_of_table(released, look)}
+        drawn = _drawn_rows(released)
+        return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
 
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:

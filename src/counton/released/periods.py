@@ -40,13 +40,11 @@ class Periods:
     windows.
 
     Attributes:
-        every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
         edges: the steps that end a period, beginning with 0: shape ``(periods + 1,)``.
         whole: for each period, True if the steps cover it from beginning to end. All but the first
             and the last period are covered.
     """
 
-    every: str
     edges: NDArray[np.int64]
     whole: NDArray[np.bool_]
 
@@ -110,7 +108,7 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     whole = np.ones(len(inner) + 1, dtype=np.bool_)
     whole[0] = first in begins
     whole[-1] &= last in begins
-    return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
+    return Periods(np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
 
 
 #: An hour and a day in microseconds, and the names of patterns by time.

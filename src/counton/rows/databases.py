@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from weakref import finalize
 
-import numpy as np
 import polars as pl
 from typing_extensions import override
 
@@ -40,9 +39,6 @@ from counton.rows.window_marks import RowReading
 
 if TYPE_CHECKING:
     from counton.rows.sources import Rows
-
-#: Most pieces into which a window is divided, so that each piece lies in one window.
-_PIECES: Final = 31
 
 
 def _in_style(query: str, style: str) -> str:
@@ -625,11 +621,7 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
         return None
     if dtype.time_zone is None and windows.timezone != "UTC":
         return None
-    if windows.length is not None:
-        return int(windows.ends(range(1))[0]), windows.length
-    edges = windows.ends(range(windows.steps + 1))
-    length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
-    return (0, length) if most <= _PIECES * length else None
+    return windows.pieces
 
 
 class AlikeRows(Spread):

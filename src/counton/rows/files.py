@@ -317,7 +317,16 @@ class EventFile(Rows):
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
-            return io.BytesIO(_unpacked_lines(packed, least))
+            # all lines, or the first with at least ``least`` bytes together
+            lines, most = pl.scan_lines(packed), _FIRST_LINES
+            if least is None:
+                found = lines.collect().to_series()
+            else:
+                found = lines.head(most).collect().to_series()
+                while found.len() == most and int(found.str.len_bytes().sum()) < least:
+                    most *= 2
+                    found = lines.head(most).collect().to_series()
+            return io.BytesIO("".join(f"{line}\n" for line in found).encode())
         if self._start().startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
@@ -368,21 +377,6 @@ class SiftedFile(Rows):
     @override
     def has_changed(self) -> bool:
         return self.file.has_changed()
-
-
-def _unpacked_lines(packed: Path | IO[bytes], least: int | None) -> bytes:
-    """Return the decompressed lines of a zstd file: all, or the first lines with at least ``least``
-    bytes together.
-    """
-    lines, most = pl.scan_lines(packed), _FIRST_LINES
-    if least is None:
-        found = lines.collect().to_series()
-    else:
-        found = lines.head(most).collect().to_series()
-        while found.len() == most and int(found.str.len_bytes().sum()) < least:
-            most *= 2
-            found = lines.head(most).collect().to_series()
-    return "".join(f"{line}\n" for line in found).encode()
 
 
 def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:

@@ -75,19 +75,17 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
             super().connection_made(transport)
             self._waits_since: float | None = self.loop.time()
             if len(self.connections) > most:
-                self._longest_waiting().transport.close()
+                # close the connection that has waited longest for a request
+                waiting = [
+                    (one._waits_since, number, one)
+                    for number, one in enumerate(self.connections)
+                    if isinstance(one, Patient)
+                    and one._waits_since is not None
+                    and (one.cycle is None or one.cycle.response_complete)
+                    and not one.transport.is_closing()
+                ]
+                min(waiting, default=(0.0, 0, self))[2].transport.close()
             self._timer = self.loop.call_later(seconds, self._look)
-
-        def _longest_waiting(self) -> Patient:
-            waiting = [
-                (one._waits_since, number, one)
-                for number, one in enumerate(self.connections)
-                if isinstance(one, Patient)
-                and one._waits_since is not None
-                and (one.cycle is None or one.cycle.response_complete)
-                and not one.transport.is_closing()
-            ]
-            return min(waiting, default=(0.0, 0, self))[2]
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)

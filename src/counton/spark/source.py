@@ -36,8 +36,6 @@ _WORDS: Final = 2
 _HALVES: Final = -(2**62)
 #: Number of rows, and of bytes, that an executor processes at a time.
 _ROWS, _BYTES = 2**18, 2**26
-#: Most pieces into which a window is divided, so that each piece lies in one window.
-_PIECES = 31
 #: Number of cells from which the sums of several chunks are added up.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
@@ -108,12 +106,7 @@ class SparkRows(Rows):
         absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
         if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
             return None
-        if windows.length is not None:
-            return int(windows.ends(range(1))[0]), windows.length
-        edges = windows.ends(range(windows.steps + 1))
-        length = int(np.gcd.reduce(edges))
-        most = int(np.diff(edges).max())
-        return (0, length) if most <= _PIECES * length else None
+        return windows.pieces
 
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
         """Compute the digest from the sums of row hashes of one pass over the rows.

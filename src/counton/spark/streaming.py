@@ -71,16 +71,6 @@ def start(
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
-def _define(batches: Batches, frame: DataFrame) -> None:
-    """Check a job before its query starts. Nothing is read or stored."""
-    source: Any = SparkSource(frame)
-    with resolve(batches.job.having(events=source, append=False)) as settled:
-        batches.check(settled.definition)
-        Outputs.of_run(settled)
-        columns = settled.definition.columns
-        join_columns(source, columns.group).parts[0].scan(columns.names)
-
-
 @dataclass
 class Batches:
     """A callable object that Spark calls with each micro-batch of rows and its number, to count the
@@ -115,7 +105,13 @@ class Batches:
                 "then need the state and the key; run the query on its driver, or count tables"
             )
         found = cls(job.having(until=NEWEST, append=True), check)
-        _define(found, frame)
+        # The job is checked before its query starts; nothing is read or stored.
+        source: Any = SparkSource(frame)
+        with resolve(found.job.having(events=source, append=False)) as settled:
+            found.check(settled.definition)
+            Outputs.of_run(settled)
+            columns = settled.definition.columns
+            join_columns(source, columns.group).parts[0].scan(columns.names)
         return found
 
     def take(self, rows: DataFrame, number: int) -> None:

@@ -416,7 +416,12 @@ class Stream(JournalReader, Closing):
                 return None
             if given.last_read is not None:
                 asked, found = given.last_read
-                self._keep_last_read(asked, open_private(found))
+                from counton.state import last_read  # for commands that run again
+
+                with self.database.transaction(write=True) as connection:
+                    self._change(connection, "step", self._step)  # refuses another writer
+                    own = connection, self._row.id, self._epoch
+                    last_read.keep(*own, asked, self._last_read_key, open_private(found))
                 return None
             if given.inputs is not None:
                 return self._release(given, None, also)
@@ -527,14 +532,6 @@ class Stream(JournalReader, Closing):
         """Return a copy of the exact sums of the stream's statistic, for experiments."""
         machine = self._machine_for("exact")
         return Private(restore(machine.statistic, machine._exact.save()))
-
-    def _keep_last_read(self, asked: str, found: Mapping[str, Any]) -> None:
-        from counton.state import last_read  # for commands that run again
-
-        with self.database.transaction(write=True) as connection:
-            self._change(connection, "step", self._step)  # refuses another writer
-            own = connection, self._row.id, self._epoch
-            last_read.keep(*own, asked, self._last_read_key, found)
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts given to `create`; nothing that is released depends on them.

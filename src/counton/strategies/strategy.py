@@ -420,8 +420,9 @@ class StreamStrategy(Strategy):
         ``2**-fraction_bits``. The noise of a step does not depend on the window in which it is
         computed.
         """
-        # This default needs rows of B with integers; a strategy with fractions overrides it and
-        # rounds.
+        if type(self)._reader is not StreamStrategy._reader:
+            return self._reader(field).noise(steps)
+        # This needs rows of B with integers; a strategy with fractions rounds.
         return read_noise(self, field, check_window(self, steps))
 
     # ------------------------------------ called by the functions below, and by no other code
@@ -459,7 +460,7 @@ class StreamStrategy(Strategy):
         """Return the object that computes the noise of a running stream, whose nodes' noise comes
         from ``field``.
 
-        A strategy that overrides this also overrides ``noise``.
+        If a strategy overrides this, ``noise`` uses it.
         """
         return Reader(self, field)
 

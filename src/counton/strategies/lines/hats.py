@@ -684,16 +684,6 @@ class _HatEquations(NormalEquations):
             right[hat] -= read
         return right
 
-    def _square(self, right: Floats) -> Floats:
-        """Return r^T K^-1 r for each column r of ``right``, with K = I + H D^-1 H^T: shape
-        (columns,).
-
-        ``right`` has the shape (hats, columns) and is overwritten.
-        """
-        for event, hat in enumerate(self._own.tolist()):
-            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
-        return np.asarray((right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
-
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         low, high = np.broadcast_arrays(low, high)
@@ -780,7 +770,11 @@ class _HatEquations(NormalEquations):
         whole = self._plain[high] - self._plain[low]
         cut, more = first - low, last - high
         squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]
-        return squares - self._square(self._read(last) - self._read(first))
+        right = self._read(last) - self._read(first)
+        # r^T K^-1 r is taken off for each column r of ``right``, with K = I + H D^-1 H^T.
+        for event, hat in enumerate(self._own.tolist()):
+            right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
+        return np.asarray(squares - (right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:

@@ -336,7 +336,10 @@ class TreeNodes(_Intervals):
         lows, highs, times = [], [], []
         size = 1
         while size < 2 * self.cells:
-            nodes = self._proper(size)
+            # without a last node that has the same cells as its only child
+            nodes = -(-self.cells // size)
+            left = self.cells - (nodes - 1) * size
+            nodes = nodes if size == 1 or left > size // 2 else nodes - 1
             starts = {0, nodes - 1, nodes}
             for within in level_sizes(joint_law.radices):
                 if within >= size:
@@ -349,16 +352,6 @@ class TreeNodes(_Intervals):
                 times.append(stop - first)
             size *= 2
         return np.array(lows), np.array(highs), np.array(times)
-
-    def _proper(self, size: int) -> int:
-        """Return the number of nodes of ``size`` cells at one level, as queries that differ from
-        those of lower levels.
-
-        The last node of the level is not counted if it has the same cells as its only child.
-        """
-        nodes = -(-self.cells // size)
-        left = self.cells - (nodes - 1) * size
-        return nodes if size == 1 or left > size // 2 else nodes - 1
 
     def intervals(self) -> tuple[Integers, Integers]:
         """Return the intervals of all nodes, as arrays of starts and of ends: cells low .. high -

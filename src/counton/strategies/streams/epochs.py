@@ -410,10 +410,6 @@ class Epochs(EndlessStrategy):
         """
         return _EpochReader(self, field)
 
-    @override
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self._reader(field).noise(steps)
-
     def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
         """Return the noise of the total of all epochs before ``epoch``, in the shape of one node's
         noise.

@@ -537,10 +537,6 @@ class LookAhead(StreamStrategy):
         wide = math.prod(field.shape) >= WIDE
         return _Rows(self, field) if wide else Reader(self, field, self._parts)
 
-    @override
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self._reader(field).noise(steps)
-
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """Yield the noise of the releases at consecutive steps, in parts, computed from the highest
         level down.

@@ -807,10 +807,6 @@ class MultiscaleInterpolation(StreamStrategy):
         """
         return Reader(self, field, self._parts)
 
-    @override
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self._reader(field).noise(steps)
-
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         if not steps:
             return

@@ -805,10 +805,6 @@ class LeastSquaresFactorization(StreamStrategy):
         """
         return _BlockSums(self, field)
 
-    @override
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self._reader(field).noise(steps)
-
 
 def _checked_line(line: object) -> OwnCells:
     if isinstance(line, OwnCells):
