@@ -113,7 +113,7 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"of": 3}, "of is 3; give a statistic"),
+        ({"of": 3}, "of is 3, which is not a statistic"),
         ({"of": Edges(), "shape": (3,)}, "decides shape"),
         ({"of": Edges(), "contribution": Contribution.add_remove()}, "decides contribution"),
         ({"batched": True}, "batched is for a statistic"),

@@ -122,7 +122,8 @@ def _how_written(value: object) -> str:
 
 
 def text(value: Fraction) -> str:
-    """Return the shortest exact text: a decimal if there is one, else ``p/q``. `exact` parses it.
+    """Return the shortest exact text of a fraction: a decimal if there is one, else ``p/q``.
+    `exact` parses it.
 
     >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
     ('0.1', '1/3', '1e-9')

@@ -141,7 +141,7 @@ class Counter:
         if strategy.facts.reads_another:
             raise InvalidInput(
                 f"strategy {strategy!r} only describes how the releases of another strategy are "
-                "read: begin the stream with the strategy in its parameters"
+                "read: begin the stream with that other strategy, which is among its parameters"
             )
         if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
@@ -204,10 +204,10 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts of windows that the next releases will be about, given further
-        input; they are secret.
+        """Return the exact counts of the next steps' windows, given the input of these steps; they
+        are secret.
 
-        If items may arrive late (`WindowVersions`), each step has a version of each of the last
+        If items may arrive late (`WindowVersions`), a step has a version of each of the last
         windows: its count as known then. Nothing is released here.
 
         Args:

@@ -190,8 +190,8 @@ def arrivals_of(
 def check_totals(
     terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
-    """Check the totals of the next steps, and return them as integers in multiples of the
-    resolution, shape ``(n, *shape)``.
+    """Check the totals of the next steps, and convert them to integers in multiples of the
+    resolution: shape ``(n, *shape)``.
 
     Args:
         terms: design of the stream.

@@ -723,8 +723,8 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return a formula's standard deviation if each quotient is linearized at its released
-        value; None if a released divisor is 0.
+        """Return a formula's standard deviation to first order: quotients are linearized at their
+        released values. None: a released divisor is 0.
         """
         vectors, _ = self._vectors(one)
         reads = self._read(one)
@@ -968,7 +968,8 @@ class _Noise:
 
 
 class StreamParts(NamedTuple):
-    """The weights with which several formulas use the running totals of one stream.
+    """The weights of several formulas (numbers computed from released cells) on the running totals
+    of one stream.
 
     Attributes:
         design: design of the stream.

@@ -190,7 +190,7 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
 
 
 class Limit(NamedTuple):
-    """An upper bound on one measure of error."""
+    """A measure of error, and the largest value that it may have."""
 
     measure: TypicalError | WorstError
     error: float

@@ -488,8 +488,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if Theorem 5.1 of the paper does not exclude that all errors are below
-        ``block`` / 2. A margin covers rounding.
+        """Return True if errors below ``block`` / 2 are possible according to Theorem 5.1 of the
+        paper. A margin covers rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -717,10 +717,8 @@ class LowerBound:
 
 
 def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
-    """Return the lower bounds of the literature on a plan's errors, each with the error of the
-    plan.
-
-    `StreamPlan.bounds` describes them.
+    """Return known lower bounds on the errors of any mechanism, each together with the error of a
+    plan; see `StreamPlan.bounds`.
     """
     if plan.best.errors_of.what:
         return (*_of_variances(plan), *plan.least_errors)

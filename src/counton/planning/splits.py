@@ -198,8 +198,8 @@ def last_halfwidth(
 ) -> Noise:
     """Return a function that computes the half-width of a cell's interval at the last step.
 
-    The function's arguments are a guarantee, and the 1-norm and squared 2-norm of the largest
-    change of all cells of a report by one unit. It plans a strategy for them.
+    Its arguments are a guarantee, and the 1-norm and squared 2-norm of the largest change of all
+    cells of a report by one unit. It plans a strategy for these arguments.
 
     Args:
         steps, around, metric, release, simple: as for `counton.plan`.

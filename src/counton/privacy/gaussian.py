@@ -239,11 +239,11 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln(delta) for several choices of the noise's centre c and of the largest output K in a
-    set of outputs.
+    """Return ln(delta) of discrete Gaussian noise for several pairs of a centre c of the noise and
+    a largest output K.
 
-    A choice is given by u = (c + K) / sigma^2, which is -epsilon + points / sigma^2. Comments at
-    the beginning of this file define delta(u). The result has the shape of ``points``.
+    A pair is given by u = (c + K) / sigma^2, which is -epsilon + points / sigma^2. Comments at the
+    beginning of this file define delta(u). The result has the shape of ``points``.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

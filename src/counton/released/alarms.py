@@ -79,7 +79,7 @@ class Chart:
 
     @property
     def threshold(self) -> float:
-        """Absolute value of the chart's statistic above which there is an alarm, in standard
+        """Absolute value that the control chart's statistic must exceed for an alarm, in standard
         deviations.
         """
         if self.over is None:

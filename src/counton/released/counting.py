@@ -55,8 +55,10 @@ class Counting:
         return self.of(word or own)
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """Return how much one protected unit changes the counts, given the bound of one row;
-        `Bounded.bounding` describes the arguments.
+        """Return the bound on how much one protected unit changes the counts.
+
+        Here it is ``row``, the bound for one row. Rules that bound the rows of each user combine it
+        with that bound; ``norms`` is explained at `Bounded.bounding`.
         """
         return row
 

@@ -91,13 +91,13 @@ class Predecessor(NamedTuple):
     apart: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the predecessor as JSON values."""
+        """Return the facts on the earlier stream as JSON values."""
         found = None if self.guarantee is None else self.guarantee.to_dict()
         return {"name": self.name, "guarantee": found, "apart": self.apart}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
-        """Rebuild the predecessor from `to_dict`."""
+        """Rebuild the facts on an earlier stream, which a stream continues, from `to_dict`."""
         found = saved["guarantee"]
         guarantee = None if found is None else guarantee_from_dict(found)
         return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
@@ -308,8 +308,8 @@ class Description:
 
     @property
     def beyond_bound(self) -> str | None:
-        """Words for the rows or groups that a bound for each user leaves out; None if there are
-        none.
+        """Words for the rows or groups that do not count because of a bound for each user; None if
+        there are none.
         """
         return self.counting.beyond(self.cut, self.unit, self._groups_apart)
 

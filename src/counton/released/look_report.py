@@ -402,7 +402,7 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """Words that introduce the options by which a job takes the recommended bound."""
+        """Words before the list of options with which a job uses the recommended bound."""
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"

@@ -706,9 +706,10 @@ class Moments(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Return the measured cells, given sums over rows.
+        """Return the cells to which noise is added, given sums over rows.
 
-        Values are taken relative to the middle of their bounds, and squares as 1 - square.
+        For them, values are taken relative to the middle of their bounds, and squares as 1 -
+        square.
 
         Args:
             sums: sums of 1, of grid points, of their squares and of their products: shape ``(steps,

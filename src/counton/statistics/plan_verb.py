@@ -185,7 +185,9 @@ def _of_own(
     from counton.statistics.statistic import Statistic
 
     if not isinstance(of, Statistic):
-        raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
+        raise InvalidInput(
+            f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
+        )
     # For a statistic that adds up rows, the number of rows of a user may be stated.
     for name in [*(() if is_tallied(of) else contribution), *(["shape"] if shape != () else ())]:
         raise InvalidInput(f"the statistic decides {name} itself: leave {name} out")

@@ -31,7 +31,7 @@ X = TypeVar("X", bound=Any)
 
 
 class Part(NamedTuple):
-    """One value of an event, as it is read from one column of a file.
+    """A description of one value of an event, which is read from one column of a file.
 
     >>> Part("value").kind
     'number'
@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit in the integer that encodes a row (its code). It says whether the row is the first,
-    second or k-th row of its user.
+    """A digit in the code of a row (the integer that encodes it). It counts users: it marks a
+    user's first, second or k-th row.
 
-    ``code // unit % size`` is the group of a row, and the rows of each user are numbered from 1 in
-    each group. For the user's row number ``ranks[i]``, ``unit * 2**i`` is added to the code.
+    A user's rows are numbered from 1 in each group, which is ``code // unit % size`` of the code
+    without the mark. If the number is ``ranks[i]``, ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))

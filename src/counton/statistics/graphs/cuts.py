@@ -185,7 +185,9 @@ class Cuts(NamedCells):
                     f"nodes, in order"
                 )
             if any("\0" in str(node) for node in self.nodes):
-                raise InvalidInput("a node has the character NUL in its name: leave it out")
+                raise InvalidInput(
+                    "a node has the character NUL in its name: remove this character"
+                )
             named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
