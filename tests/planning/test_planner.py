@@ -535,6 +535,13 @@ def test_the_time_of_a_release_is_measured() -> None:
     assert wide.release_seconds(wide.best) is None or wide.best.row()["held"] == 0
 
 
+def test_a_refused_kind_names_those_that_can() -> None:
+    with pytest.raises(InvalidInput, match="release=windows over 365 steps; these can: independe"):
+        plan(365, PureDP(1), release="windows", strategies=["binary"])
+    with pytest.raises(InvalidInput, match=r"strategy=independent .*these can: .*kary, smooth"):
+        plan(365, PureDP(1), strategies=["independent"])
+
+
 def test_no_totals_from_a_strategy_of_windows() -> None:
     given = [Independent(100), Binary(100)]
     result = plan(100, PureDP(1), strategies=given)

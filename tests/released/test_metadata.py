@@ -36,7 +36,7 @@ def written(tmp_path: Path) -> Path:
         guarantee=PureDP(1), **STREAM,
     )  # fmt: skip
     file = tmp_path / "visits.csv"
-    export(state, file, metadata="csvw,dcat,sdmx")
+    export(state, file, metadata="csvw,dcat,sdmx", title="Visits of the shop")
     return file
 
 
@@ -52,6 +52,7 @@ TYPES = {
 def test_a_csv_file_is_what_its_description_says(written: Path) -> None:
     said = json.loads(written.with_name("visits.csv-metadata.json").read_text())
     assert said["@context"][0] == "http://www.w3.org/ns/csvw"
+    assert said["dc:title"] == "Visits of the shop"
     table = pl.read_csv(written, infer_schema=False)
     columns = said["tableSchema"]["columns"]
     assert (written.parent / said["url"]) == written

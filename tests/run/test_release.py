@@ -312,6 +312,9 @@ def test_another_frame_without_a_state_is_noticed(
     with pytest.warns(UserWarning, match="missing from this frame: does it hold other data"):
         other = release("count", ROWS[:1], **asked)
     assert other.table().equals(first.table())
+    with pytest.warns(UserWarning, match="does it hold other data.*the numbers shown are not of"):
+        larger = release("count", pl.concat([ROWS, ROWS]), **asked)
+    assert larger.table().equals(first.table())
     assert (
         release("count", ROWS[:1], name="other", **asked).numbers.kept_in == first.numbers.kept_in
     )

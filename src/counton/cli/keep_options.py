@@ -88,8 +88,9 @@ class LedgerOptions:
     )
     unit: str | None = option(
         None,
-        'unit that the limit protects, as in reader or "reader\'s month"; a release that protects '
-        "less is refused; default: the unit of each release, each unit apart",
+        'unit that the limit protects: reader, for ever, or a period of one: "reader\'s month" '
+        'or "reader\'s year" (--per 1mo, 12mo); a release that protects less is refused; default: '
+        "the unit of each release, each unit apart",
         "limit-unit",
     )
     allow_raise: bool = option(

@@ -153,7 +153,7 @@ class ExportOptions:
     metadata: str | None = option(
         None,
         "with .csv: write beside it a description for data catalogues: csvw, dcat or "
-        "sdmx, or several: A,B",
+        "sdmx, or several: A,B; --title is its title, too",
     )
     panels: bool = option(
         False, "with a chart: draw one panel for each group; of more than 24, the largest 24"

@@ -692,6 +692,7 @@ def ranked_designs(
             everything=often and isinstance(guarantee, ApproxDP),
             norms=_norms(guarantee),
         )
+    there = {one.kind for one in found}
     if not ranks:
         found = tuple(
             one
@@ -704,6 +705,15 @@ def ranked_designs(
                 f"strategy {names.PUBLISHED!r} cannot serve {steps} steps under {guarantee}: no "
                 "refereed paper describes one of these strategies; give auto"
             )
+    objects = len(listed or ()) > len(wanted) or also
+    if of_kinds and not (found or published or objects or wanted & {*names.PAPERS}):
+        able = [name for name, of in names.KINDS.items() if {kind.words for kind in of} & there]
+        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
+        raise InvalidInput(
+            f"{field('strategy', ','.join(sorted(wanted)))} cannot plan "
+            f"{field('release', release)} {steps}; these can: {', '.join(able)}, "
+            "or auto to compare them"
+        )
     found = (*found, *(_as_printed(name, horizon) for name in names.PAPERS if name in wanted))
     given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):

@@ -37,7 +37,11 @@ _MEASURES = {"": "TOTAL", "window_": "WINDOW"}
 
 
 def metadata_of(
-    released: ReleasedNumbers, name: str, kind: str, style: CsvStyle = USUAL
+    released: ReleasedNumbers,
+    name: str,
+    kind: str,
+    style: CsvStyle = USUAL,
+    title: str | None = None,
 ) -> dict[str, Any] | pl.DataFrame:
     """Return the metadata that a data catalogue needs about a released table in a CSV file.
 
@@ -47,6 +51,8 @@ def metadata_of(
         kind: "csvw" (https://www.w3.org/TR/tabular-metadata/), "dcat" (DCAT-AP 3, JSON-LD), or
             "sdmx", which is the table itself with the columns of SDMX-CSV 2.0.
         style: the format of the CSV file.
+        title: title of the data for readers of a catalogue; None: the name of the stream. SDMX has
+            none.
 
     Raises:
         InvalidInput: another kind of metadata; or "sdmx" for a release without counts or sums.
@@ -63,9 +69,9 @@ def metadata_of(
     if kind not in ENDINGS:
         raise InvalidInput(f"{field('metadata')} is {kind!r}; use one of {', '.join(ENDINGS)}")
     if kind == "csvw":
-        return _csv_on_the_web(released, name, style)
+        return _csv_on_the_web(released, name, style, title or released.design.name)
     if kind == "dcat":
-        return _dataset(released, name)
+        return _dataset(released, name, title or released.design.name)
     return _sdmx_rows(released)
 
 
@@ -76,7 +82,9 @@ def _text(facts: Mapping[str, Any]) -> str:
     return " ".join(said)
 
 
-def _csv_on_the_web(released: ReleasedNumbers, name: str, style: CsvStyle) -> dict[str, Any]:
+def _csv_on_the_web(
+    released: ReleasedNumbers, name: str, style: CsvStyle, title: str
+) -> dict[str, Any]:
     facts, table = facts_of(released), released.table()
     level = f"; probability {facts['level']:g}"
     columns = [
@@ -95,7 +103,7 @@ def _csv_on_the_web(released: ReleasedNumbers, name: str, style: CsvStyle) -> di
     return {
         "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
         "url": name,
-        "dc:title": released.design.name,
+        "dc:title": title,
         "dc:description": _text(facts),
         "dialect": {"encoding": "utf-8", "header": True, "delimiter": style.separator},
         "tableSchema": {"columns": columns, "primaryKey": keys},
@@ -116,7 +124,7 @@ def _datatype(dtype: pl.DataType, decimal: str) -> str | dict[str, Any]:
     return "date" if dtype == pl.Date else "string"
 
 
-def _dataset(released: ReleasedNumbers, name: str) -> dict[str, Any]:
+def _dataset(released: ReleasedNumbers, name: str, title: str) -> dict[str, Any]:
     facts, table = facts_of(released), released.table()
     found: dict[str, Any] = {
         "@context": {
@@ -125,7 +133,7 @@ def _dataset(released: ReleasedNumbers, name: str) -> dict[str, Any]:
             "xsd": "http://www.w3.org/2001/XMLSchema#",
         },
         "@type": "dcat:Dataset",
-        "dct:title": {"@value": released.design.name, "@language": "en"},
+        "dct:title": {"@value": title, "@language": "en"},
         "dct:description": {"@value": _text(facts), "@language": "en"},
         "dcat:distribution": {
             "@type": "dcat:Distribution",

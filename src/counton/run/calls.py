@@ -127,19 +127,25 @@ def release(
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, whole=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers
-            if unnamed and outcome.for_operator().gone:
-                where = "database" if isinstance(events, str) else "frame"
+            counts = outcome.for_operator()
+            where = "database" if isinstance(events, str) else "frame"
+            apart = (
+                f"does it hold other data? Then the numbers shown are not of it: give it a "
+                f"{field('state')} or a {field('name')} of its own"
+            )
+            if unnamed and counts.gone:
                 warnings.warn(
-                    f"rows that {state} has counted are missing from this {where}: does it hold "
-                    f"other data? Then give it a {field('state')} or a {field('name')} of its own",
+                    f"rows that {state} has counted are missing from this {where}: {apart}",
                     stacklevel=2,
                 )
-            if outcome.for_operator().shut and outcome.definition.cut.timed:
+            if counts.shut and outcome.definition.cut.timed:
+                shown_of = f"this {where} has more rows of them than {state} has counted: {apart}"
                 warnings.warn(
                     "rows that came for windows released before are not counted, because a frame "
                     "or file of all events does not tell which rows are new: release later "
                     "(watermark='6h'), or begin a stream with id (each row counts once) and "
-                    "revise='14d' (late rows count in their own window)",
+                    "revise='14d' (late rows count in their own window)"
+                    + (f"; {shown_of}" if unnamed else ""),
                     stacklevel=2,
                 )
             return Release(replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state))))

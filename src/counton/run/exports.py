@@ -385,7 +385,8 @@ def export(
         as_of: for revised windows: show the numbers that were known at this time: see
             `Release.as_of`.
         metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
-            sdmx, or several (`counton.released.metadata`).
+            sdmx, or several (`counton.released.metadata`). Their title is ``title``, or the name of
+            the stream.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -437,7 +438,7 @@ def export(
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "locale": locale}
         look |= {} if path.suffix.lower() == PAGE else {"width": width}
         write_release(found, path, style=style, panels=panels, **look)
-        write_metadata(found, path, kinds, style)
+        write_metadata(found, path, kinds, style, title)
     return Release(found)
 
 

@@ -234,16 +234,23 @@ def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
             raise
         raise _lacks(absent) from None
     if len(lacking) > 1 or (lacking and lacking[0] in map(field, needed)):
-        raise _lacks(lacking)
+        raise _lacks(lacking, without_time=each_row and not once)
     return found
 
 
-def _lacks(lacking: Sequence[str]) -> MissingOptions:
+#: What a job without a column of times does.
+_FOR_WINDOWS = (
+    f"Without {field('time')} each row is a step of its own: for a number each day give "
+    f"{field('time')}, {field('every')} and {field('start')} too. "
+)
+
+
+def _lacks(lacking: Sequence[str], *, without_time: bool = False) -> MissingOptions:
     several = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
     return MissingOptions(
         f"a new stream needs {several}; choose {'them' if len(lacking) > 1 else 'it'} without "
-        f"looking at the data. If the stream exists already, correct {field('state')} or "
-        f"{field('name')}",
+        f"looking at the data. {_FOR_WINDOWS if without_time else ''}If the stream exists already, "
+        f"correct {field('state')} or {field('name')}",
         InvalidInput(several).fields,
     )
 

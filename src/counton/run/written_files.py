@@ -238,13 +238,17 @@ def _write_text(text: str, place: str) -> None:
 
 
 def write_metadata(
-    released: ReleasedNumbers, path: Path, kinds: Sequence[str], style: CsvStyle = USUAL
+    released: ReleasedNumbers,
+    path: Path,
+    kinds: Sequence[str],
+    style: CsvStyle = USUAL,
+    title: str | None = None,
 ) -> None:
     """Write catalogue metadata beside a CSV file: a file for each format in ``kinds``."""
     from counton.released.metadata import ENDINGS, metadata_of
 
     for kind in kinds:
-        found = metadata_of(released, path.name, kind, style)
+        found = metadata_of(released, path.name, kind, style, title)
         place = path.with_name(ENDINGS[kind].format(name=path.name, stem=path.stem))
         if isinstance(found, pl.DataFrame):
             write_table(found, place)
