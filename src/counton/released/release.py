@@ -597,12 +597,9 @@ class Release:
                 f"with window {min(nights):,} was not published: give a window or a time from then "
                 f"on"
             )
-        cell, lags = names.index(name), [min(night - step, found.lags) for night in nights]
-        asked = found.number(step, lags[0], cell) - found.number(step, lags[1], cell)
+        asked = found.difference(step, nights[0], nights[1], names.index(name))
         days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
         what = f"{name} of {cut.span(range(step, step + 1))}, as known {days[0]} less {days[1]}"
-        if found.design.strategy.facts.totals:
-            what += ", both as measured, before tables fit them to totals"
         return answer(asked, self.numbers.level, what=what)
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:

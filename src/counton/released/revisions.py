@@ -27,6 +27,7 @@ from counton.numbers import Design
 from counton.numbers.formulas import CellSum, Formula, Term
 from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
+from counton.strategies.streams.two_nights import TwoNights
 from counton.strategies.streams.window_versions import EveryVersion
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, by_night
 
@@ -209,6 +210,32 @@ class Revisions:
         step = terms.strategy.step_of(window, lag)
         value = float(self.value(window, lag).reshape(-1)[cell])
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
+
+    def difference(self, window: int, later: int, earlier: int, cell: int = 0) -> Formula:
+        """Return by how much the number of a window differs between the tables of two releases.
+
+        The formula knows the noise that both numbers share. Numbers are those of `read`.
+
+        Args:
+            window: the window, which had ended by both releases.
+            later, earlier: the numbers of the releases; the result is that of ``later`` minus that
+                of ``earlier``.
+            cell: the index of the cell.
+        """
+        both = self.design.strategy
+        if not isinstance(both, WindowsAndTotals):
+            lags = (min(night - window, self.lags) for night in (later, earlier))
+            last, first = (self.number(window, lag, cell) for lag in lags)
+            return last - first
+        nights = sorted((earlier, later))
+        strategy = TwoNights(both, window, nights[0], nights[1], self.design.law)
+        terms: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
+        values = [float(self.read(night)[1][window - 1].reshape(-1)[cell]) for night in nights]
+        first, last = (
+            Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
+            for step, value in enumerate(values, 1)
+        )
+        return last - first if later >= earlier else first - last
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:

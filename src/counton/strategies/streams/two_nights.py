@@ -1,0 +1,122 @@
+"""One window as tables of two nights have it: how its numbers differ, and the noise they share.
+
+A night is the release at the end of a window. Beside totals, the table of night m estimates a
+window from all that was released up to then (`LeastSquaresAsOf`). With v the released version of
+the window and e the independent parts of the contrasts of the nights 1 .. m, of variance 1, the
+estimate is v - h' e, where h = Cov(e, v). Let v and w be the versions of an earlier night k and of
+a later night m. For the later one, h = Cov(e, w) has m entries, of which the first k multiply the
+same e. So
+
+    Cov(v - h_v' e, w - h_w' e) = Cov(v, w) - h_w' Cov(e, v),
+
+because - h_v' Cov(e_1..k, w) and + h_v' (h_w)_1..k cancel. Here Cov(e, v) is over all m nights:
+later changes of the window share noise with its earlier version.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import NoiseDistribution
+from counton.strategies.strategy import NodeNoise, Steps, window_ends
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, WindowsAndTotals
+
+
+class TwoNights(LeastSquaresAsOf):
+    """The number of one window as two nights estimate it: step 1 is the estimate of the earlier
+    night, step 2 that of the later night.
+
+    Args:
+        both: the stream's strategy.
+        window: the window, which had ended by the earlier night.
+        earlier, later: the nights, numbered by the windows after which they release.
+        law: the noise distribution of a node of the windows.
+
+    >>> from fractions import Fraction
+    >>> from counton.base.distributions import DiscreteLaplace
+    >>> from counton.strategies import Binary, WindowVersions
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> both = WindowsAndTotals(WindowVersions(7, Binary(3)), Binary(7), "1/4", law)
+    >>> moved = TwoNights(both, 2, 2, 4, law)
+    >>> bool(moved.variance([2], [0]) > moved.variance([1]) + moved.variance([2], [1]))
+    True
+    """
+
+    def __init__(
+        self, both: WindowsAndTotals, window: int, earlier: int, later: int, law: NoiseDistribution
+    ) -> None:
+        super().__init__(both, later, law)
+        self.horizon, self.window, self.earlier = 2, window, earlier
+        self._tables = [LeastSquaresAsOf(both, night, law) for night in (earlier, later)]
+
+    @override
+    def __repr__(self) -> str:
+        nights = f"{self.earlier}, {self.night}"
+        return f"{self.saved_name}({self.both!r}, window={self.window}, nights={nights})"
+
+    def _contrast_covariance(self, lag: int, until: int) -> Floats:
+        """Return the covariances of a version of the window with the independent parts of the
+        contrasts of its own night and later ones, up to night ``until``.
+
+        ``lag`` is the number of windows after which the version was released.
+        """
+        start, contrasts = self.window - 1, self._contrasts
+        nights = min(contrasts.lags + 1, until - start)
+        rows = contrasts.independent(until)[start:, start : start + nights]
+        return np.asarray(rows @ -contrasts.shared[lag, :nights])
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        """Covariance of both estimates, in units of the noise variance of a windows' node."""
+        lags = [
+            min(night - self.window, self._contrasts.lags) for night in (self.earlier, self.night)
+        ]
+        first = self._contrast_covariance(lags[0], self.earlier)
+        last, before = (
+            self._contrast_covariance(lags[1], self.night),
+            self._contrast_covariance(lags[0], self.night),
+        )
+        versions = self._contrasts.versions
+        shared = versions[lags[0], lags[1]] - last @ before
+        own = versions[lags[0], lags[0]] - first @ first, versions[lags[1], lags[1]] - last @ last
+        return np.array([[own[0], shared], [shared, own[1]]]) / self._contrasts.unit
+
+    @override
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """Return the variances of the estimates, or of their sum (step 2, since 0)."""
+        first, last = window_ends(self, steps, since)
+        of = self._covariance
+        sums = np.array([[0, of[0, 0], of.sum()], [0, 0, of[1, 1]], [0, 0, 0]])
+        return np.asarray(np.maximum(sums[first, last], 0.0))
+
+    @override
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float:
+        """Return the variance of a weighted sum of totals of the two steps."""
+        each = np.array([weights[stops >= step].sum() for step in (1, 2)])
+        return max(float(each @ self._covariance @ each), 0.0)
+
+    @override
+    def _largest_reads(self, stops: Integers) -> Floats:
+        ends = np.array([self.window - 1, self.window])
+        most = max(float(table._largest_reads(ends).max()) for table in self._tables)
+        return np.full(stops.shape, most)
+
+    @override
+    def _window_rounding(self, first: Integers, last: Integers) -> Floats:
+        ends = np.array([self.window - 1]), np.array([self.window])
+        each = [float(table._window_rounding(*ends)[0]) for table in self._tables]
+        until = np.array([0.0, each[0], sum(each)])
+        return np.asarray(until[last] - until[first])
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """Return the noise of the estimates, computed from the noise of all nights so far: int64,
+        ``(len(steps), *field.shape)``, in multiples of 2^-10.
+        """
+        own = range(self.window, self.window + 1)
+        return np.concatenate([self._tables[step - 1].noise(field, own) for step in steps])
