@@ -123,7 +123,8 @@ def _renyi_line(
 
     Args:
         law: distribution of the noise.
-        moved: how much one unit changes the values of all nodes.
+        moved: how much one unit changes the values of all nodes, the sums that get independent
+            noise.
         causal: True if no release uses noise that hides a later step.
     """
     # Between whole orders Gaussian noise of strategies that are not causal keeps (alpha - 1) D <=

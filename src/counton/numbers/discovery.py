@@ -133,11 +133,11 @@ class Declared:
         """Return how groups are found, as JSON values: None for declared groups."""
         return None
 
-    def how(self, groups: int, said: str) -> str:
-        """Return words on the groups for a description: their number, such as "12 pages". ``said``
-        is the plural word "pages".
+    def how(self, groups: int, plural: str) -> str:
+        """Return words on the groups for a description: their number, such as "12 pages".
+        ``plural`` is the word "pages".
         """
-        return f"{groups:,} {said}"
+        return f"{groups:,} {plural}"
 
     def chance(self, terms: Design) -> float | None:
         """Return a bound on the probability that a group of one unit only is shown: None, because
@@ -270,7 +270,7 @@ class Discovery:
             found["compared"] = list(self.compared)
         return found
 
-    def how(self, groups: int, said: str) -> str:
+    def how(self, groups: int, plural: str) -> str:
         """Return words on the groups for a description: when a group is shown. Their number is not
         known.
         """

@@ -74,7 +74,8 @@ _MOST = 2**40
 
 @dataclass(frozen=True)
 class Cost:
-    """The sensitivity of one part of a report, and its wanted accuracy or weight.
+    """The sensitivity of one part of a report (several statistics of the same rows), and its wanted
+    accuracy or weight.
 
     Attributes:
         l1: largest change by one unit in all cells of the part together, in the 1-norm.
@@ -116,7 +117,8 @@ class Cost:
 
 
 class Split(NamedTuple):
-    """The division of a privacy budget among the parts of a report.
+    """The division of a privacy budget among the parts of a report: several statistics of the same
+    rows.
 
     Attributes:
         weights: the integer by which the cells of each part are multiplied before noise is
@@ -144,7 +146,8 @@ def split(
     *,
     by: By = "shares",
 ) -> Split:
-    """Divide one guarantee among the parts of a report, by integer weights of their cells.
+    """Divide one guarantee among the parts of a report (statistics of the same rows), by integer
+    weights of their cells.
 
     Args:
         costs: the sensitivity of each part, with its bound on the error or its weight.

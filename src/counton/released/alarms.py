@@ -304,10 +304,10 @@ def _simulated_delay(design: Floats, changed: Floats, chart: Chart, after: int) 
 
 
 def _learnt_spread(design: Floats, changed: Floats, noise: Floats, spread: float) -> float:
-    """Return the variance of counts around their level that would be estimated while a change
-    lasts.
+    """Return the variance of counts around their level that `find_changes` would estimate while a
+    change lasts.
 
-    It is the estimate of `_spread_of_counts` for expected squares.
+    It is the estimate of `_spread_of_counts`, given the expected squared deviations.
 
     Args:
         design: regressors of the level.

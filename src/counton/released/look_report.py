@@ -340,8 +340,8 @@ class Inspection:
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
     def _kept_share(self, most: int) -> tuple[float | None, float, float]:
-        """Return the share of events that count if at most ``most`` events of each user do, and its
-        interval.
+        """Return the estimated share of all events that count if at most ``most`` events of each
+        user count, with its interval.
         """
         # Counted and lost events are two sums over users, each with an interval of half the
         # remaining probability; the kept share grows with the first and falls with the second. If a

@@ -137,8 +137,9 @@ def forecast_final(
 
 
 def nights_needed(lags: int) -> int:
-    """Return the number of windows that must be released before counts that are final ``lags``
-    windows later can be forecast.
+    """Return the number of windows that must be released before final counts can be forecast.
+
+    A count is final when ``lags`` further windows have ended.
     """
     return 2 * lags + LEAST
 
@@ -285,8 +286,8 @@ class _Triangle:
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return True if the arrivals in the last releases contradict the delays of earlier
-        windows.
+        """Return True if rows came sooner or later in the last releases than in earlier ones, more
+        than chance explains.
         """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
         before = found[: -max(_NIGHTS)]

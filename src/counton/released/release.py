@@ -202,7 +202,8 @@ class Release:
         return type(self)(self.numbers.only(steps, groups))
 
     def part(self, name: str) -> Self:
-        """Return the release of one statistic of a report, as if it had been released alone.
+        """Return the release of one statistic of a report (several statistics of the same rows), as
+        if it had been released alone.
 
         Counts and sums with cells of their own answer all questions on counts and sums. A statistic
         that is taken from another one answers the questions that this other one answers.

@@ -69,7 +69,8 @@ from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, 
 
 
 class ReportReading(Reading):
-    """The released numbers of all statistics of a report at one step.
+    """The released numbers of all statistics of a report (several statistics of the same rows) at
+    one step.
 
     >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count, Report
@@ -822,7 +823,8 @@ class Report(TallyStatistic):
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
-        """Return the design of one measured statistic, derived from the report's design.
+        """Return the design (public parameters) of one measured statistic, derived from the
+        report's design.
 
         Args:
             name: name of the statistic.
@@ -870,7 +872,7 @@ class Report(TallyStatistic):
         return FollowedReading(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
-        """Select one measured statistic's cells and convert them to its data units.
+        """Select the released cells of one measured statistic, and convert them to its data units.
 
         Args:
             name: name of the statistic.

@@ -185,7 +185,8 @@ def _bounds(
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
-    """Return the share of the budget that each measured statistic uses, by name.
+    """Return the share of the budget that each measured statistic of a report uses, by the
+    statistic's name.
 
     A share is the statistic's part of the largest change by one person. The report must have its
     weights.

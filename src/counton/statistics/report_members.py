@@ -49,8 +49,10 @@ class FirstRows(UsersByRank):
 
 
 class GroupedRows(Grouped):
-    """A statistic of a report that is counted in each of several groups. One integer encodes a
-    row's group and values.
+    """A statistic of a report (several statistics of the same rows) that is counted in each of
+    several groups.
+
+    One integer encodes a row's group and values.
 
     >>> from counton.statistics import Average
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
@@ -153,7 +155,8 @@ def is_pair(given: Any) -> bool:
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Return a statistic in the form in which a report adds up its rows.
+    """Return a statistic in the form in which a report, which combines several statistics, adds up
+    its rows.
 
     Args:
         name: the statistic's name in the report, for error messages.
@@ -186,7 +189,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
 
 
 def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInput:
-    """Return the error that says why a report cannot have a statistic.
+    """Return the error which says that a report cannot contain a statistic, and why.
 
     Args:
         name: the statistic's name in the report.
@@ -294,7 +297,9 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
-    """Return the class of one statistic of a report, given the options of that statistic."""
+    """Return the class of one statistic of a report (several statistics of the same rows), given
+    that statistic's options.
+    """
     return statistic_named(own.get("statistic", "count"))
 
 

@@ -226,8 +226,8 @@ class _Forest(Exact):
         return units
 
     def _enter(self, key: int, weight: int) -> int:
-        """Add an edge, and return by how much the weight of the forest grows, in units of the
-        resolution.
+        """Add an edge, and return by how much the weight of the spanning forest grows, in units of
+        the resolution.
 
         Args:
             key: the number of its pair of nodes, as in `keys_of`.
