@@ -148,7 +148,7 @@ class Hats(OwnCells):
 
     @property
     @override
-    def brief(self) -> str:
+    def short_text(self) -> str:
         """Short text for ``repr``: the number of cells and, for each level, the distance between
         its knots (places of the hats' peaks), or the number of its knots if they were given.
         """

@@ -305,7 +305,7 @@ class OwnCells(LineStrategy):
     rows: int
 
     @property
-    def brief(self) -> str:
+    def short_text(self) -> str:
         """Short text for ``repr``: class, number of cells, number of rows over several cells."""
         return f"{self.saved_name}(cells={self.cells}, rows={self.rows})"
 

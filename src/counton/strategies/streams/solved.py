@@ -246,7 +246,7 @@ class LeastSquaresFactorization(StreamStrategy):
     def __repr__(self) -> str:
         inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""
         rest = f"norm={self.norm}, horizon={self.horizon}"
-        return f"{self.saved_name}({self.line.brief}{inside}, {rest})"
+        return f"{self.saved_name}({self.line.short_text}{inside}, {rest})"
 
     # ---------------------------------------------------------------------- C and its norms
 
