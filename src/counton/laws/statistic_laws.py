@@ -177,10 +177,10 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             "correct the names"
         ),
     )
-    _words_agree(settled)
+    _check_texts(settled)
 
 
-def _words_agree(statistic: Statistic) -> None:
+def _check_texts(statistic: Statistic) -> None:
     """Check that the statistic's texts name the same protected unit, and the same difference of
     neighbouring datasets, as its contribution.
     """
@@ -384,7 +384,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             statistic,
             ("counts_rows is True, but entries() does not add exactly 1 to one sum for each row"),
         )
-    _choices(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
+    _check_codes(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.card.additive or np.array_equal(measured, units)
@@ -526,7 +526,7 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
-def _choices(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
+def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None:
     """Check that the codes of rows, and the indices of the sums that each row changes, lie in their
     stated ranges.
 
@@ -626,7 +626,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
     fresh = statistic_of_kind(type(this), json.loads(json.dumps(statistic_to_dict(this))))
     try:
-        expected = _all_that_is_shown(fresh, release)
+        expected = _shown_results(fresh, release)
     except InvalidInput:
         raise
     except Exception as error:
@@ -672,7 +672,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     streams = [batches, [[] for _ in batches], half] if not this.card.of_letters else [batches]
     for stream in streams:
         _changes(this, stream)
-        shown = _all_that_is_shown(this, release)
+        shown = _shown_results(this, release)
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(
@@ -764,7 +764,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         )
         found = running.release_batches(events, stops)
         others.release_batches([events[:1][0]] * len(events), stops)
-        _asked_of_noise(this, running, others, found)
+        _check_shown_values(this, running, others, found)
     best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
     require(
         0 < of.mean <= of.largest,
@@ -780,7 +780,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         require((bound.at_least or 0) <= reached, statistic, message)
 
 
-def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
+def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:
     """Check that each cell computed on demand is shown with its released value and error.
 
     ``machine`` and ``others`` are running statistics that have counted different events; all texts
@@ -799,7 +799,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
         )
         std = float(machine.design.errors.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
-            name = _asked_as(statistic, cell)
+            name = _query_name(statistic, cell)
             value = machine.values(np.array([cell]), step)[0].item()
             for reading in readings if name is not None else ():
                 low, high = reading.interval(name, 0.9)
@@ -809,7 +809,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
                 require(same and high - low > std, statistic, message)
 
 
-def _asked_as(statistic: NamedCells, cell: int) -> Any:
+def _query_name(statistic: NamedCells, cell: int) -> Any:
     """Return the name by which a user can ask for a cell: a text, or a tuple of words.
 
     None if the cell can be found by neither.
@@ -824,7 +824,7 @@ def _asked_as(statistic: NamedCells, cell: int) -> Any:
     return None
 
 
-def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
+def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
     """Return, by name, everything that the result of one release shows: tables, texts and
     numbers.
     """
