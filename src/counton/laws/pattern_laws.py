@@ -62,7 +62,7 @@ def _norms(moved: Integers) -> tuple[int, int]:
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
-def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
+def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
     """Return the largest 1-norm and squared 2-norm by which a unit with several runs of consecutive
     steps moves the measurements.
 
@@ -83,7 +83,7 @@ def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
     return worst[0], worst[1]
 
 
-def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
+def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
     """Return the largest norms by which a unit moves the measurements if its counts change by +1
     and -1 in turn: pairs of 1-norm and squared 2-norm.
 
@@ -136,7 +136,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             runs = tuple(run for run in runs if run.length < _WRITTEN_OUT)
         if not runs or max(run.since for run in runs) > horizon:
             continue
-        l1, squared = _of_runs(matrix, runs)
+        l1, squared = _run_norms(matrix, runs)
         claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
@@ -158,7 +158,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         "or the product of two columns exceeds the sum of their products with a column between "
         "them; return False",
     )
-    alternating = _of_changes(matrix, changes)
+    alternating = _change_norms(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
         moves = (
             f"{number} alternating changes change the measurements by {l1} (1-norm) and {squared} "

@@ -473,7 +473,9 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
                 worst = sum(
                     Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
                 )
-                claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
+                claimed = (
+                    bound if len(chosen) == 1 else _stated_sensitivity(strategy, norm, len(chosen))
+                )
                 message = (
                     f"the columns of {len(chosen)} steps add up to {float(worst / unit)} or more "
                     f"(D_{norm}^{norm})"
@@ -496,7 +498,7 @@ def _some_sets(count: int) -> list[tuple[int, ...]]:
     return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
 
 
-def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
+def _stated_sensitivity(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
     """Return the sensitivity that a strategy states for a unit that counts in ``steps`` steps; None
     if it refuses such a unit.
     """
