@@ -711,13 +711,13 @@ class LookAhead(Strategy):
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)
-            from_below, variance = children_say(level, node, depth)
+            from_below, variance = children_sum(level, node, depth)
             own = self._own or weight**2 * variance / (weight**2 * variance + 1)
             value = from_below + part_times(drawn - weight * from_below, own / weight)
             return value, (own / weight) ** 2 + (1 - own) ** 2 * variance
 
         @cache
-        def children_say(level: int, node: int, depth: int) -> tuple[int, Fraction]:
+        def children_sum(level: int, node: int, depth: int) -> tuple[int, Fraction]:
             """Return the sum of the estimates of a node's children, and the variance of this
             sum.
             """
@@ -735,7 +735,7 @@ class LookAhead(Strategy):
             if level == self.top:
                 return value
             parent = node // self._radices[level]
-            from_below, variance_below = children_say(level + 1, parent, depth + 1)
+            from_below, variance_below = children_sum(level + 1, parent, depth + 1)
             return value + part_times(
                 final(level + 1, parent) - from_below, variance / variance_below
             )
