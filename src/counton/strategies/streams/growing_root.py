@@ -558,10 +558,10 @@ class _RootReader(Reader):
         check_window(self._growing, steps)
         if steps and self._has_room(steps.stop - 1):
             self._next = steps.stop - 1
-            return self._growing._noise_of(self._field, steps, self._over)
+            return self._growing._noise_of(self._field, steps, self._totals_at)
         return super().noise(steps)
 
-    def _over(self, nodes: range) -> NDArray[np.int64]:
+    def _totals_at(self, nodes: range) -> NDArray[np.int64]:
         """Return the noise of the running totals at the ends of some nodes.
 
         A node is a step or, later, a block of steps. If the nodes come before the nodes of the last
@@ -799,7 +799,7 @@ class GrowingSquareRoot(EndlessStrategy):
         """
         return Fraction(1)
 
-    def _d(self, node: int) -> float:
+    def _column_divisor(self, node: int) -> float:
         """Return d, the number by which the column of a node in the matrix square root is divided.
 
         It is the norm of the column, rounded up, if each entry is divided by the standard deviation
@@ -832,7 +832,11 @@ class GrowingSquareRoot(EndlessStrategy):
         firsts = [first_of(level, self._equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
         blocks = stops > self._singles
-        most = np.where(blocks, max(self._d(1), self._d(self._singles + 1)), self._d(1))
+        most = np.where(
+            blocks,
+            max(self._column_divisor(1), self._column_divisor(self._singles + 1)),
+            self._column_divisor(1),
+        )
         within = np.where(blocks, math.sqrt(_WITHIN) * self._largest_within, 0.0)
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
@@ -852,7 +856,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 "give a larger rho, epsilon or resolution, or fewer weight_bits"
             )
 
-    def _of_releases(self, at: Integers) -> Floats:
+    def _release_variances(self, at: Integers) -> Floats:
         """Return the variances of the releases at the steps ``at``, relative to the variance of the
         first node's noise.
         """
@@ -862,7 +866,7 @@ class GrowingSquareRoot(EndlessStrategy):
             if some.any():
                 block, within = np.divmod(at[some] - kind.before - 1, kind.size)
                 whole = within == kind.size - 1
-                found[some] = self._of_nodes(kind.nodes + block + whole)
+                found[some] = self._node_variances(kind.nodes + block + whole)
                 if kind.size > 1:
                     inside = np.append(self._inside(kind)._variances, 0.0)
                     found[some] += _WITHIN * inside[within]
@@ -882,7 +886,7 @@ class GrowingSquareRoot(EndlessStrategy):
         fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS)._variances[some]
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
-    def _of_nodes(self, nodes: Integers) -> Floats:
+    def _node_variances(self, nodes: Integers) -> Floats:
         """Return the variance of the running total up to the end of each of ``nodes``; 0 at node 0.
 
         A node is a step or, later, a block of steps. The unit is the variance of the first node's
@@ -909,7 +913,7 @@ class GrowingSquareRoot(EndlessStrategy):
         first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
         alone = (first == 0) & (last > 0)
-        found[alone] = self._of_releases(last[alone])
+        found[alone] = self._release_variances(last[alone])
         both = (first > 0) & (last > first)
         pairs = zip(first[both].tolist(), last[both].tolist(), strict=True)
         ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
@@ -979,7 +983,7 @@ class GrowingSquareRoot(EndlessStrategy):
             complete block, shape ``(complete blocks + 1,)``; for each step of a block but the last,
             the variance that is added to the variance of the total before the block.
         """
-        of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
+        of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:

@@ -673,10 +673,10 @@ class MultiscaleInterpolation(StreamStrategy):
         found = np.zeros(len(last))
         for at in range(0, len(last), _ENUMERATED):
             part = slice(at, at + _ENUMERATED)
-            found[part] = self._of_few(first[part], last[part])
+            found[part] = self._window_variances(first[part], last[part])
         return found.reshape(shape)
 
-    def _of_few(self, first: Integers, last: Integers) -> Floats:
+    def _window_variances(self, first: Integers, last: Integers) -> Floats:
         """Return the variances of the released counts of the steps first + 1 .. last: arrays of
         shape (windows,).
         """
