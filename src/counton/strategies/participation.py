@@ -320,7 +320,7 @@ def sensitivities(
     # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        return _found_once(strategy, schedule, _of_several)
+        return _found_once(strategy, schedule, _of_schedule)
     unit, steps = 1 << strategy.facts.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
@@ -353,7 +353,7 @@ def _found_once(
     return known[question]
 
 
-def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
+def _of_schedule(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
     return _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
 
 
@@ -879,13 +879,13 @@ def _shared_out(
         for division, times in divisions:
             one = best(division)
             more = one if one.together else _Most(_repeat(one.sums, min(times, room), room))
-            total = _either(total, more, room)
+            total = _worst_of_both(total, more, room)
         return total
 
     return int(share_out(divisions_of(None), most).sums.max())
 
 
-def _either(left: _Most, right: _Most, room: int) -> _Most:
+def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
     """Return the worst case in two parts of a tree together: index m is for m steps of a unit that
     lie in either part, from 0 to ``room``.
 
