@@ -106,18 +106,18 @@ def exact(text: str) -> Fraction:
     return Fraction(text)
 
 
-def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
+def law_of(description: dict[str, str]) -> tuple[str, Fraction]:
     """Return the family of a described noise distribution ("laplace" or "gaussian"), and its scale
     (Laplace) or variance (Gaussian).
 
-    Noise is drawn as integers, and the result is in units of these integers. The description
-    ``told`` states the width of the noise in data units, and in ``grid`` the size of one noise
-    integer in data units.
+    Noise is drawn as integers, and the result is in units of these integers. The description states
+    the width of the noise in data units, and in ``grid`` the size of one noise integer in data
+    units.
     """
-    unit = exact(told.get("grid", "1"))
-    if told["law"] == "discrete Laplace":
-        return "laplace", exact(told["scale"]) / unit
-    return "gaussian", exact(told["sigma_squared"]) / unit**2
+    unit = exact(description.get("grid", "1"))
+    if description["law"] == "discrete Laplace":
+        return "laplace", exact(description["scale"]) / unit
+    return "gaussian", exact(description["sigma_squared"]) / unit**2
 
 
 def address(terms: dict[str, Any]) -> str:
@@ -129,9 +129,9 @@ def address(terms: dict[str, Any]) -> str:
     beforehand; else 1. ``counters`` is the guarantee of the noise alone, for cells that are created
     when they are needed. ``statistic`` describes the statistic whose cells are counted.
     """
-    told = terms["strategy"]
-    if told["strategy"] == "AsOf":  # its numbers are those of a stream of nights
-        told = told["windows"]
+    description = terms["strategy"]
+    if description["strategy"] == "AsOf":  # its numbers are those of a stream of nights
+        description = description["windows"]
     family, width = law_of(terms["law"])
     law = {"law": f"discrete {family.title()}"}
     law |= {"scale" if family == "laplace" else "sigma_squared": str(width)}
@@ -139,7 +139,7 @@ def address(terms: dict[str, Any]) -> str:
         "contribution": {k: v for k, v in terms["contribution"].items() if k != "unit"},
         "law": law,
         "stream": terms["name"],
-        "strategy": without_arrays(told),
+        "strategy": without_arrays(description),
     }
     for name in ("format", "guarantee", "shape", "counters", "statistic"):
         bound |= {name: terms[name]} if name in terms else {}
@@ -1062,7 +1062,7 @@ def check_digest(numbers: Iterable[int], stated: str) -> None:
 Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each cell's own weight
 
 
-def hats(told: dict[str, Any]) -> Line:
+def hats(description: dict[str, Any]) -> Line:
     """Build the measurements of a line of cells: rows of weights over several cells, shaped as
     triangles, and a weight with which each cell is measured alone.
 
@@ -1070,13 +1070,13 @@ def hats(told: dict[str, Any]) -> Line:
     one after that; it is multiplied by its height. The weight of a cell alone is chosen so that the
     entries of the cell's column add up to 2^bits, or their squares to 4^bits.
     """
-    cells, norm, unit = told["cells"], told["norm"], 1 << told["bits"]
+    cells, norm, unit = description["cells"], description["norm"], 1 << description["bits"]
     spaced = [
         [*range(0, cells + one, one)][: -(-cells // one) + 1] if isinstance(one, int) else one
-        for one in told["spacings"]
+        for one in description["spacings"]
     ]
-    heights = integers(told["amplitudes"], sum(map(len, spaced)))
-    check_digest(heights, told["amplitudes_sha256"])
+    heights = integers(description["amplitudes"], sum(map(len, spaced)))
+    check_digest(heights, description["amplitudes_sha256"])
     rows: list[dict[int, int]] = []
     for knots in spaced:
         found: list[dict[int, int]] = [{} for _ in knots]
@@ -1090,20 +1090,20 @@ def hats(told: dict[str, Any]) -> Line:
     return rows, [one if norm == 1 else math.isqrt(one) for one in left]
 
 
-def dense(told: dict[str, Any]) -> Line:
+def dense(description: dict[str, Any]) -> Line:
     """Build the measurements of a line of cells from a saved matrix: rows of weights over several
     cells, and a weight with which each cell is measured alone.
 
     Among the rows that measure a single cell, the one with the largest weight is that cell's own
     measurement.
     """
-    cells = told["cells"]
-    if told.get("formula") is not None:
-        matrix = scaled_root(cells, told["formula"])
+    cells = description["cells"]
+    if description.get("formula") is not None:
+        matrix = scaled_root(cells, description["formula"])
     else:
-        flat = integers(told["matrix"], cells * told["measurements"])
+        flat = integers(description["matrix"], cells * description["measurements"])
         matrix = [flat[at : at + cells] for at in range(0, len(flat), cells)]
-    check_digest((one for row in matrix for one in row), told["matrix_sha256"])
+    check_digest((one for row in matrix for one in row), description["matrix_sha256"])
     rows = [{cell: weight for cell, weight in enumerate(row) if weight} for row in matrix]
     own, row_of = [0] * cells, [-1] * cells
     for number, row in enumerate(rows):
@@ -1451,16 +1451,18 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
 }  # fmt: skip
 
 
-def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
+def strategy_of(description: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
     """Build the strategy that a description names, or a strategy from given matrices."""
     if matrices is not None:
         return WrittenOut(**matrices)
-    if told["strategy"] not in STRATEGIES:
+    if description["strategy"] not in STRATEGIES:
         raise Unreadable(
-            f"the strategy {told['strategy']} belongs to another package: give its matrices "
+            f"the strategy {description['strategy']} belongs to another package: give its matrices "
             "(--matrices)"
         )
-    return STRATEGIES[told["strategy"]](**{k: v for k, v in told.items() if k != "strategy"})
+    return STRATEGIES[description["strategy"]](
+        **{k: v for k, v in description.items() if k != "strategy"}
+    )
 
 
 # --------------------------------------------------------------------------------- 5. scale
@@ -1481,31 +1483,31 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
     "replace", another unit takes the place of this one in the same steps, so a cell changes by the
     difference of two counts. Units with ``most`` are added or removed, never replaced.
     """
-    told = {"cells": 1, "separation": 1} | contribution
-    replaced, per_cell = told["neighbours"] == "replace", told.get("per_cell", 0)
+    bounds = {"cells": 1, "separation": 1} | contribution
+    replaced, per_cell = bounds["neighbours"] == "replace", bounds.get("per_cell", 0)
     ends = [0 if replaced else -per_cell, per_cell]
-    if "resolution" in told:
-        unit = Fraction(told["resolution"])
-        ends = [int(Fraction(told[name]) / unit) for name in ("lower", "upper")]
-    if "most" in told:  # this many events, in any places
+    if "resolution" in bounds:
+        unit = Fraction(bounds["resolution"])
+        ends = [int(Fraction(bounds[name]) / unit) for name in ("lower", "upper")]
+    if "most" in bounds:  # this many events, in any places
         everywhere = [*product(range(1, last + 1), range(cells))]
-        for many in range(1, told["most"] + 1):
+        for many in range(1, bounds["most"] + 1):
             for events in product(everywhere, repeat=many):
                 steps, groups = zip(*events, strict=True)
                 crowd = max(map(steps.count, steps))
-                again = "once" in told and len({*groups}) < many
-                if crowd <= (told.get("most_a_step") or many) and not again:
+                again = "once" in bounds and len({*groups}) < many
+                if crowd <= (bounds.get("most_a_step") or many) and not again:
                     for sizes in product(ends, repeat=many):
                         yield sums_by_key(zip(events, sizes, strict=True))
         return
     vectors: list[dict[int, int]] = [{}]  # the counts of a unit in one step
-    for many in range(1, min(told["cells"], cells) + 1):
+    for many in range(1, min(bounds["cells"], cells) + 1):
         for chosen in combinations(range(cells), many):
             vectors += [dict(zip(chosen, of, strict=True)) for of in product(ends, repeat=many)]
     if replaced:  # one unit's counts less another's
         pairs = product(vectors, repeat=2)
         vectors = [{at: a.get(at, 0) - b.get(at, 0) for at in {*a, *b}} for a, b in pairs]
-    for days in step_sets(told, last):
+    for days in step_sets(bounds, last):
         for vector in product(vectors, repeat=len(days)):
             both = zip(days, vector, strict=True)
             yield {(step, cell): size for step, of in both for cell, size in of.items()}
@@ -1519,15 +1521,18 @@ def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     return found
 
 
-def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of steps in which one protected unit may count, among the steps 1 .. last."""
-    if "every" in told:
+def step_sets(bounds: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sets of steps in which one protected unit may count, among the steps 1 .. last.
+
+    ``bounds`` is the description of its contribution.
+    """
+    if "every" in bounds:
         for first in range(1, last + 1):
-            yield tuple(range(first, last + 1, told["every"]))[: told.get("steps")]
+            yield tuple(range(first, last + 1, bounds["every"]))[: bounds.get("steps")]
         return
-    for many in range(1, told.get("steps", 1) + 1):
+    for many in range(1, bounds.get("steps", 1) + 1):
         for steps in combinations(range(1, last + 1), many):
-            if all(b - a >= told["separation"] for a, b in pairwise(steps)):
+            if all(b - a >= bounds["separation"] for a, b in pairwise(steps)):
                 yield steps
 
 
@@ -1681,10 +1686,12 @@ class Table:
         cells: number of each cell, by its name.
     """
 
-    def __init__(self, rows: list[dict[str, Any]], told: dict[str, Any], windows: bool) -> None:
+    def __init__(
+        self, rows: list[dict[str, Any]], description: dict[str, Any], windows: bool
+    ) -> None:
         self.values: dict[str, dict[int, int | float]] = {}
-        self.cells = {name: cell for cell, name in enumerate(told["groups"] or ["all"])}
-        if "cells" not in told:
+        self.cells = {name: cell for cell, name in enumerate(description["groups"] or ["all"])}
+        if "cells" not in description:
             for row in rows:
                 name = "window_estimate" if windows and "window_estimate" in row else "estimate"
                 value = row[name]
@@ -1692,13 +1699,13 @@ class Table:
                 self.values.setdefault(name, {})[row.get("step", 1)] = value
             return
         steps = sorted({row["step"] for row in rows if "step" in row}) or [1]
-        packed = zlib.decompress(base64.b64decode(told["cells"]["data"]))
+        packed = zlib.decompress(base64.b64decode(description["cells"]["data"]))
         moved = struct.unpack(f"<{len(packed) // 8}q", packed)
         size, sums = len(moved) // len(steps), list[int]()
         for at, one in enumerate(moved):  # differences from step to step, for floats by their bits
             sums.append(one + (sums[at - size] if at >= size else 0))
             held = (sums[-1] % 2**64).to_bytes(8, "little")
-            (value,) = struct.unpack("<q" if told["cells"]["type"] == "i8" else "<d", held)
+            (value,) = struct.unpack("<q" if description["cells"]["type"] == "i8" else "<d", held)
             self.values.setdefault(str(at % size), {})[steps[at // size]] = value
         self.cells = {name: int(name) for name in self.values}
 
@@ -1813,13 +1820,13 @@ def main(words: list[str]) -> int:
     options.add_argument("--matrices", help="JSON of a strategy of another package")
     given = options.parse_args(words)
     try:
-        told = read_json(f"{given.released}.json")["description"]
+        description = read_json(f"{given.released}.json")["description"]
         secret = read_key(Path(given.key).read_text("utf-8"))
         if given.salt:
             secret = subkey(secret, b"salted", given.salt.encode())
         matrices = read_json(given.matrices) if given.matrices else None
-        stream = Stream(told["terms"], secret, matrices)
-        table = Table(read_json(given.released), told, stream.strategy.windows)
+        stream = Stream(description["terms"], secret, matrices)
+        table = Table(read_json(given.released), description, stream.strategy.windows)
         right, wrong = check(stream, table, Sums(Path(given.sums).read_text("utf-8")), given.show)
     except (Unreadable, OSError) as error:
         print(error, file=sys.stderr)
