@@ -18,7 +18,7 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws.node_noise import HashedNoise, noise_of
-from counton.laws.rows import count_steps, largest_entry, reads_of, require, rows_by_step, takes
+from counton.laws.rows import accepts, count_steps, largest_entry, reads_of, require, rows_by_step
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
@@ -68,7 +68,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
     for law in (*_WIDE, *_narrow(strategy)):
-        if not takes(strategy, law):
+        if not accepts(strategy, law):
             continue
         laws = [node_law(strategy, law, level) for level in levels]
         widths = np.array([law.variance for law in laws])
@@ -262,7 +262,11 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
         first = range(1, count + 1)
         variances: list[tuple[NoiseDistribution | None, Floats]] = [
             (None, strategy.variance(first)),
-            *((law, noise_variance(strategy, law, first)) for law in _WIDE if takes(strategy, law)),
+            *(
+                (law, noise_variance(strategy, law, first))
+                for law in _WIDE
+                if accepts(strategy, law)
+            ),
         ]
         for law, variance in variances:
             for name, claim, true in (

@@ -251,7 +251,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
     return units
 
 
-def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
+def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
     """Return True if a strategy accepts noise of this distribution, False if it refuses it as too
     wide.
     """
@@ -270,4 +270,4 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
     if not isinstance(strategy, EndlessStrategy):
         return 1.0
     factor = float(node_factor(strategy, level))
-    return factor**2 if takes(strategy, DiscreteLaplace(Fraction(1))) else factor
+    return factor**2 if accepts(strategy, DiscreteLaplace(Fraction(1))) else factor

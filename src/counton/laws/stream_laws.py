@@ -39,6 +39,7 @@ from counton.laws.pattern_laws import (
 from counton.laws.rows import (
     Address,
     LawBroken,
+    accepts,
     column_of,
     columns_in_order,
     count_steps,
@@ -51,7 +52,6 @@ from counton.laws.rows import (
     row_of,
     rows_by_step,
     tables_kept,
-    takes,
 )
 from counton.strategies import (
     StreamStrategy,
@@ -623,7 +623,7 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     levels = sorted({level for column in columns for level, _ in column})
     for base in _LAWS:
-        if not takes(strategy, base):
+        if not accepts(strategy, base):
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
