@@ -377,9 +377,9 @@ class _SecretSampler(Sampler):
         self._address, self._key, self._taken = address, check_key(key), False
         self._served: str | None = None
         self._process = os.getpid()
-        self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
+        self._set_identity("" if isinstance(key, InsecureSeededKey) else drawn_identity())
 
-    def _be(self, identity: str) -> None:
+    def _set_identity(self, identity: str) -> None:
         address = f"{identity}/{self._address}".encode()
         self.identity = identity
         self._source = BlockSource(self._key.derive(self._purpose, address))
@@ -392,7 +392,7 @@ class _SecretSampler(Sampler):
                     "join must be called before the first batch is taken, but a batch was taken "
                     "already: call it first"
                 )
-            self._be(identity)
+            self._set_identity(identity)
 
     def _serve_only(self, who: str, when: str) -> None:
         if self._served not in (None, who) or self._process != os.getpid():
@@ -518,8 +518,8 @@ class SecretPlaces(_SecretSampler):
         again = "/anew" if self.anew else ""
         super().__init__(key, f"{name}/{self.examples}/{self.steps_per_epoch}/{self.epochs}{again}")
 
-    def _be(self, identity: str) -> None:
-        super()._be(identity)
+    def _set_identity(self, identity: str) -> None:
+        super()._set_identity(identity)
         self._drawn = None
 
     @override

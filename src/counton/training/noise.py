@@ -471,7 +471,7 @@ class TrainingNoise:
             self._keep_places(run)
             if not self.seeded:
                 sessions = renew(sessions, step - 1, drawn_identity())
-            self._be(identity, sessions, std)
+            self._set_run(identity, sessions, std)
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
@@ -496,7 +496,7 @@ class TrainingNoise:
             )
         found = *read_run(run), self._check_terms(run)
         self._keep_places(run)
-        self._be(*found)
+        self._set_run(*found)
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
@@ -601,7 +601,7 @@ class TrainingNoise:
                 f"checkpoint, or use resume(step, run=...)"
             ) from error
         self._keep_places(state["run"])
-        self._be(identity, sessions, std)
+        self._set_run(identity, sessions, std)
         self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
 
     # ------------------------------------------------------------------- whose noise it is
@@ -613,7 +613,7 @@ class TrainingNoise:
         """
         return isinstance(self._key, InsecureSeededKey)
 
-    def _be(self, identity: str, sessions: Sessions, std: float) -> None:
+    def _set_run(self, identity: str, sessions: Sessions, std: float) -> None:
         self._identity, self._sessions, self.std = identity, sessions, std
 
     @cached_property
