@@ -594,7 +594,7 @@ class LeastSquaresAsOf(AsOf):
         first, errors = self.first_newest, innovations[: self.night]
         before = self._contrasts.of_final(first) @ errors[:first]
         sums = np.cumsum(np.pad(newest.astype(np.float64), ((1, 0), (0, 0))), axis=0)[first:]
-        return _rounded(np.asarray(sums - before - self._ends.T @ errors[first:]))
+        return _round_sums(np.asarray(sums - before - self._ends.T @ errors[first:]))
 
     def estimates(self, newest: NDArray[Any], innovations: Floats) -> Floats:
         """Return the least-squares estimate of each window's number, from all numbers that nights
@@ -612,7 +612,7 @@ class LeastSquaresAsOf(AsOf):
         moved = self._contrasts.weights_of_final(read)[:first]
         older = np.cumsum(newest[:first].astype(np.float64) - moved, axis=0)[: first - 1]
         start = np.zeros((min(first, 1), newest.shape[1]))
-        return np.diff(np.concatenate([start, _rounded(older), ends]), axis=0)
+        return np.diff(np.concatenate([start, _round_sums(older), ends]), axis=0)
 
     # ------------------------------------------------------------------------------ errors
 
@@ -717,7 +717,7 @@ class LeastSquaresAsOf(AsOf):
         return found.reshape(self.night, *field.shape)[steps.start - 1 : steps.stop - 1]
 
 
-def _rounded(sums: Floats) -> Floats:
+def _round_sums(sums: Floats) -> Floats:
     """Round sums to multiples of 2^-10."""
     return np.asarray(np.rint(sums * 2.0**READ_BITS) / 2.0**READ_BITS)
 
