@@ -874,14 +874,20 @@ class Octave(Strategy):
         levels = range(upper, len(self._nodes))
         measured = [(level, j) for level in levels for j in self._nodes[level]]
         if upper >= 2 and node_weights is None:
-            raise Unreadable("the description lacks the weights of the strategy Octave")
+            raise Unreadable(
+                "the description lacks node_weights, the weights of the strategy Octave: take the "
+                "description as counton wrote it"
+            )
         weights = (
             integers(node_weights, len(measured)) if node_weights else [self._unit] * len(measured)
         )
         self._weights = dict(zip(measured, weights, strict=True))
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        raise Unreadable("C of the strategy Octave was found by search: it is not shown here")
+        raise Unreadable(
+            "the matrix C of the strategy Octave was found by search and is not in this program: "
+            "check the released values without --show"
+        )
 
     def _noise(self, z: Draws, last: int) -> list[int]:
         @cache
@@ -1003,7 +1009,10 @@ class GrowingSquareRoot(Root):
 
     def _weights(self, last: int) -> list[int]:
         if last > 2**20:
-            raise Unreadable("steps after 2^20 are counted in blocks, which are not computed here")
+            raise Unreadable(
+                f"release {last} cannot be computed here, because the strategy GrowingSquareRoot "
+                "counts steps after 2^20 in blocks: check a table of earlier steps"
+            )
         sums, found = sums_of_squares(), list[int]()
         classes = next(level for level in count() if self._first(level) >= 2**22)
         widths = [float(self.factor(level)) for level in range(classes + 160)]
@@ -1056,7 +1065,10 @@ def check_digest(numbers: Iterable[int], stated: str) -> None:
     """
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
-        raise Unreadable("the numbers of the strategy do not match their digest: they were changed")
+        raise Unreadable(
+            "the numbers of the strategy do not match their digest, so they were changed: take the "
+            "description as counton wrote it"
+        )
 
 
 Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each cell's own weight
@@ -1649,7 +1661,10 @@ class Stream:
         bound, printed = address(terms), subkey(secret, b"fingerprint")[:8].hex()
         noise_id = hashlib.sha256(f"identity of noise\n{printed}\n{bound}".encode()).hexdigest()
         if terms.get("noise_id", noise_id[:32]) != noise_id[:32]:
-            raise Unreadable("the key is not that of the stream, or its terms were changed")
+            raise Unreadable(
+                "the key is not that of the stream, or its terms were changed: take the key and "
+                "the table from the state that made the release"
+            )
         self.strategy = strategy_of(terms["strategy"], matrices)  # with the terms unchanged
         self._bits = Bits(subkey(secret, b"counter", bound.encode()))
         self._law = law_of(terms["law"])

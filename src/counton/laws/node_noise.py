@@ -33,7 +33,10 @@ class HashedNoise:
         *shape)``.
         """
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
-            raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
+            raise ValueError(
+                f"{nodes} of level {level} are no nodes with noise: give consecutive nodes from 0 "
+                "on, and a level from 0 to 255"
+            )
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:

@@ -58,7 +58,7 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     exactly = needed.fixed and needed.steps > 1 and promised.steps > 1
     if exactly and promised.apart != needed.apart:
         raise InvalidInput(
-            f"the sampler's epochs have {promised.apart} steps, but those of the strategy "
+            f"the sampler's epochs have {promised.apart} steps, but the strategy's epochs have "
             f"{needed.apart}: plan for steps={sampler.steps} and epochs={promised.steps}"
         )
     if promised.steps > 1 and promised.apart < needed.apart:

@@ -80,8 +80,8 @@ class Grid(TableStrategy):
         for axis in self.axes:
             if len(self.axes) > 1 and not axis.works_on_grids:
                 raise InvalidInput(
-                    f"strategy {axis.name} works only on a line, not on one of {len(self.axes)} "
-                    "axes: use haar or optimal"
+                    f"strategy {axis.name} works only on a line, but the table has "
+                    f"{len(self.axes)} axes: use haar or optimal"
                 )
         self.unit_columns = len(self.axes) == 1 and self.axes[0].unit_columns
         self.sources = tuple(dict.fromkeys(name for axis in self.axes for name in axis.sources))

@@ -40,7 +40,10 @@ class Staircase:
 
     def __init__(self, numerators: Integers, bits: int) -> None:
         if bits > 16 or numerators[0] != 1 << bits or (np.diff(numerators) > 0).any():
-            raise ValueError("a staircase must fall from 1, in units of 2^-16 or more")
+            raise ValueError(
+                f"coefficients begin with {numerators[0]} and have {bits} fraction bits; they must "
+                "begin with 2^bits and never increase: give such coefficients, of at most 16 bits"
+            )
         self.bits, self.half = bits, 52 - bits
         self.point = 2 * self.half - _ROOM - 1
         falls = -np.diff(numerators)

@@ -295,7 +295,8 @@ class BandedOptimum(DenseOptimum):
         if not beside <= _ROUNDED * float(np.abs(kept).max()):
             raise InvalidInput(
                 f"the inverse of the matrix has an entry of {beside:.3g} at other lags than "
-                f"{lags}: name all lags of normals that a step takes, or leave lags out"
+                f"{lags}: name all lags at which a step uses normal numbers, or leave "
+                "lags out"
             )
         self._keep_inverse(kept)
 

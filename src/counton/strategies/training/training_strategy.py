@@ -195,8 +195,8 @@ class TrainingStrategy(Strategy):
         found = self._first_steps.get((level, index))
         if found is None:
             raise InvalidInput(
-                f"no step takes the normal {index} of level {level}: give the index of a normal "
-                "that a step takes"
+                f"no step uses the normal number {index} of level {level}: give the index of a "
+                "normal number that a step uses"
             )
         return found
 
