@@ -559,7 +559,8 @@ class SmoothBinary(Strategy):
     def _nodes(self, leaf: int, value: int) -> list[Node]:
         """Return a node for each bit of a leaf that equals ``value`` (0 or 1).
 
-        The node's index is the number of smaller nodes on its level that releases read.
+        Nodes of a level are numbered in ascending order of their bits; only nodes whose noise is in
+        some release have a number.
         """
         found = [bit for bit in self._bits if leaf >> bit & 1 == value]
         return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
@@ -624,8 +625,8 @@ class Expiring(Strategy):
 
 
 class HonakerOnline(Strategy):
-    """The binary tree with estimates: each node's measurement is combined with the estimates of its
-    children.
+    """The strategy of a binary tree in which the estimate of a node combines its own measurement
+    with the estimates of its children.
     """
 
     places = 16

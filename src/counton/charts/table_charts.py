@@ -98,8 +98,8 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
     """Draw two panels: relative errors by level and size, and a treemap of the two coarsest levels.
 
     Only released values are drawn. In the treemap an area is a count; negative counts have no area.
-    Relative errors are shown for nodes whose count exceeds its noise; it is stated how many others
-    there are.
+    Relative errors are shown for nodes whose count exceeds its noise; the chart states the number
+    of the other nodes.
 
     Args:
         reading: the released numbers.

@@ -190,7 +190,7 @@ def plot_versions(versions: Versions, words: Caption, *, period: str = "window")
     """Draw the newest version of each window, earlier versions behind it, and how fast rows came.
 
     Windows that may still change are hatched. In the lower panel, a cell for each final window and
-    lag shows the share of the final count that was known then.
+    lag shows the share of the final count that was known at this lag.
 
     Args:
         versions: data of at least one window.

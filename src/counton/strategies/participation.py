@@ -305,9 +305,9 @@ def sensitivities(
             as many as the schedule has.
         separation: the least distance of any two of these steps.
         every: the distance in a fixed schedule, instead of ``separation``. The unit counts in the
-            steps i, i + every, i + 2 every, ... for some i: in up to ``steps`` of them in a row, of
-            which it may miss some. If it may count in that many of them anywhere, state
-            ``separation`` instead.
+            steps i, i + every, i + 2 every, ... for some i: in up to ``steps`` consecutive members
+            of this series, of which it may miss some. If it may choose any members of the series,
+            state ``separation`` instead.
 
     Raises:
         InvalidInput: an argument out of range, or arguments that do not fit together.

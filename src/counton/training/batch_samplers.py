@@ -40,7 +40,7 @@ class Sampler(ABC):
         examples: number of examples, numbered from 0.
         epochs: number of times that each example counts.
         steps_per_epoch: number of steps in an epoch, if every example counts once in each epoch,
-            always in the same step of it.
+            always in the same step of the epoch.
         seed: seed of the order; it need not be secret.
         unit: the protected unit, "example" or "person".
         neighbours: how neighbouring datasets differ: one unit is "more or less", or "present or its

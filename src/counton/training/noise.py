@@ -272,14 +272,14 @@ class TrainingNoise:
                 Names and shapes must be the same in each step.
             shards: for parameters of which only consecutive coordinates are passed, by name: the
                 number of the first coordinate, and the size of the whole parameter.
-            batch: numbers of the batch's examples, which are compared with those of the sampler.
+            batch: numbers of the batch's examples, which are compared with the sampler's batch.
 
         Returns:
-            The same tree of new arrays.
+            New arrays in containers of the same form.
 
         Raises:
             InvalidInput: a step out of order, repeated, or beyond the run; gradients that are not
-                finite floats; another batch than that of the sampler; or a sum with a larger 2-norm
+                finite floats; another batch than the sampler's batch; or a sum with a larger 2-norm
                 than clipped gradients can have. The object is then unchanged.
             StateError: another run with this name has begun under the key.
         """
@@ -629,8 +629,8 @@ class TrainingNoise:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that identify all parameters of the run, for states that hold only
-        numbers.
+        """32 hexadecimal digits that identify all parameters of the run, for states that can hold
+        only numbers.
 
         >>> from counton import Key
         >>> from counton.training import plan

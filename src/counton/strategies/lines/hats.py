@@ -649,7 +649,8 @@ class _HatEquations(NormalEquations):
     def _solve(self, right: Floats) -> Floats:
         """Return K^-1 ``right`` for the matrix K = I + H D^-1 H^T, which `_factor` has factored.
 
-        ``right`` has the shape (hats, columns) and is overwritten.
+        H has a row for each hat, with its weight in every cell; D is diag(precision). ``right`` has
+        the shape (hats, columns) and is overwritten.
         """
         own = self._own.tolist()
         if right.shape[1] == 1:
@@ -663,11 +664,12 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """Return K^-1 ``right`` for a single column, as `_solve` does, by a loop over Python
+        """Return K^-1 ``right`` for a single column, with K = I + H D^-1 H^T, by a loop over Python
         numbers.
 
-        For one column this is faster than arrays. ``own`` has the indices of all hats in the order
-        in which they were eliminated, and ``right`` a number for each hat; it is overwritten.
+        For one column this is faster than the arrays of `_solve`. ``own`` has the indices of all
+        hats in the order in which they were eliminated, and ``right`` a number for each hat; it is
+        overwritten.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()

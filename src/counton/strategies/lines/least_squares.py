@@ -121,14 +121,14 @@ class IntegerEquations:
         return found
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
-        """Return True if `rounded_prefixes` never overflows on multiples of 2^-bits, for numbers
-        within bounds.
+        """Return True if `rounded_prefixes` can never overflow when it rounds to multiples of
+        2^-bits, for numbers within the given bounds.
 
         Args:
-            largest: an entry of r is a sum of terms; this is an upper bound of the sum of their
-                magnitudes, for any entry.
-            solved, sums: upper bounds of the magnitudes of the entries of u, and of their
-                prefix sums.
+            largest: every entry of the right side r is a sum of terms; this bounds the sum of their
+                magnitudes.
+            solved, sums: upper bounds of the magnitudes of the entries of the solution u, and of
+                their prefix sums.
             bits: number of fraction bits of the results; may be negative.
         """
         least = _least_digit(bits)
@@ -146,8 +146,8 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return the sums of the first 1, 2, ... entries of u, rounded to multiples of 2^-bits:
-        (vectors, cells).
+        """Return the sums of the first 1, 2, ... entries of the solution u, rounded to multiples of
+        2^-bits: shape (vectors, cells).
 
         The result is the same on every machine: a function of the right side r alone.
 
@@ -155,15 +155,14 @@ class IntegerEquations:
             right: r modulo 2^64, one right side in each row: shape (vectors, cells).
             real: r in float64; its error is at most the rounding error of a sum of cells + rows
                 terms whose magnitudes add up to ``largest``.
-            largest: an entry of r is a sum of terms; this is an upper bound of the sum of their
-                magnitudes, for any entry.
+            largest: every entry of r is a sum of terms; this bounds the sum of their magnitudes.
             bits: number of fraction bits of the results; may be negative.
             further_right: a function that returns r modulo the prime of `modulo_prime`; it is
                 called only if noise is wide.
 
         Raises:
-            SumOverflow: a sum does not fit int64 in multiples of 2^-bits; never if `holds`
-                returns True.
+            SumOverflow: a sum does not fit int64 in multiples of 2^-bits; never if `holds` returns
+                True.
         """
         # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
         # result is certain.

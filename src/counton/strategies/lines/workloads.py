@@ -374,8 +374,10 @@ class TreeNodes(_Intervals):
 class RandomSubsets(NamedWorkload):
     """The workload of one random set of cells, whose sum is the query; errors are expectations.
 
-    The size of the set is uniform on ceil(n/4)..n, and all sets of that size are equally likely
-    ("Ranges", appendix E.3).
+    The size of the set is uniform on ceil(n/4)..n, and all sets of that size are equally likely.
+
+    Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
+    Input Perturbation", appendix E.3.
 
     >>> RandomSubsets(4).gram().round(3)[0].tolist()
     [0.625, 0.417, 0.417, 0.417]

@@ -116,8 +116,9 @@ class GrowingCascade(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) that the count of ``step`` enters.
 
-        Each doubling adds a subtree over as many new steps as there were. The count enters
-        differences in the subtree of its own doubling, and one node for each doubling from then on.
+        Each doubling adds a subtree over as many new steps as there were before. The count enters
+        differences of siblings in the subtree to which its step belongs, and the root node of this
+        doubling and of every later doubling.
         """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
@@ -133,8 +134,8 @@ class GrowingCascade(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) whose noise is in the release at ``step``.
 
-        They are the nodes of all doublings up to the one that added the step, and differences in
-        the subtree of this doubling.
+        They are the root nodes of all doublings up to the doubling that added the step, and
+        differences of siblings in the subtree of this doubling.
         """
         cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)

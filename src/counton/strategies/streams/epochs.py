@@ -280,8 +280,8 @@ class Epochs(EndlessStrategy):
         """Return 2, the largest 1-norm by which a count moves the measurements, relative to the
         noise.
 
-        The change of a node is divided by the scale of its noise, in units of the scale in the
-        first epoch.
+        The change of each node is divided by the scale of its noise; the unit is 1 / (scale in the
+        first epoch).
         """
         # An item of epoch j enters j + 2 nodes, whose noise has (j + 2) / 2 times the first epoch's
         # scale.
@@ -291,8 +291,8 @@ class Epochs(EndlessStrategy):
         """Return 2, the largest squared 2-norm by which a count moves the measurements, relative to
         the noise.
 
-        The squared change of a node is divided by the variance of its noise, in units of the
-        variance in the first epoch.
+        The squared change of each node is divided by the variance of its noise; the unit is 1 /
+        (variance in the first epoch).
         """
         return Fraction(2)
 
@@ -405,8 +405,8 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that keeps the noise of the totals of completed epochs, and a reader of
-        the present epoch.
+        """Return the reader of a running stream's noise. It keeps the noise of the totals of
+        completed epochs, and has a reader for the present epoch.
         """
         return _EpochReader(self, field)
 

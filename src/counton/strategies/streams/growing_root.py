@@ -456,8 +456,8 @@ def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
 
 
 class _Releases:
-    """The noise of releases, computed node after node, for several coordinates (counts kept side by
-    side, ``cells`` in number) at once.
+    """The noise of releases, computed node after node, for ``cells`` coordinates (counts kept side
+    by side) at once.
 
     Let s be the noise of running totals by the matrix square root with unscaled columns, and d_i
     the norms of the columns. The noise of release t is d_t s_t plus the sum over i < t of (d_i -
@@ -478,12 +478,12 @@ class _Releases:
 
     def next(self, z: NDArray[np.int64], all_before: Any) -> NDArray[np.int64]:
         """Return the noise of the releases at the next nodes: int64, shape (nodes, cells), with a
-        cell for each count kept side by side.
+        cell for each coordinate.
 
         Args:
             z: the nodes' own noise, shape (nodes, cells).
-            all_before: a function of a node and a coordinate that returns the noise of all
-                nodes up to this one, shape (node,).
+            all_before: a function of a node and a coordinate that returns the noise of all nodes up
+                to this one, shape (node,).
         """
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
@@ -795,7 +795,7 @@ class GrowingSquareRoot(EndlessStrategy):
     def squared_sensitivity(self) -> Fraction:
         """Return 1, the largest squared norm of an item's column over all future nodes.
 
-        Each entry is measured in the standard deviation of its own node's noise.
+        In the norm, each entry is divided by the standard deviation of its node's noise.
         """
         return Fraction(1)
 
@@ -1004,8 +1004,8 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that keeps the numbers of all nodes so far, unless they are too many for
-        memory.
+        """Return the reader of a running stream's noise, which keeps the numbers of all nodes so
+        far, unless they are too many for memory.
         """
         return _RootReader(self, field)
 

@@ -217,7 +217,9 @@ class DigitTree(StreamStrategy):
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
-        """Return the exact mean or largest variance of totals, as a fraction."""
+        """Return the mean or the largest variance of the totals at all steps, as an exact
+        fraction.
+        """
         if metric == "max":
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)

@@ -618,9 +618,11 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """Facts about the columns of C, for units that count in several steps.
+        """Facts about the columns of the measurement matrix C, for units that count in several
+        steps.
 
-        Columns have negative entries, and have few levels in common if their steps are far apart.
+        Columns have negative entries. Two columns share nodes on few levels if their steps are far
+        apart.
         """
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
@@ -802,8 +804,8 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return a reader that computes high levels once for each window, and low levels in
-        parts.
+        """Return the reader of a running stream's noise, which computes high levels once for each
+        window, and low levels in parts.
         """
         return Reader(self, field, self._parts)
 

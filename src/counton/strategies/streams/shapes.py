@@ -226,7 +226,7 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 
     Args:
         norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance to minimise.
+        metric: the variance to minimise, "mean" or "max" over all steps.
         release: the released numbers; for "windows" the result is 0.
     """
     # For longer horizons, and with Gaussian noise above 1024 steps, computing the variance takes

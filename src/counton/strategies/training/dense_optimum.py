@@ -375,8 +375,9 @@ class BandedOptimum(DenseOptimum):
         lags: Sequence[int] | None = None,
         **_: Any,
     ) -> Self:
-        """Rebuild the strategy; ``matrix`` is the text of C or, if ``lags`` are given, of its
-        inverse K.
+        """Rebuild the strategy from the parameters of its description.
+
+        ``matrix`` is a text that encodes C or, if ``lags`` are given, its inverse K.
         """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:

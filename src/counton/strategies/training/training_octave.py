@@ -112,7 +112,7 @@ class OctaveTraining(TrainingStrategy):
         separation: int | None = None,
         scaling: str = "equal",
     ) -> Self:
-        """Return the strategy with the levels' weights of least root mean squared error that a
+        """Return the strategy whose weights of levels have the least root mean squared error that a
         search finds.
 
         A run of more than 512 steps gets the weights of a shorter run; the weight of its middle
@@ -120,8 +120,8 @@ class OctaveTraining(TrainingStrategy):
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            scaling: the kind of step scaling: "equal", or "free" if examples keep their places
-                in all epochs.
+            scaling: the kind of step scaling: "equal", or "free" if examples keep their places in
+                all epochs.
 
         Raises:
             InvalidInput: an argument out of range.
@@ -272,8 +272,8 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the covariance of its part of the noise of running sums: (steps,
-    steps).
+    """Return, for each level, the covariance of the level's part in the noise of running sums:
+    shape (steps, steps).
 
     The level's weight is taken as 1.
     """

@@ -365,10 +365,9 @@ def tree_strategy_for(
         tree: the public tree.
         wanted: target variance of the estimates of each level, beginning with the total.
         norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        unit: the size, in the user's units, of a standard deviation of 1; only messages use
-            it.
-        least_weight: the smallest weight; with larger weights rounding changes variances
-            less, but only smaller counts fit int64.
+        unit: how large a standard deviation of 1 is in the user's units; only messages use it.
+        least_weight: the smallest weight; with larger weights rounding changes variances less, but
+            only smaller counts fit int64.
 
     Raises:
         InvalidInput: no estimates have these variances, or no integer weights attain them.
