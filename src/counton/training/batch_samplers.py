@@ -553,7 +553,7 @@ class GivenBatches(Sampler):
         people: for each example, its person, if people are protected instead of examples. All
             examples of a person are then one unit, which may occur in a step only once.
         order: "fixed" if all examples have the same step in each epoch; "separated" if only a
-            minimum distance is guaranteed, the smallest one in the batches.
+            minimum distance is guaranteed, which is the smallest distance in the batches.
         epochs: with order "fixed", the number of epochs.
 
     Raises:

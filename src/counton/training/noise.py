@@ -360,8 +360,8 @@ class TrainingNoise:
         return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
-        """Return the result of `fresh` for the parameters ``run`` of a run, without recording the
-        step.
+        """Return the weighted normal numbers of a step, as `fresh` does, for a run with the
+        parameters ``run`` instead of this noise's own run; the step is not recorded.
 
         The caller must ensure that no step gets its noise twice.
 

@@ -498,11 +498,11 @@ class SqrtToeplitz(RootStrategy):
         return np.cumsum(self.root.quotient.approximate**2)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of totals up to ``steps``, or of the sums after ``since``, in units
-        of one node's noise variance.
+        """Return the variances of the releases at ``steps``, or of their differences from the
+        releases at ``since``, in units of one node's noise variance.
 
-        It takes time proportional to the horizon for each different length, or for each different
-        start, of the sums, whichever are fewer.
+        The time is proportional to the horizon for each different length, or for each different
+        start, of the windows since + 1 .. step, whichever are fewer.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])

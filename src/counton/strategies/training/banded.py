@@ -37,8 +37,8 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         steps: number of steps of the run.
         band: number of normal numbers in the noise of a step.
         schedule: the steps in which one training example counts; see `training_schedule`.
-        shares: one positive number for each step, which states its step scaling (see
-            ``scaling.py``); None: no scaling.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise; None: noise is not scaled.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -72,9 +72,10 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         ``most``.
 
         Args:
-            steps, epochs, order, separation: see `training_schedule`.
+            steps, epochs, order, separation: the run, and the steps in which an example counts, as
+                in `training_schedule`.
             most: largest number of normal numbers per step.
-            scaling: step scaling of the result.
+            scaling: the kind of step scaling, as in `with_scaling`.
 
         Raises:
             InvalidInput: an argument out of range.

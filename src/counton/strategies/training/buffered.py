@@ -59,8 +59,8 @@ class BufferedToeplitz(ToeplitzTraining):
         theta: poles of the power series of C, in (0, 1), decreasing.
         thetahat: zeros of this series; theta_1 > thetahat_1 > theta_2 > ... > 0.
         schedule: the steps in which one training example counts; see `training_schedule`.
-        shares: one positive number for each step, which states its step scaling (see
-            ``scaling.py``); None: no scaling.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise; None: noise is not scaled.
 
     Raises:
         InvalidInput: parameters that do not interlace within (0, 1).
@@ -110,9 +110,10 @@ class BufferedToeplitz(ToeplitzTraining):
         The time of the search does not depend on the number of steps.
 
         Args:
-            steps, epochs, order, separation: see `training_schedule`.
-            buffers: largest number of values kept per coordinate; fewer are used if one more
-                would lower the error by less than 1/100,000.
+            steps, epochs, order, separation: the run, and the steps in which an example counts, as
+                in `training_schedule`.
+            buffers: largest number of values kept per coordinate; fewer are used if one more would
+                lower the error by less than 1/100,000.
             scaling: the kind of step scaling; up to 4096 steps, a second search improves the
                 parameters for it.
 

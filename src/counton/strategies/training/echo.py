@@ -74,8 +74,8 @@ class Echo(ToeplitzTraining):
         gain: the weight of the normal number one epoch ago.
         ratio: the factor by which this weight changes from each epoch to the one before it.
         schedule: a fixed schedule of two epochs or more.
-        shares: one positive number for each step, which states its step scaling (see
-            ``scaling.py``); None: no scaling.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise; None: noise is not scaled.
 
     Raises:
         InvalidInput: a schedule without an enforced order, or parameters out of range.

@@ -43,8 +43,8 @@ class ToeplitzTraining(TrainingStrategy):
     and the coefficients of the inverse power series 1 / c.
 
     Attributes:
-        shares: one positive number for each step, which states its step scaling (see
-            ``scaling.py``); None: no scaling.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise; None: noise is not scaled.
     """
 
     shares: Floats | None = None

@@ -69,8 +69,8 @@ class OctaveTraining(TrainingStrategy):
         steps: number of steps of the run, at most 4096.
         weights: standard deviation of the noise on each level, beginning with single steps.
         schedule: the steps in which one training example counts; see `training_schedule`.
-        shares: one positive number for each step, which states its step scaling (see
-            ``scaling.py``); default: 1.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise; default: 1.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -119,7 +119,8 @@ class OctaveTraining(TrainingStrategy):
         level is repeated for the additional levels.
 
         Args:
-            steps, epochs, order, separation: see `training_schedule`.
+            steps, epochs, order, separation: the run, and the steps in which an example counts, as
+                in `training_schedule`.
             scaling: the kind of step scaling: "equal", or "free" if examples keep their places in
                 all epochs.
 
