@@ -69,7 +69,7 @@ def test_the_error_that_is_stated_is_none_too_small(bits: int) -> None:
 
 def test_no_other_series_is_taken() -> None:
     for wrong in (np.array([4, 2, 3]), np.array([3, 2, 1])):
-        with pytest.raises(ValueError, match="fall from 1"):
+        with pytest.raises(ValueError, match="never increase"):
             Staircase(wrong, 2)
 
 
