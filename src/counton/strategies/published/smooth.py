@@ -93,7 +93,7 @@ class SmoothBinary(StreamStrategy):
 
         The error is the variance times D^2. Here D is the 1-norm sensitivity for Laplace noise
         (``norm=1``), the 2-norm sensitivity for Gaussian noise (``norm=2``). Among equally good
-        ones it has the smallest height.
+        strategies, the smallest height is chosen.
 
         >>> SmoothBinary.best(2**20, norm=1), SmoothBinary.best(2**20, norm=2)
         (SmoothBinary(horizon=1048576, height=33, zeros=6),

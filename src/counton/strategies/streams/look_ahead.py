@@ -136,8 +136,8 @@ class LookAhead(StreamStrategy):
     """A tree over the steps whose releases are least-squares estimates, also from incomplete nodes.
 
     Each step counts in one node of each level, with that level's weight w_l. The 1-norm sensitivity
-    is the sum of the weights, the squared 2-norm one the sum of their squares. Computing a release
-    takes about 1.1 draws of noise.
+    is the sum of the weights, the squared 2-norm sensitivity is the sum of their squares. Computing
+    a release takes about 1.1 draws of noise.
 
     Source: least squares over trees of counts as in Hay et al., "Boosting the Accuracy of
     Differentially Private Histograms Through Consistency" (2010), and Honaker, "Efficient Use of
@@ -432,7 +432,7 @@ class LookAhead(StreamStrategy):
             node, part, excess = parent, read / spread, spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance over the horizon, in units of one node's noise
+        """Return the mean or the largest variance of all steps, in units of one node's noise
         variance.
 
         ``of`` is "totals" for the releases, "windows" for the counts of single steps.

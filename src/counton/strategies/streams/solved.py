@@ -471,12 +471,12 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
-        """Factors of noise in the right side of the normal equations, and the fraction bits of the
-        solution's sums.
+        """Factors by which noise is multiplied in the right side of the normal equations, and the
+        number of fraction bits of the solution's sums.
 
-        The first factor is for the noise of the line's rows. The second is an array of shape
-        ``(cells,)``: for each block, the factor of the noise of its total, as its tree estimates
-        it. Sums of the solution are rounded to multiples of 2^-(fraction bits).
+        The first factor is for the noise of the line strategy's rows. The second is an array of
+        shape ``(cells,)``: for each block of steps, the factor for the noise of the block's total,
+        as its tree estimates it.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -888,7 +888,7 @@ def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:
     """Return an integer matrix A and an integer d, so that A / d is the inverse of a positive
     definite matrix.
 
-    ``rows`` are those of the matrix. Bareiss's elimination needs only exact divisions.
+    ``rows`` are the rows of the matrix. Bareiss's elimination needs only exact divisions.
 
     >>> _adjugate([[2, 1], [1, 3]])
     ([[3, -1], [-1, 2]], 5)

@@ -594,8 +594,8 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return the lag of the newest version of each window in ``steps``: how many windows after
-        it ended that version was released.
+        """Return, for each window in ``steps``, the lag of its newest version: the number of
+        windows that had ended after it when the version was released.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()

@@ -51,8 +51,8 @@ _LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
-    """Training noise (BLT) that keeps a few numbers per coordinate, and draws one normal number per
-    step.
+    """Training noise (BLT, buffered linear Toeplitz) that keeps a few numbers per coordinate, and
+    draws one normal number per step.
 
     Args:
         steps: number of steps of the run.
@@ -248,8 +248,8 @@ def from_search(x: Floats) -> Floats:
     """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for the variables ``x`` of a search
     without bounds.
 
-    theta and thetahat are the poles and zeros of a BLT. Variables and results lie along the last
-    axis; all results interlace.
+    theta and thetahat are the poles and zeros of buffered linear Toeplitz noise (BLT). Variables
+    and results lie along the last axis; all results interlace.
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
@@ -259,7 +259,7 @@ def to_search(v: Floats) -> Floats:
     """Return the search variables for ``v``, the inverse of `from_search`.
 
     ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., where theta and thetahat are the poles
-    and zeros of a BLT.
+    and zeros of buffered linear Toeplitz noise (BLT).
     """
     logits = np.log(v) - np.log1p(-v)
     return np.concatenate([logits[:1], np.log(np.diff(logits))])
@@ -280,7 +280,8 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the poles theta and zeros thetahat of a BLT, rounded to a grid.
+    """Return the poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT), rounded to
+    a grid.
 
     ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, .... A strategy needs theta_1 > thetahat_1 >
     theta_2 > ...; rounding may break this order, and `interlaces` checks it.
@@ -299,8 +300,8 @@ def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the poles theta and zeros thetahat of the BLT of least error without step scaling, at
-    most ``buffers`` of each.
+    """Return the poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) with the
+    least error without step scaling, at most ``buffers`` of each.
 
     A buffer is left out if it lowers the error by less than 1/100,000.
     """
@@ -345,8 +346,8 @@ def _search(
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
-    """Return the squared error of the BLT in each row of ``v``: squared sensitivity times mean
-    variance.
+    """Return the squared error (squared sensitivity times mean variance) of buffered linear
+    Toeplitz noise (BLT), for each row of ``v``.
 
     A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., for the poles theta and zeros thetahat.
     """
@@ -360,8 +361,9 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
     """Return the squared sensitivity to an example that counts in each epoch, for each row of
     ``poles`` and ``weights``.
 
-    A row describes the power series C(x) of one BLT: its values 1 - theta_i and its weights w_i in
-    partial fractions. The worst example counts in the first step of each epoch.
+    A row describes the power series C(x) of one buffered linear Toeplitz matrix (BLT): its values 1
+    - theta_i and its weights w_i in partial fractions. The worst example counts in the first step
+    of each epoch.
     """
     # It is the squared norm of c + (c shifted by an epoch) + ..., with c the coefficients of C,
     # computed by geometric sums for each epoch.
@@ -388,8 +390,9 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
     """Return the mean over all steps of the variance of running sums of noise, for each row of the
     arguments.
 
-    A row describes the inverse series C^-1(x) of one BLT: its values 1 - thetahat_i and its weights
-    v_i in partial fractions. ``constant`` is prod (1 - theta_i) / (1 - thetahat_i).
+    A row describes the inverse series C^-1(x) of one buffered linear Toeplitz matrix (BLT): its
+    values 1 - thetahat_i and its weights v_i in partial fractions. ``constant`` is prod (1 -
+    theta_i) / (1 - thetahat_i).
     """
     # The mean over t of the sum over s <= t of b_s^2, with b_s = constant + sum gamma_i
     # thetahat_i^s.
@@ -412,8 +415,8 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
 
 
 def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
-    """Return the mean over all steps of the variance of running sums of BLT noise, if step t is
-    multiplied by ``inverse[t]``.
+    """Return the mean over all steps of the variance of running sums of buffered linear Toeplitz
+    noise (BLT), if step t is multiplied by ``inverse[t]``.
 
     ``decays`` are the thetahat_i, by which buffers shrink at each step. ``outputs`` are the weights
     v_i of the buffers in the noise of a step. ``inverse`` has the shape (steps,).
@@ -437,8 +440,8 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return the values 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... of a BLT, improved by a
-    search for step scaling with these shares.
+    """Return the values 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... of buffered linear Toeplitz
+    noise (BLT), improved by a search for step scaling with these shares.
 
     The search begins at ``start``, which has the same form.
     """

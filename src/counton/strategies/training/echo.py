@@ -64,7 +64,8 @@ _MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
-    """Training noise (BLT) that reuses normal numbers of the same place in earlier epochs.
+    """Training noise (BLT, buffered linear Toeplitz) that reuses normal numbers of the same place
+    in earlier epochs.
 
     Every training example must have the same place in each epoch.
 
