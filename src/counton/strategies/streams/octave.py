@@ -707,7 +707,7 @@ class MultiscaleInterpolation(StreamStrategy):
         """Return the mean or the largest variance of all totals, or of the counts of all single
         steps.
 
-        Beyond 2^16 steps the largest variance has a relative error of at most 1e-4.
+        Beyond 2^16 steps the largest variance is approximate: within 1e-4 of the true value.
         """
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
