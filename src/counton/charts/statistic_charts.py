@@ -193,10 +193,10 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
     """Return a title, followed by the names of the columns that divide rows into groups."""
     if not dimensions:
         return title
-    said, *others = dimensions
+    groups, *others = dimensions
     for other in others:
-        said = local_text("{one} and by {other}", one=said, other=other)
-    return local_text("{what}, by {groups}", what=title, groups=said)
+        groups = local_text("{one} and by {other}", one=groups, other=other)
+    return local_text("{what}, by {groups}", what=title, groups=groups)
 
 
 def _begun_anew(

@@ -657,10 +657,10 @@ class TrainingNoise:
         other = [name for name in here if there.get(name, there) != here[name]]
         if other or set(there) != set(here):
             first = other[0] if other else "format"
-            said = shorten(str(there.get(first))), shorten(str(here.get(first)))
+            stated, wanted = (shorten(str(terms.get(first))) for terms in (there, here))
             raise StateError(
                 f"the run belongs to another noise than {self.name!r}, or to other settings: its "
-                f"{first} is {said[0]}, but here it is {said[1]}; with two settings neither "
+                f"{first} is {stated}, but here it is {wanted}; with two settings neither "
                 "guarantee would hold: make the noise with TrainingNoise.of_run(run, key=..., "
                 "sampler=...) from that run"
             )

@@ -285,7 +285,7 @@ class Grid(TableStrategy):
         workload.
         """
         return math.prod(
-            asked.total(axis) for asked, axis in zip(workloads, self.axes, strict=True)
+            workload.total(axis) for workload, axis in zip(workloads, self.axes, strict=True)
         )
 
 

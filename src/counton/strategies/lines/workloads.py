@@ -418,8 +418,8 @@ class RandomSubsets(NamedWorkload):
     def chance(self, cells: int) -> float:
         """Return the probability that ``cells`` given cells are all in the random set.
 
-        >>> asked = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
-        >>> asked.chance(4), round(6 * asked.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
+        >>> subsets = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
+        >>> subsets.chance(4), round(6 * subsets.chance(2), 9)  # (0 + 1 + 3 + 6) / 4
         (0.25, 2.5)
         """
         n, least = self.cells, -(-self.cells // 4)
