@@ -383,6 +383,10 @@ def test_rows_of_the_past_are_counted_by_enter_alone(
     job = job_of(loans)
     assert (job["start"], job["until"]) == ("2024-01-01", "newest")
     monkeypatch.chdir(loans)
+    told = place.plain("init", "loans.csv", "--yes", "--save", "yes.toml").err
+    assert "--start 2024-01-01: the first window's beginning is published, so choose" in told
+    command = told.partition("as in:\n")[2].replace("\\\n", " ")
+    assert place.plain(*command.split()[1:]).code == 0
     ran = place.plain("run", "nightly.toml")
     assert (ran.code, "Released 297 new windows" in ran.out) == (0, True), ran.err
     quiet = place.plain("run", "nightly.toml", "--until", "2025-01-01")

@@ -284,6 +284,16 @@ class Windows:
         """Format a moment as ISO 8601 text with the UTC offset of the windows' time zone."""
         return self.local(time).isoformat()
 
+    def to_the_minute(self, time: int | datetime) -> str:
+        """Return a moment as text, without seconds if no window begins between minutes.
+
+        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 9)
+        >>> windows.to_the_minute(1_709_286_312_345_678)
+        '2024-03-01 09:45+00:00'
+        """
+        seconds = self.length is not None and self.length % 60_000_000
+        return self.local(time).isoformat(" ", "auto" if seconds else "minutes")
+
     def until(self, time: int | datetime) -> str:
         """Describe in words the moment up to which rows are counted; midnight is described as the
         end of the day before.

@@ -313,8 +313,8 @@ def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
         return []
     less = "" if watermark is None else f" less the watermark of {watermark}"
     return [
-        f"Released windows ended by {cut.at(until)}, the time of the newest event{less}; this time "
-        f"is not protected: leave --until newest out, and the clock decides"
+        f"Released windows ended by {cut.to_the_minute(until)}, the time of the newest event"
+        f"{less}; this time is not protected; without until = newest the clock decides"
     ]
 
 

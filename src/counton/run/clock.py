@@ -170,7 +170,7 @@ def _refuse_quiet(
         ended = (
             f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
         )
-        last = f"the newest event is of {_to_the_minute(windows, seen.newest)}: {ended}"
+        last = f"the newest event is of {windows.to_the_minute(seen.newest)}: {ended}"
     raise InvalidInput(
         f"{field('until', until)} would release {new:,} window{'s' * (new > 1)}, but {last}; "
         "a release is final. If a file is missing, add it. If nothing happened in that time, "
@@ -180,16 +180,6 @@ def _refuse_quiet(
         f"{field('quiet')}, the number of windows since the newest event that is normal, its own "
         "among them, chosen without looking at these rows"
     )
-
-
-def _to_the_minute(windows: Windows, time: int) -> str:
-    """Return a moment as text, without seconds if no window begins between minutes.
-
-    >>> _to_the_minute(Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 9), 1_709_286_312_345_678)
-    '2024-03-01 09:45+00:00'
-    """
-    seconds = windows.length is not None and windows.length % _UNITS["m"]
-    return windows.local(time).isoformat(" ", "auto" if seconds else "minutes")
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
@@ -212,7 +202,7 @@ def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
             f"{seen.events} holds no rows, so no event tells which windows have ended; give "
             f"{field('until')}, or add events"
         )
-    newest, shown = windows.local(seen.newest), _to_the_minute(windows, seen.newest)
+    newest, shown = windows.local(seen.newest), windows.to_the_minute(seen.newest)
     if seen.beyond:
         raise HorizonExceeded(
             f"the newest event ({shown}) is after the end of the stream's last step, "

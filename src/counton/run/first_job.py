@@ -423,7 +423,13 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
         found.append(Unsaid(why, {"timezone": "Europe/Berlin"}))
     if job.times.start is None:
         why = "the first window's beginning is published, so choose it without looking at the rows"
-        found.append(Unsaid(why, {"start": usual_start()}))
+        start = usual_start()
+        if (fits := fitting_start(complete_job(said, look), look)) is not None:
+            why, start = (
+                f"{why}; exact: no row is of this year, and this day is of the first's",
+                fits,
+            )
+        found.append(Unsaid(why, {"start": start}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         why = "the names of groups are published, so take them from a public list, not from rows"
         found.append(Unsaid(why, {"domain": "A,B,C"}))
