@@ -134,30 +134,32 @@ class Declared:
         return None
 
     def how(self, groups: int, plural: str) -> str:
-        """Return words on the groups for a description: their number, such as "12 pages".
-        ``plural`` is the word "pages".
+        """Return words on the groups: their number, such as "12 pages", where ``plural`` is
+        "pages".
         """
         return f"{groups:,} {plural}"
 
     def chance(self, terms: Design) -> float | None:
-        """Return a bound on the probability that a group of one unit only is shown: None, because
-        declared groups are always shown.
+        """Return None. Declared groups are always shown; for other groups it is a bound on the
+        probability that one of a single unit is shown.
         """
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return words on groups and how they are found: ``groups`` itself, because declared groups
-        need not be found.
+        """Return ``groups`` unchanged. Declared groups need not be found; for other groups it is a
+        text that says in which column they are.
         """
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Describe how groups are found: None, because declared groups need not be found."""
+        """Return None. Declared groups need not be found; for other groups it is a text that says
+        how they are found.
+        """
         return None
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest and the highest threshold that shows a group: None, because declared
-        groups are always shown.
+        """Return None. Declared groups have no threshold, because they are always shown; for other
+        groups it is the lowest and the highest one.
         """
         return None
 
@@ -271,9 +273,7 @@ class Discovery:
         return found
 
     def how(self, groups: int, plural: str) -> str:
-        """Return words on the groups for a description: when a group is shown. Their number is not
-        known.
-        """
+        """Return words on the groups: when each is shown, because their number is not known."""
         return "each group shown once it is large enough"
 
     def found_in(self, groups: str, by: str | None) -> str:

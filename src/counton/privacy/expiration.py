@@ -150,8 +150,10 @@ class ExpiringDP(ExpiringGuarantee):
 
     @override
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
-        """Return epsilon at each age in steps: shape ``(len(ages),)``; ``analysis`` as in
-        `expiration_loss`.
+        """Return the privacy loss (epsilon) of an item at each age in steps: shape
+        ``(len(ages),)``.
+
+        ``analysis`` is the way to compute it, as in `expiration_loss`.
         """
         from counton.privacy.loss_by_age import expiration_loss
 

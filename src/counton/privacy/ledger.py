@@ -50,7 +50,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 
 
 class _Entry(NamedTuple):
-    """Fields of `Spend`, which describes them."""
+    """Fields of an entry of a ledger; `Spend` describes them."""
 
     name: str
     guarantee: Guarantee

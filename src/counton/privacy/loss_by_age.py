@@ -650,12 +650,13 @@ def _largest_cost(
 def _to_root(
     kind: CostKind, window: _Window, level: int, carry: int, right: Costs
 ) -> NDArray[np.float64]:
-    """Return the cost of hiding an item in all trees of dyadic intervals but the first: shape
-    (places,), one for each place of the window.
+    """Return the part of the cost of hiding an item that falls on all trees of dyadic intervals but
+    the first: shape (places,).
 
-    The window consists of the released positions from the item on. The first tree holds its first
-    position and has its root at ``level``. The other trees lie between both ends of the window, or
-    hold its last position.
+    The item is hidden in a window, the released positions from the item on, and there is one cost
+    for each place of the window in the stream. The first tree holds the window's first position and
+    has its root at ``level``. The other trees lie between both ends of the window, or hold its last
+    position.
 
     Args:
         carry: carry bit of the last `_Step`.

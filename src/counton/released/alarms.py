@@ -466,8 +466,8 @@ def _cusum_threshold(rate: float, reference: float) -> float:
 
 @lru_cache(maxsize=8)
 def _simulated_contrast(over: int) -> Floats:
-    """Simulate the statistic of changes that last ``over`` windows, for many windows without a
-    change.
+    """Simulate, for many windows without a change, the sum of the residuals of the last ``over``
+    windows, scaled to variance 1.
     """
     rng = np.random.default_rng(over)
     sums = np.concatenate([[0.0], np.cumsum(rng.standard_normal(_SIMULATED))])

@@ -485,7 +485,7 @@ class CarriedTotals:
     releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...]
 
     def of(self, groups: int) -> CarriedTotals:
-        """Return the totals of the first ``groups`` groups."""
+        """Return the last totals of earlier streams for the first ``groups`` groups only."""
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
@@ -515,7 +515,7 @@ class CarriedTotals:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CarriedTotals:
-        """Rebuild the totals from `to_dict`."""
+        """Rebuild the last totals of earlier streams from the values of `to_dict`."""
         releases = tuple(
             (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))
             for one in saved["releases"]

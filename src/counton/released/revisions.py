@@ -147,10 +147,10 @@ class Revisions:
         return terms, terms.strategy.newest_sums(newest, errors)
 
     def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
-        """Return the inputs of least-squares estimates after a release: newest counts of windows,
-        what totals add to them, and the resolution.
+        """Return what least-squares estimates after release ``night`` need: windows' newest counts,
+        `innovations` (what totals add to them), and the resolution.
 
-        Both arrays are in multiples of the resolution. `innovations` describes the second one.
+        Both arrays are in multiples of the resolution.
         """
         unit = float(self.design.units.exact)
         return self.newest(night).reshape(night, -1) / unit, self.innovations, unit

@@ -100,9 +100,7 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
-    """Check the flag of an event, which is True if ``who`` comes and False if it goes, and return
-    it.
-    """
+    """Return an event's flag: True if ``who`` comes, False if it goes. Other values are refused."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)")
