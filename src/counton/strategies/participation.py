@@ -910,10 +910,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return a map from a column's 1-norm within this part to the number of steps that have it.
+        """Return, for one part of the tree, how many steps of a unit can have which 1-norm of their
+        column in this part.
 
-        The largest norms come first. The part has at most as many steps as the schedule allows in
-        it.
+        It is a mapping from the 1-norm to the number of steps, largest norms first. The part has at
+        most as many of the unit's steps as the schedule allows.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))

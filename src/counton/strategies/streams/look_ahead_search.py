@@ -404,6 +404,8 @@ class _Search:
     def _costs(self, radices: Sequence[int]) -> list[float]:
         """Return, for each level, how much a weight of 1 on that level adds to the norm of one
         unit's change of all measurements.
+
+        ``radices`` are the numbers of children, lowest level first.
         """
         # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
         # steps in the node, divided by the number of steps.

@@ -192,11 +192,13 @@ class NightContrasts:
 
 
 def _sums_along_diagonals(changes: Floats) -> Floats:
-    """Return running sums along the diagonals of a square matrix.
+    """Return running sums along the diagonals of a square matrix: entry (k, q) is the sum of the
+    entries (l, l + k) for l = 0 .. q.
 
-    Entry (k, q) of the result is the sum of the entries (l, l + k) for l = 0 .. q. For two nights k
-    apart, the entry (l, l + k) belongs to a window whose change number l is on the earlier night,
-    and change number l + k on the later one. Change 0 of a window is its first version.
+    Row and column of the matrix are numbers of changes of a window. Change 0 is the window's first
+    version, change l what version l adds to the version before. For two nights that are k apart,
+    the entry (l, l + k) is for a window whose change l is on the earlier night, and whose change l
+    + k is on the later night.
 
     >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
     [[1.0, 3.0], [5.0, 0.0]]

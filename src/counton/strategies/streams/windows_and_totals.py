@@ -106,15 +106,14 @@ class WindowsAndTotals(StreamStrategy):
 
     Args:
         windows: the strategy of the windows.
-        totals: the strategy of the running totals, for at least as many steps as there are
-            windows.
+        totals: the strategy of the running totals, for at least as many steps as there are windows.
         share: the part of the privacy budget for the totals, between 0 and 1.
-        law: the noise distribution of a node of the totals. That of the windows' nodes is
-            chosen with the design.
+        law: the noise distribution of a node of the totals. The distribution for the windows' nodes
+            is chosen with the design.
 
     Raises:
-        InvalidInput: more than 4096 windows, totals for too few steps or with a delay, or a
-            share out of range.
+        InvalidInput: more than 4096 windows, totals for too few steps or with a delay, or a share
+            out of range.
 
     >>> from counton.strategies import Binary
     >>> both = WindowsAndTotals(
@@ -379,9 +378,9 @@ class LeastSquaresAsOf(AsOf):
     Night m has published the newest version of every window, whose sum is A_m, and R_m, the total
     of all rows that have arrived. Both measure the same number, so R_m - A_m is noise alone. Its
     change since the night before is the contrast of the night, d_m = (R_m - R_{m-1}) - (A_m -
-    A_{m-1}). There are as many contrasts as released numbers in excess of the unknown numbers, so
-    they hold all further information. A sum S of windows has the best linear unbiased estimate
-    (Gauss and Markov)
+    A_{m-1}). There are as many contrasts as there are released numbers more than unknown numbers,
+    so the contrasts hold all further information. A sum S of windows has the best linear unbiased
+    estimate (Gauss and Markov)
 
         S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
 

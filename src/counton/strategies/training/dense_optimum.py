@@ -82,7 +82,7 @@ class DenseOptimum(TrainingStrategy):
 
     Args:
         matrix: the matrix C, lower-triangular and invertible: shape (steps, steps), at most 4096
-            steps. Entries are rounded to multiples of 2^-20 of the largest one.
+            steps. Entries are rounded to multiples of 2^-20 of the largest entry.
         schedule: the steps in which one training example counts; see `training_schedule`.
 
     >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
@@ -259,8 +259,8 @@ _ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """Training noise from an optimised measurement matrix C that has, or whose inverse has, few
-    diagonals.
+    """Training noise from an optimised measurement matrix C; it or its inverse has few diagonals
+    with entries other than 0.
 
     Examples may come in any order that keeps a least distance between their steps.
 

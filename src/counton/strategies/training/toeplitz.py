@@ -97,16 +97,17 @@ class ToeplitzTraining(TrainingStrategy):
         return np.arange(self.steps) // self.schedule.apart
 
     def with_scaling(self, scaling: Scaling = "equal") -> Self:
-        """Return a copy of the strategy with step scaling.
+        """Return a copy of the strategy with step scaling, by which the noise of each step is
+        divided by a number of its own.
 
         Args:
-            scaling: "none"; "equal", for every schedule; "epochs", also for every schedule,
-                with a smaller error if the separation is a whole epoch; "free", with the
-                smallest error, which needs a fixed order.
+            scaling: "none"; "equal", for every schedule; "epochs", also for every schedule, with a
+                smaller error if the separation is a whole epoch; "free", with the smallest error,
+                which needs a fixed order.
 
         Raises:
-            InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than
-                4096 steps.
+            InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than 4096
+                steps.
 
         >>> from counton.strategies.training import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)

@@ -149,8 +149,11 @@ class OctaveTraining(TrainingStrategy):
         return {"weights": list(self.weights), **shares}
 
     def with_scaling(self, scaling: str = "equal") -> Self:
-        """Return a copy with step scaling "equal", or "free" if examples keep their places in all
-        epochs.
+        """Return a copy with step scaling, by which the noise of each step is divided by a number
+        of its own.
+
+        Args:
+            scaling: "equal"; or "free", if examples keep their places in all epochs.
 
         Raises:
             InvalidInput: another kind of scaling, or "free" without a fixed order.
