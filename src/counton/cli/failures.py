@@ -34,8 +34,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     )
 
 
-def failed_report(code: ExitCode, said: str) -> dict[str, Any]:
-    """Return the JSON report of a failed job. Its message ``said`` may name a row's value, so it is
-    only for the operator.
+def failed_report(code: ExitCode, message: str) -> dict[str, Any]:
+    """Return the JSON report of a failed job. Its ``message`` may name a row's value, so it is only
+    for the operator.
     """
-    return {"failed": int(code), "not_private": {"error": said}}
+    return {"failed": int(code), "not_private": {"error": message}}

@@ -109,7 +109,7 @@ def perform(options: InitOptions) -> None:
             console.write_line("\nnothing is written")
             raise
     job, plan = check_job(said, look)
-    runs = _check_rows(job, look, asked=terminal and not options.yes)
+    runs = _check_rows(job, look, interactive=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save, runs=runs)
 
@@ -147,7 +147,7 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         lines.append(
             f"{field('by')} COLUMN for a number by group, if you want one{_groups(job, look)}"
         )
-    whole = "" if look.whole else "; only the first rows were read"
+    whole = "" if look.has_all_rows else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
     why = "the events do not tell some options" if options.yes else "there is no terminal to ask at"
     raise MissingOptions(
@@ -165,23 +165,23 @@ def _groups(job: Job, look: FirstLook) -> str:
     return f" (exact: values repeat in {_some(columns)})" if columns else ""
 
 
-def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
+def _check_rows(job: Job, look: FirstLook, *, interactive: bool) -> bool:
     """Read the first rows of events as a run does, and return whether it accepts them; print how
     many rows it leaves out.
 
     Args:
-        asked: whether the command asked questions; a refusal is then printed, not raised.
+        interactive: whether the command asked questions; a refusal is then printed, not raised.
     """
     errors = Console(stderr=True)
     try:
         found = look.read_as_run(job)
     except CountonError as error:
-        if not asked:
+        if not interactive:
             raise
         message = error.translate(option_names(InitOptions))
         errors.write_line(f"A run would refuse these rows today: {message}")
         return False
-    if asked:
+    if interactive:
         return True
     counts = found.for_operator()
     aside = ""
@@ -193,7 +193,7 @@ def _check_rows(job: Job, look: FirstLook, *, asked: bool) -> bool:
         ("rows before the first window, not counted", counts.before),
     ):
         if rows:
-            of = "" if look.whole else " of the first rows"
+            of = "" if look.has_all_rows else " of the first rows"
             errors.write_line(f"{EXACT}: {what}{of}: {rows:,}{aside}")
         aside = ""
     if job.times.revise is None:
@@ -286,7 +286,7 @@ class _Questions:
         if self.by is not None:
             found |= {"by": self.by, "domain": ["A", "B"]}
         check_job(found | self.said, self.look)
-        sample = "" if self.look.whole else "; only the first rows are read"
+        sample = "" if self.look.has_all_rows else "; only the first rows are read"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
             "Numbers called exact are not private: they are for you alone, and written nowhere. "
@@ -873,7 +873,7 @@ def _print(
     console.write_line(f"  promise: {promise(definition)}")
     wait = job.times.watermark or "0s"
     console.write_line(f"  A row that comes later than {wait} after its {noun} {_late_row(job)}.")
-    if not look.whole:
+    if not look.has_all_rows:
         console.write_line("  Only the first rows were read.")
     if job.times.steps:
         console.write_line(f"  For {job.times.steps:,} windows at most. No {noun} is released yet.")

@@ -20,11 +20,11 @@ _USUAL = ("auto", *PAPERS)
 _MOST, _LARGEST = 100, 2**26
 
 
-def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
+def print_over(options: PlanOptions, arguments: dict[str, Any]) -> None:
     """Print a table of errors: a row for each number of windows, a column for each strategy.
 
     Args:
-        asked: arguments of `counton.plan`.
+        arguments: arguments of `counton.plan`.
     """
     assert options.over is not None, "without --over there is one number of windows"
     for name in ("steps", "around", "within"):
@@ -36,7 +36,9 @@ def print_over(options: PlanOptions, asked: dict[str, Any]) -> None:
             )
     named = strategies_named(options.strategy) or _USUAL
     horizons = parse_over(options.over)
-    plans = {name: {steps: _plan_of(steps, name, asked) for steps in horizons} for name in named}
+    plans = {
+        name: {steps: _plan_of(steps, name, arguments) for steps in horizons} for name in named
+    }
     metric = "mean" if options.metric is None else options.metric
     if options.plot is not None:
         from counton.charts import plot_over

@@ -96,12 +96,12 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """The values that a job file may have for an option: Python types that a TOML parser returns
-    (``types``), words for them in messages (``said``), and their names in a JSON schema (``json``).
+    """The values that a job file may have for an option: Python types that a TOML parser returns,
+    words for these types in messages, and their names in a JSON schema.
     """
 
     types: tuple[type, ...]
-    said: str
+    words: str
     json: list[str]
 
 
@@ -615,11 +615,11 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if isinstance(value, bool) != (kind == "flag") or not fits:
         raise InvalidInput(
             f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be "
-            f"{VALUES[kind].said}{' or a list of texts' if several else ''}"
+            f"{VALUES[kind].words}{' or a list of texts' if several else ''}"
         )
     if isinstance(value, list):
         if not several or not all(isinstance(one, str | int | float) for one in value):
-            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {VALUES[kind].said}")
+            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {VALUES[kind].words}")
         if item.name == "domain":  # names of groups, even if a file of this name exists
             return [*map(str, value)]
         return [_seen_from(item.name, str(one), folder) for one in value]

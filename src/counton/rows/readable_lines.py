@@ -48,21 +48,21 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     if found is None:
         return None
     # polars cannot read a number too large for a float; it becomes a text.
-    kept = [(key, json.dumps(said) if is_beyond_floats(said) else said) for key, said in found]
-    return "{" + ",".join(f"{json.dumps(key)}:{said}" for key, said in kept if key in keys) + "}"
+    kept = [(key, json.dumps(value) if is_beyond_floats(value) else value) for key, value in found]
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
 
 
 #: Matches a number that may be too large for a float.
 _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
 
 
-def is_beyond_floats(said: str) -> bool:
+def is_beyond_floats(number: str) -> bool:
     """Return True if a text is a JSON number that is too large for a float.
 
     >>> is_beyond_floats("1e400"), is_beyond_floats("1e300"), is_beyond_floats("NaN")
     (True, False, False)
     """
-    return _LARGE.fullmatch(said) is not None and math.isinf(float(said))
+    return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
 
 
 def keys_of(line: str) -> list[str]:

@@ -125,7 +125,7 @@ def release(
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
-            written = outputs.write(outcome, progress, whole=True)
+            written = outputs.write(outcome, progress, all_steps=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers
             counts = outcome.for_operator()
             where = "database" if isinstance(events, str) else "frame"

@@ -144,7 +144,7 @@ def are_old(job: Job, look: FirstLook) -> bool:
     windows without events. This is an exact fact, for the operator alone.
     """
     newest = look.for_operator(job).newest
-    if newest is None or not look.whole or job.times.yes:
+    if newest is None or not look.has_all_rows or job.times.yes:
         return False
     windows = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
     windows /= days_of(job.times.every or "1d")

@@ -162,7 +162,7 @@ class FirstLook:
     Attributes:
         columns: names of the columns.
         times: columns that hold times; the first is the likeliest to hold the times of the events.
-        whole: whether the first rows are all rows.
+        has_all_rows: whether the first rows are all rows.
         written: whether the files were written at different times; then the time at which a file
             was written shows when its rows arrived.
         separator: separator of fields in CSV.
@@ -170,7 +170,7 @@ class FirstLook:
 
     columns: tuple[str, ...]
     times: tuple[TimeColumn, ...]
-    whole: bool
+    has_all_rows: bool
     written: bool
     separator: str
     _sample: Private[_Sample]
@@ -211,7 +211,7 @@ class FirstLook:
             CountonError: a run would refuse these rows.
         """
         said: dict[str, Any] = {"events": self._source, "query": None}
-        if not self.whole:
+        if not self.has_all_rows:
             said["until"] = NEWEST
         refusal: CountonError | None = None
         if job.rows.policies().quarantine is not None:
@@ -276,7 +276,7 @@ def look_at(job: Job) -> FirstLook:
     return FirstLook(
         columns=tuple(names),
         times=tuple(times),
-        whole=whole,
+        has_all_rows=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
         separator=job.rows.separator,
         _sample=Private(

@@ -114,9 +114,9 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
     return Fit(integers, nonnegative, known)
 
 
-def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
+def refuse_other_fit(name: str, kept: Fit | None, requested: Fit | None) -> None:
     """Refuse to adjust the table ``name`` to other public constraints than before."""
-    if kept and asked and kept != asked:
+    if kept and requested and kept != requested:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit other conditions before "
             f"({', '.join(sorted(kept.to_dict()))}), and a table shows only one number for each "

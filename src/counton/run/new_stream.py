@@ -91,12 +91,12 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
     return for_people(statistic, asked.counting.most), asked.contribution(asked.statistic, steps)
 
 
-def _definition_of(asked: StreamRequest) -> Definition:
+def _definition_of(request: StreamRequest) -> Definition:
     """Return the definition of a requested stream: choose its guarantee and strategy, and derive
     the rest.
     """
-    job, cut, most, record = asked.job, asked.cut, asked.counting.most, asked.record
-    statistic, guarantee = asked.statistic, asked.guarantee
+    job, cut, most, record = request.job, request.cut, request.counting.most, request.record
+    statistic, guarantee = request.statistic, request.guarantee
     cells: Cells = DECLARED
     strategy: StreamStrategy
     if job.promise.expire:
@@ -109,10 +109,10 @@ def _definition_of(asked: StreamRequest) -> Definition:
             )
         if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
-        guarantee, contribution = guarantee.bound_to(strategy), asked.contribution(statistic)
+        guarantee, contribution = guarantee.bound_to(strategy), request.contribution(statistic)
     else:
         if guarantee is None and job.promise.within is not None:
-            guarantee = _enough(asked)
+            guarantee = _enough(request)
         elif guarantee is None and not cut.goes_on:
             statistic, guarantee = _as_wanted(statistic, most)
         guarantee = require_guarantee(guarantee)
@@ -122,21 +122,21 @@ def _definition_of(asked: StreamRequest) -> Definition:
         if cut.lags:
             steps = cut.lags + 1  # of one window, whose noise is that of its versions
         statistic = for_people(statistic, most).settle(promised, steps)
-        contribution = asked.contribution(statistic, steps)
-        contribution = replace(contribution, unit=asked.contribution(asked.statistic).unit)
+        contribution = request.contribution(statistic, steps)
+        contribution = replace(contribution, unit=request.contribution(request.statistic).unit)
         if job.times.corrections and contribution.relation == "replace":
             raise InvalidInput(
                 f"{field('corrections', job.times.corrections)} does not go with "
                 f"{field('replace', True)}: there one row replaces another, and both could be "
                 "corrected; leave one of them out"
             )
-        groups = None if asked.groups is None else len(asked.groups) + record["spare"]
+        groups = None if request.groups is None else len(request.groups) + record["spare"]
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         share = Fraction(record.get("also_totals", 0))
         if share:
-            strategy = _with_totals(asked, share, promised, contribution, shape)
+            strategy = _with_totals(request, share, promised, contribution, shape)
         else:
-            strategy = _strategy(asked, steps, promised, contribution, shape)
+            strategy = _strategy(request, steps, promised, contribution, shape)
             statistic.check_noise(strategy, promised, contribution)
             if cut.lags:
                 strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
@@ -154,9 +154,9 @@ def _definition_of(asked: StreamRequest) -> Definition:
         "kind": KIND,
         "what": statements.name_of(job.what),
         "record": record,
-        "domain": asked.groups,
+        "domain": request.groups,
         "once": not cut.goes_on,
-        "parts": {name: [*each] for name, each in asked.parts._asdict().items()},
+        "parts": {name: [*each] for name, each in request.parts._asdict().items()},
         "discovery": cells.to_dict(),
         "named": [],
         "renamed": [],
@@ -175,7 +175,7 @@ def _definition_of(asked: StreamRequest) -> Definition:
 
 
 def _with_totals(
-    asked: StreamRequest,
+    request: StreamRequest,
     share: Fraction,
     guarantee: Guarantee,
     contribution: Contribution,
@@ -187,12 +187,12 @@ def _with_totals(
     ``share`` of the guarantee. A guarantee with delta is divided in the way that gives windows less
     noise (see `part_of`).
     """
-    versions = asked.cut.lags + 1
+    versions = request.cut.lags + 1
     found = []
     for family in _families(guarantee):
         part = part_of(guarantee, 1 - share, family)
-        inner = _strategy(asked, versions, part, contribution, shape)
-        windows = WindowVersions(asked.cut.steps, inner, asked.job.times.corrections or 0)
+        inner = _strategy(request, versions, part, contribution, shape)
+        windows = WindowVersions(request.cut.steps, inner, request.job.times.corrections or 0)
         law = law_for(windows, part, contribution, shape, family).law
         found.append((noise_variance(inner, law, range(1, versions + 1)).mean(), windows, family))
     _, windows, family = min(found, key=lambda one: float(one[0]))
@@ -252,7 +252,7 @@ def with_totals(
     return beside(min(choices, key=error) if often else choices[0])
 
 
-def _enough(asked: StreamRequest) -> Guarantee:
+def _enough(request: StreamRequest) -> Guarantee:
     """Return the guarantee with the least privacy loss under which the last release has the
     accuracy that the job wants.
 
@@ -261,10 +261,10 @@ def _enough(asked: StreamRequest) -> Guarantee:
     from counton.planning.least_privacy import least_guarantee
 
     def factor(guarantee: Guarantee) -> float:
-        made = _definition_of(replace(asked, guarantee=guarantee))
-        return reached_halfwidths(made, asked.job).factor
+        made = _definition_of(replace(request, guarantee=guarantee))
+        return reached_halfwidths(made, request.job).factor
 
-    promise = asked.job.promise
+    promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
     return least_guarantee(factor, 1.0, least, promise.delta)
 
@@ -318,7 +318,7 @@ def _as_wanted(statistic: Statistic, most: int) -> tuple[Statistic, Guarantee | 
 
 
 def _strategy(
-    asked: StreamRequest,
+    request: StreamRequest,
     horizon: int | None,
     guarantee: Guarantee,
     contribution: Contribution,
@@ -327,7 +327,7 @@ def _strategy(
     """Return the strategy of a new stream: the job's own object, the best one of the stated kind,
     or the planner's choice.
     """
-    job, form = asked.job, "totals" if asked.cut.lags else asked.record["release"]
+    job, form = request.job, "totals" if request.cut.lags else request.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = "auto" if job.noise.strategy is None else job.noise.strategy
     if (own := own_strategy(name)) is not None:
@@ -350,11 +350,11 @@ def _strategy(
         release = "totals"  # totals are planned; a window is the difference of two
     periods = None
     if form == "periods" and horizon is not None and name == "auto":
-        anew = period_anew(inner_of(asked.statistic), asked.counting.per)
-        begins = begun_anew(asked.cut, anew, horizon)
+        anew = period_anew(inner_of(request.statistic), request.counting.per)
+        begins = begun_anew(request.cut, anew, horizon)
         places = np.unique(np.linspace(0, horizon - 1, _WEIGHED).astype(np.int64))
         periods = tuple(zip(begins[places].tolist(), (places + 1).tolist(), strict=True))
-    whole = job.groups.unknown == "discover"
+    summed_draws = job.groups.unknown == "discover"
     return _best(
         name,
         horizon,
@@ -363,8 +363,8 @@ def _strategy(
         contribution,
         shape,
         release=release,
-        whole=whole,
-        simple=job.noise.simple or whole or not asked.cut.goes_on,
+        summed_draws=summed_draws,
+        simple=job.noise.simple or summed_draws or not request.cut.goes_on,
         around=job.times.around,
         periods=periods,
         corrections=job.times.corrections or 0,
@@ -385,7 +385,7 @@ def _best(
     shape: tuple[int, ...],
     *,
     release: ReleaseForm,
-    whole: bool,
+    summed_draws: bool,
     simple: bool,
     around: int | None,
     periods: tuple[tuple[int, int], ...] | None,
@@ -394,7 +394,7 @@ def _best(
     """Return the strategy of one kind (``name``) with the least error.
 
     Args:
-        whole: consider only strategies whose noise is a sum of draws from one distribution.
+        summed_draws: consider only strategies whose noise is a sum of draws from one distribution.
         periods: first and last step of each period. With periods, the strategy with the least error
             in the sums of the periods is chosen; without, the one with the least error in the
             totals. For short periods the chosen strategy has independent noise in each step.
@@ -420,7 +420,7 @@ def _best(
         strategies=None if name == "auto" else (name,),
         release=release,
         simple=simple,
-        compare=whole or name != "auto" or corrections > 0,
+        compare=summed_draws or name != "auto" or corrections > 0,
         around=around,
         also=also,
     )
@@ -441,7 +441,7 @@ def _best(
 
         return min(designs, key=error).strategy
     for choice in designs:
-        if whole and not sums_draws(choice.strategy):
+        if summed_draws and not sums_draws(choice.strategy):
             continue
         return choice.strategy
     raise InvalidInput(

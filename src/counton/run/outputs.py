@@ -145,7 +145,7 @@ class Outputs:
         progress: Progress = silent,
         *,
         warn: Callable[[str], object] = _warn,
-        whole: bool = False,
+        all_steps: bool = False,
         left: str | None = None,
     ) -> WrittenOutputs:
         """Write the output files of a run, from the released values in its journal.
@@ -154,7 +154,7 @@ class Outputs:
             outcome: outcome of the run.
             progress: called with the current task and the finished share of the run.
             warn: function that is called with a message if a chart cannot be drawn.
-            whole: read all steps, even if no file needs them.
+            all_steps: read all steps, even if no file needs them.
             left: digest of the files that a run left when it released nothing. If nothing was
                 released since, and they have this digest, they are not written again.
         """
@@ -162,7 +162,7 @@ class Outputs:
             return WrittenOutputs(None, drawn=False)
         if outcome.after == outcome.before and left is not None and left == self.digest():
             bare = Outputs(self.job, None, None, {}, self.shown, self.level)
-            found = bare.write(outcome, progress, whole=whole).released
+            found = bare.write(outcome, progress, all_steps=all_steps).released
             return WrittenOutputs(found, drawn=self.plot is not None)
         progress("reading the journal", 0.7)
         definition, thresholds = (
@@ -180,9 +180,9 @@ class Outputs:
             steps, groups = range(1, outcome.after + 1), len(definition.groups)
             write_folder(self.out, read, steps, groups, *thresholds)
         shows_last = definition.shows_cells and definition.release != "windows"
-        brief = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
+        last_is_enough = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
         in_files = self.out is not None and not is_folder(self.out)
-        if brief and not (whole or in_files or self.plot is not None or self.sums):
+        if last_is_enough and not (all_steps or in_files or self.plot is not None or self.sums):
             found = read(range(outcome.after, outcome.after + 1))
             return WrittenOutputs(found, drawn=False)
         from counton.released.release_facts import CsvStyle, facts_of

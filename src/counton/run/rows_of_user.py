@@ -100,12 +100,12 @@ class EachUser(EventFrame):
     value.
 
     The new rows have two columns: the user's name, and the number of the user's rows or the cell of
-    a value. The second is named ``asked.named``. If a user has more values than are taken, evenly
+    a value. The second is named ``rules.named``. If a user has more values than are taken, evenly
     spaced ones are taken.
 
     Args:
         source: all rows.
-        asked: rules by which the new rows are made.
+        rules: rules by which the new rows are made.
 
     Attributes:
         found: exact numbers of rows, once they have been read.
@@ -122,9 +122,9 @@ class EachUser(EventFrame):
 
     numbered = False
 
-    def __init__(self, source: Source, asked: UserRows) -> None:
+    def __init__(self, source: Source, rules: UserRows) -> None:
         super().__init__(pl.DataFrame())
-        self._source, self._asked_for, self.name = source, asked, source.name
+        self._source, self._asked_for, self.name = source, rules, source.name
         self.found: Private[Tally] | None = None
 
     @override
@@ -142,8 +142,8 @@ class EachUser(EventFrame):
 
     @cached_property
     def _made_rows(self) -> pl.DataFrame:
-        asked, held = self._asked_for, _MarkedRowHolder()
-        reading = asked.reading
+        rules, held = self._asked_for, _MarkedRowHolder()
+        reading = rules.reading
         try:
             self.found = tally(self._source, reading, bound=held)
         except UnreadableRow:
@@ -151,18 +151,18 @@ class EachUser(EventFrame):
             source = self._source.sift(reading.columns.names, reading.policies.unread)
             self.found = tally(source, reading, bound=held)
         rows = pl.concat(held.rows).filter(pl.col("step") >= 0)
-        if asked.per is not None:
-            period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
+        if rules.per is not None:
+            period = period_of(pl.col("us"), rules.per, rules.timezone).cast(pl.String)
             rows = rows.with_columns(pl.col("user") + _BETWEEN + period)
-        if asked.value is None:
-            made = rows.group_by("user").agg(pl.len().cast(pl.Int64).alias(asked.named))
+        if rules.value is None:
+            made = rows.group_by("user").agg(pl.len().cast(pl.Int64).alias(rules.named))
         else:
-            assert asked.grid is not None
-            edges = pl.Series(asked.grid.edges)
-            made = _evenly(rows, asked.most).select(
-                "user", pl.lit(edges).gather(pl.col("total")).alias(asked.named)
+            assert rules.grid is not None
+            edges = pl.Series(rules.grid.edges)
+            made = _evenly(rows, rules.most).select(
+                "user", pl.lit(edges).gather(pl.col("total")).alias(rules.named)
             )
-        return made.rename({"user": asked.user}).sort(asked.user, asked.named)
+        return made.rename({"user": rules.user}).sort(rules.user, rules.named)
 
 
 class _MarkedRowHolder:

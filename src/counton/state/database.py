@@ -32,7 +32,8 @@ from counton.state.sqlite_file import NoState
 
 #: Longest wait of a transaction for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
-#: A server ends a transaction that has been idle for this long (see ``brief`` of `Database`).
+#: A server ends a transaction that has been idle for this many seconds, if all transactions are
+#: short (see ``short_transactions`` of `Database`).
 PAUSE_SECONDS = 20.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
@@ -119,9 +120,9 @@ class Database:
     Args:
         state: path of a SQLite file, or a database URL.
         create: make the database if it is missing.
-        brief: True if transactions compute nothing between their statements. A server then ends a
-            transaction that is idle for `PAUSE_SECONDS`, so that a paused process does not block
-            others.
+        short_transactions: True if transactions compute nothing between their statements. A server
+            then ends a transaction that is idle for `PAUSE_SECONDS`, so that a paused process does
+            not block others.
 
     Attributes:
         identity: random identifier of the state, which stays the same if the state is moved or
@@ -141,7 +142,11 @@ class Database:
     witnesses: dict[str, str]
 
     def __init__(
-        self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
+        self,
+        state: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        short_transactions: bool = False,
     ) -> None:
         self.address = parse_address(state)
         self.path = self.address.file
@@ -161,7 +166,7 @@ class Database:
             self._moment = sqlite_file.moment_of(self.path)
         pause = f"-c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
         self._connections = self.address.connections(
-            self.lock_timeout_seconds, pause if brief else ""
+            self.lock_timeout_seconds, pause if short_transactions else ""
         )
         try:
             if create and not self.is_sqlite:

@@ -146,13 +146,13 @@ class StatisticRecord:
         connection.insert("counton_marks", {**row, "marks": head})
         return after
 
-    def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
-        """Encrypt and write one part (``said``); return the digest over all parts up to it.
+    def _insert(self, connection: Connection, number: int, part: bytes, before: bytes) -> bytes:
+        """Encrypt one part of the sums and write it; return the digest over all parts up to it.
 
         ``before`` is the digest over the earlier parts.
         """
         nonce = secrets.token_bytes(_NONCE)
-        sealed = nonce + self._cipher.encrypt(nonce, said, None)
+        sealed = nonce + self._cipher.encrypt(nonce, part, None)
         row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
         connection.insert("counton_marks", {**row, "marks": sealed})
         return hashlib.sha256(before + sealed).digest()
@@ -210,12 +210,12 @@ class StatisticRecord:
         )
 
 
-def _split(said: bytes) -> tuple[bytes, bytes]:
+def _split(packed: bytes) -> tuple[bytes, bytes]:
     """Split the stored bytes of one release's additions into the digests of its events and the
     encoded additions.
     """
     try:
-        plain = zlib.decompress(said)
+        plain = zlib.decompress(packed)
         (length,) = _LENGTH.unpack_from(plain)
     except (zlib.error, struct.error) as error:
         raise ValueError(str(error)) from error

@@ -230,7 +230,7 @@ class Inbox(Closing):
     def __init__(
         self, state: str | os.PathLike[str], keys: Mapping[str, keyfile.Kept] | None = None
     ) -> None:
-        self._database = Database(state, brief=True)
+        self._database = Database(state, short_transactions=True)
         self._witnesses = {
             name: keyfile.witness_beside(self._database, key) for name, key in (keys or {}).items()
         }

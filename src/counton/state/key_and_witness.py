@@ -332,8 +332,8 @@ class _Look(NamedTuple):
     from all of its places, which are files and database rows.
 
     Attributes:
-        said: settings that decide where the places are: the addresses in the state, and the user's
-            folder.
+        settings: settings that decide where the places are: the addresses in the state, and the
+            user's folder.
         marks: for each place, a value that changes whenever its content does, taken before reading.
         second: places of the second witness, which lies away from the state; none if the state is
             not open.
@@ -341,7 +341,7 @@ class _Look(NamedTuple):
         entries: entries of streams in all places, each with its place, the latest steps first.
     """
 
-    said: object
+    settings: object
     marks: list[tuple[WitnessPlace, object]]
     second: SecondPlaces
     places: tuple[WitnessPlace, ...]
@@ -424,7 +424,9 @@ class Witness:
         The places are read again only if the list of places has changed.
         """
         last = self._last if self._held is None else self._held
-        return last if last is not None and last.said == self._place_settings() else self._look()
+        return (
+            last if last is not None and last.settings == self._place_settings() else self._look()
+        )
 
     def _place_settings(self) -> object:
         database = self._database
@@ -433,8 +435,8 @@ class Witness:
     def _look(self) -> _Look:
         if self._held is not None:
             return self._held
-        said, last, database = self._place_settings(), self._last, self._database
-        same = last is not None and last.said == said
+        settings, last, database = self._place_settings(), self._last, self._database
+        same = last is not None and last.settings == settings
         if last is not None and same and all(at.mark() == mark for at, mark in last.marks):
             return last
         marks: list[tuple[WitnessPlace, object]] = [(one, one.mark()) for one in self._beside]
@@ -457,7 +459,7 @@ class Witness:
             if "onward" not in entry
         ]
         entries.sort(key=lambda entry: -int(entry["step"]))
-        self._last = _Look(said, marks, second, tuple(places), entries)
+        self._last = _Look(settings, marks, second, tuple(places), entries)
         return self._last
 
     def _entries_of(self, place: WitnessPlace) -> list[dict[str, Any]]:
@@ -497,7 +499,7 @@ class Witness:
             self._begin(address, look)
             known.pop(NONE, None)
             for one in look.second.found.values():
-                if one.address != address and one.entries and not one.onward and one.said != LOST:
+                if one.address != address and one.entries and not one.onward and one.note != LOST:
                     onward = onward_entry(database.identity, self._label, [address])
                     self._write(one.place, [onward])
                     known[one.address] = LEFT
@@ -514,10 +516,10 @@ class Witness:
         database, look = self._state(), self._look()
         second = look.second
         known = dict(database.witnesses)
-        known |= {one.address: NAMED for one in second.kept_places if one.said not in (HOME, NAMED)}
+        known |= {one.address: NAMED for one in second.kept_places if one.note not in (HOME, NAMED)}
         home = None if second.home is None else second.found.get(str(second.home))
         wanted = home is not None and not (second.named_addresses or second.none_wanted)
-        if home is not None and wanted and (home.said != HOME or not home.entries):
+        if home is not None and wanted and (home.note != HOME or not home.entries):
             with suppress(*_FAILS):  # `remarks` says that it cannot be written
                 self._begin(home.address, look)
                 known[home.address] = HOME
@@ -592,7 +594,7 @@ class Witness:
             )
         if named is None and self._database is not None and self.entries():
             at = second.found[str(home)]
-            if at.said is None and not at.entries:
+            if at.note is None and not at.entries:
                 remarks.append(
                     f"the second witness {at.place} has no record of state {self._label} yet, and "
                     "begins now; if you moved the state here, move its second witness too"

@@ -93,14 +93,14 @@ class SecondPlace(NamedTuple):
     """A place of a second witness, a file or database rows, with its content.
 
     Attributes:
-        said: the state's note on the place: that it is the user's folder, that a run named it, or
+        note: the state's note on the place: that it is the user's folder, that a run named it, or
             that it is lost; None if the state has no note.
         mark: a value that changes whenever the content changes; it was taken before reading.
     """
 
     address: str
     place: SecondWitness
-    said: str | None
+    note: str | None
     mark: object
     entries: Entries
 
@@ -152,18 +152,18 @@ class SecondPlaces:
         for address in todo:
             if address in self.found or address == NONE or identity is None:
                 continue
-            place, said = place_at(address, identity), known.get(address)
+            place, note = place_at(address, identity), known.get(address)
             mark = place.mark()
             # Nothing is read from a user's folder that belongs to somebody else, as under ``sudo``.
             others = isinstance(place, WitnessFile) and not os.access(place.path.parent, os.X_OK)
-            entries = [] if said is None and others else read(place)
-            one = self.found[address] = SecondPlace(address, place, said, mark, entries)
+            entries = [] if note is None and others else read(place)
+            one = self.found[address] = SecondPlace(address, place, note, mark, entries)
             todo += one.onward
         led_to = {to for one in self.found.values() for to in one.onward}
         to_be = [
             one
             for one in self.found.values()
-            if one.said in (HOME, NAMED) or (one.address in led_to and one.said != LOST)
+            if one.note in (HOME, NAMED) or (one.address in led_to and one.note != LOST)
         ]
         # All places point on if a process was killed on the way back to an earlier place.
         self.kept_places = [one for one in to_be if not one.onward] or to_be
@@ -172,11 +172,11 @@ class SecondPlaces:
         there = [
             one
             for one in self.kept_places
-            if one.entries or not (elsewhere and one.said == HOME and one.address not in led_to)
+            if one.entries or not (elsewhere and one.note == HOME and one.address not in led_to)
         ]
         self.missing_places = [one for one in there if not one.entries]
         self.noted_places = [one.place for one in there]
-        self.named_addresses = [one.address for one in self.kept_places if one.said != HOME]
+        self.named_addresses = [one.address for one in self.kept_places if one.note != HOME]
 
 
 def place_at(address: str, identity: str) -> SecondWitness:

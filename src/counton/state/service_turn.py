@@ -41,7 +41,7 @@ class Turn(Closing):
     def __init__(
         self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
     ) -> None:
-        self._database, self._lasts = Database(state, brief=True), lasts
+        self._database, self._lasts = Database(state, short_transactions=True), lasts
         self._names = frozenset(names)
         self._me, self._handle = secrets.token_hex(16), -1
         if self.alone:

@@ -53,11 +53,11 @@ class Connection:
         self.driver, self.is_sqlite = driver, is_sqlite
         self._cursors = weakref.WeakSet[Any]()
 
-    def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
+    def execute(self, statement: str, *rows: Mapping[str, Any]) -> Any:
         """Run an SQL statement and return its cursor. A row maps the names in the statement to
         values; with several rows the statement runs once for each.
         """
-        text = said if self.is_sqlite else _for_server(said)
+        text = statement if self.is_sqlite else _for_server(statement)
         cursor = self.driver.cursor()
         self._cursors.add(cursor)
         if len(rows) > 1:
@@ -66,11 +66,11 @@ class Connection:
             cursor.execute(text, rows[0] if rows else {})
         return cursor
 
-    def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
+    def run(self, statement: str, *rows: Mapping[str, Any], **values: Any) -> int:
         """Run an SQL statement with values by name, or once for each of several rows of values;
         return how many database rows it changed.
         """
-        return int(self.execute(said, *(rows or (values,))).rowcount)
+        return int(self.execute(statement, *(rows or (values,))).rowcount)
 
     def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
         """Add rows, given as values by column, to a table; all rows must have the columns of the
@@ -84,31 +84,31 @@ class Connection:
         rows = [*rows]
         if rows:
             places = ", ".join(["?" if self.is_sqlite else "%s"] * len(rows[0]))
-            said = f"INSERT INTO {table} VALUES ({places})"
-            self.driver.cursor().executemany(said, rows)
+            statement = f"INSERT INTO {table} VALUES ({places})"
+            self.driver.cursor().executemany(statement, rows)
 
-    def rows(self, said: str, **values: Any) -> Iterator[Any]:
+    def rows(self, statement: str, **values: Any) -> Iterator[Any]:
         """Run a SELECT with values by name; return its rows, with their columns as attributes."""
-        cursor = self.execute(said, values)
+        cursor = self.execute(statement, values)
         return map(_row_of(*(column[0] for column in cursor.description)), cursor)
 
-    def first(self, said: str, **values: Any) -> Any:
+    def first(self, statement: str, **values: Any) -> Any:
         """Run a SELECT with values by name; return its first row, or None if it has no row."""
-        return next(self.rows(said, **values), None)
+        return next(self.rows(statement, **values), None)
 
-    def one(self, said: str, **values: Any) -> Any:
+    def one(self, statement: str, **values: Any) -> Any:
         """Run a SELECT with values by name; return its first row, or raise `MissingRow` if it has
         no row.
         """
-        for row in self.rows(said, **values):
+        for row in self.rows(statement, **values):
             return row
         raise MissingRow("a row is missing")
 
-    def value(self, said: str, **values: Any) -> Any:
+    def value(self, statement: str, **values: Any) -> Any:
         """Run a SELECT with values by name; return the first column of its first row, or raise
         `MissingRow` if it has no row.
         """
-        return self.one(said, **values)[0]
+        return self.one(statement, **values)[0]
 
     def has(self, table: str) -> bool:
         """Return True if the database has this table of counton."""
@@ -118,9 +118,9 @@ class Connection:
         """Make tables from an SQL script; words in braces become types of this kind of database
         (`for_kind`).
         """
-        for said in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
-            if said.strip():
-                self.execute(said)
+        for statement in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
+            if statement.strip():
+                self.execute(statement)
 
     def lock(self, number: int, *more: int, shared: bool = False) -> None:
         """On a server, take the lock with these numbers until the transaction ends; wait for other
@@ -171,8 +171,8 @@ def for_kind(tables: str, *, is_sqlite: bool) -> str:
 
 
 @cache
-def _for_server(said: str) -> str:
-    return _PLACE.sub(r"%(\1)s", said.replace("%", "%%"))
+def _for_server(statement: str) -> str:
+    return _PLACE.sub(r"%(\1)s", statement.replace("%", "%%"))
 
 
 @cache
