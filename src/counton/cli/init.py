@@ -28,7 +28,7 @@ from counton.run.first_job import (
     MOST_LATE,
     FirstFacts,
     FirstLook,
-    Said,
+    JobValues,
     are_old,
     check_column,
     check_job,
@@ -38,15 +38,15 @@ from counton.run.first_job import (
     errors_in_words,
     fitting_start,
     holds_new_events,
-    is_unpromised,
     job_of,
     look_at,
     noun_of,
     person_column,
     refuse_state,
+    required_options,
+    states_no_loss,
     sufficient_wait,
     tells_arrival,
-    unsaid,
     usual_start,
     usual_wait,
     within,
@@ -91,30 +91,30 @@ def perform(options: InitOptions) -> None:
         raise InvalidInput(
             "standard input can be read only once, but a job runs every night: name a file"
         )
-    said = _read_options(options)
-    if (date := last_date(job_of(said))) is not None:
+    values = _read_options(options)
+    if (date := last_date(job_of(values))) is not None:
         raise InvalidInput(
             f"{field('until', date)} would end every later night, too: leave it out, and give it "
             f"to counton run; or give {field('until', NEWEST)}"
         )
-    refuse_state(job_of(said))
-    look = look_at(job_of(said))
+    refuse_state(job_of(values))
+    look = look_at(job_of(values))
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.yes or not terminal:
-        _refuse_unsaid(options, said, look)
+        _refuse_missing(options, values, look)
     else:
         try:
-            said = _Questions(console, look, said).ask_all()
+            values = _Questions(console, look, values).ask_all()
         except (KeyboardInterrupt, typer.Abort):
             console.write_line("\nnothing is written")
             raise
-    job, plan = check_job(said, look)
+    job, plan = check_job(values, look)
     runs = _check_rows(job, look, interactive=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save, runs=runs)
 
 
-def _read_options(options: InitOptions) -> Said:
+def _read_options(options: InitOptions) -> JobValues:
     """Return the fields of a job that the options of the command state."""
     found = {
         one.name: options.option(one.name)
@@ -128,11 +128,11 @@ def _is_open(stated: object) -> bool:
     return stated is None or stated is False  # 0 is stated
 
 
-def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
+def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) -> None:
     """Refuse to continue if needed options are missing: name all of them, and show a command to
     edit.
     """
-    left = unsaid(said, look)
+    left = required_options(values, look)
     if options.yes and not left:
         return
     example = {name: str(value) for one in left for name, value in one.example.items()}
@@ -143,7 +143,7 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
         f"  {' '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
         for one in left
     ]
-    if (job := job_of(said)).groups.by is None:
+    if (job := job_of(values)).groups.by is None:
         lines.append(
             f"{field('by')} COLUMN for a number by group, if you want one{_groups(job, look)}"
         )
@@ -258,25 +258,27 @@ class _Questions:
     command's options answer it.
     """
 
-    def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
-        self.console, self.look, self.said = console, look, dict(said)
-        self.stated = {*said}
+    def __init__(self, console: Console, look: FirstLook, values: JobValues) -> None:
+        self.console, self.look, self.values = console, look, dict(values)
+        self.stated = {*values}
         # A column without names is refused: it waits for the question of its names.
-        named = "domain" in said or self.job.groups.unknown == "discover"
-        self.by = None if named else self.said.pop("by", None)
+        named = "domain" in values or self.job.groups.unknown == "discover"
+        self.by = None if named else self.values.pop("by", None)
         self.names = option_names(InitOptions)
 
     @property
     def time(self) -> str | None:
-        """The likeliest column of times; None if none holds times in a known format."""
+        """Name of the column that most likely holds the events' times; None if no column holds
+        times in a known format.
+        """
         return next((one.name for one in self.look.times), None)
 
     @property
     def job(self) -> Job:
         """The job that options and answers state so far."""
-        return job_of(self.said)
+        return job_of(self.values)
 
-    def ask_all(self) -> Said:
+    def ask_all(self) -> JobValues:
         """Ask all questions, and return the fields that options and answers state.
 
         Raises:
@@ -285,7 +287,7 @@ class _Questions:
         found: dict[str, Any] = {"time": self.time or self.look.columns[0], "start": usual_start()}
         if self.by is not None:
             found |= {"by": self.by, "domain": ["A", "B"]}
-        check_job(found | self.said, self.look)
+        check_job(found | self.values, self.look)
         sample = "" if self.look.has_all_rows else "; only the first rows are read"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
@@ -296,7 +298,7 @@ class _Questions:
             self.console.write_line("")
             question()
         self.console.write_line("")
-        return self.said
+        return self.values
 
     def say(self, text: str, *, bold: bool = False) -> None:
         self.console.write_line(text, bold=bold)
@@ -316,7 +318,7 @@ class _Questions:
             entered: column with the time at which each row arrived.
             more: further fields of the job, not accepted yet.
         """
-        return self.look.for_operator(complete_job(self.said | more, self.look), entered)
+        return self.look.for_operator(complete_job(self.values | more, self.look), entered)
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
         """Ask a question until its answer is accepted; after each refusal print the reason.
@@ -353,7 +355,7 @@ class _Questions:
                 are stored if a run would accept them.
             also: further fields that an answer may state.
         """
-        left = {name: value for name, value in usual.items() if name not in self.said}
+        left = {name: value for name, value in usual.items() if name not in self.values}
         if not left:
             return
         known = {name: value for name, value in left.items() if value is not None}
@@ -362,21 +364,21 @@ class _Questions:
             found = known | _fields_in(answer, [*left, *also])
             if lacking := [name for name in left if name not in found]:
                 raise InvalidInput(f"{lacking[0]} has no usual value: write {lacking[0]}=...")
-            (take or self.having)(**found)
+            (take or self.accept)(**found)
 
         self.ask(f"   {text}", _as_answer(known), take_fields)
 
-    def having(self, **more: Any) -> None:
-        said = self.said | more
-        check_job(said, self.look)
-        self.said = said
+    def accept(self, **more: Any) -> None:
+        values = self.values | more
+        check_job(values, self.look)
+        self.values = values
 
     def when(self) -> None:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
         found, facts = self.time, self.facts()
-        if "time" not in self.said and not facts.rows:
+        if "time" not in self.values and not facts.rows:
             self.say(f"  {self.job.events} has no rows yet: name the column of times.")
-        elif "time" not in self.said and found is None:
+        elif "time" not in self.values and found is None:
             self.say("  No column holds times in a known format: name one.")
         if facts.first is not None:
             self.exact(_span(facts))
@@ -385,14 +387,14 @@ class _Questions:
             "row are published, too."
         )
         usual = {"time": found, "timezone": _zone_here(), "every": "1d", "start": usual_start()}
-        job = complete_job(usual | self.said, self.look)
-        if "start" not in self.said and (start := fitting_start(job, self.look)) is not None:
+        job = complete_job(usual | self.values, self.look)
+        if "start" not in self.values and (start := fitting_start(job, self.look)) is not None:
             usual["start"] = start
             self.exact(
                 f"no row is of this year, so start={start} is of the first row's, which Enter "
                 "publishes; a day known without the rows is better"
             )
-        if "until" not in self.said and are_old(job, self.look):
+        if "until" not in self.values and are_old(job, self.look):
             usual["until"] = NEWEST
             self.say(
                 f"  until={NEWEST} releases up to the newest row, whose window is not protected; "
@@ -406,7 +408,7 @@ class _Questions:
             ["time_format", "until"],
         )
 
-    def take_times(self, fields: Said, refused: list[str]) -> None:
+    def take_times(self, fields: JobValues, refused: list[str]) -> None:
         """Store the answers on times; ask for the format of times if it is unknown.
 
         A start after all rows is refused; the same start a second time is accepted.
@@ -414,50 +416,50 @@ class _Questions:
         Args:
             refused: list of the starts refused so far, which is extended.
         """
-        said = {**self.said, **fields}
-        begins = check_job(said, self.look)[1].definition.windows.start
-        if "time_format" in said:
-            self.check_format(said)
-        elif said["time"] not in {one.name for one in self.look.times}:
+        values = {**self.values, **fields}
+        begins = check_job(values, self.look)[1].definition.windows.start
+        if "time_format" in values:
+            self.check_format(values)
+        elif values["time"] not in {one.name for one in self.look.times}:
             formats = list[str]()
             text = "   how its times are written, as in %d.%m.%Y %H:%M, or epoch"
             usual = None if self.facts().rows else _ISO
             if usual is not None:
                 text += f", or {_ISO} (2026-10-24 09:00)"
-            self.ask(text, usual, lambda form: formats.append(self.check_format(said, form)))
-            said |= {} if formats[0] == _ISO else {"time_format": formats[0]}
-        start, newest = fields.get("start"), self.facts(**said).newest
+            self.ask(text, usual, lambda form: formats.append(self.check_format(values, form)))
+            values |= {} if formats[0] == _ISO else {"time_format": formats[0]}
+        start, newest = fields.get("start"), self.facts(**values).newest
         if start and newest is not None and newest < begins and start not in refused:
             refused.append(start)
             raise InvalidInput(
                 f"no row would count: the newest is of {newest:%Y-%m-%d}, before {start}; give "
                 f"an earlier day, or this day again if only later rows shall count"
             )
-        self.said = said
+        self.values = values
 
-    def check_format(self, said: Said, form: str | None = None) -> str:
+    def check_format(self, values: JobValues, form: str | None = None) -> str:
         """Return the format of times, ``form`` or the stated one; refuse a format that no time in
         the rows has.
         """
-        form = said["time_format"] if form is None else form
+        form = values["time_format"] if form is None else form
         if not self.facts().rows:
-            check_job(said if form == _ISO else {**said, "time_format": form}, self.look)
-        elif self.facts(**{**said, "time_format": form}).first is None:
-            raise InvalidInput(f"no time in column {said['time']!r} has the format {form!r}")
+            check_job(values if form == _ISO else {**values, "time_format": form}, self.look)
+        elif self.facts(**{**values, "time_format": form}).first is None:
+            raise InvalidInput(f"no time in column {values['time']!r} has the format {form!r}")
         return form
 
     def what(self) -> None:
-        if "release" in self.said or self.job.people.first or self.job.times.revise is not None:
+        if "release" in self.values or self.job.people.first or self.job.times.revise is not None:
             return
-        if complete_job(self.said, self.look).noise.release is None:
+        if complete_job(self.values, self.look).noise.release is None:
             kind = "whose groups are found" if self.job.times.around is None else "without an end"
             self.say(f"2. What? A stream {kind} publishes the total so far.", bold=True)
             return
-        loss = {"epsilon": "1"} if is_unpromised(self.said) else {}
+        loss = {"epsilon": "1"} if states_no_loss(self.values) else {}
         given = "epsilon = 1 for one row" if loss else "the stated privacy loss"
         self.say(f"2. What? The noise depends on what is published. With {given}:", bold=True)
         for place, release in enumerate(_RELEASES, 1):
-            plan = check_job(self.said | loss | {"release": release}, self.look)[1]
+            plan = check_job(self.values | loss | {"release": release}, self.look)[1]
             both = "both: " if release == "both" else ""
             self.say(f"   {place}  {both}{'; '.join(errors_in_words(plan))}")
         self.ask("   which", "1", self.take_release)
@@ -466,7 +468,7 @@ class _Questions:
         numbers = dict(zip("123", _RELEASES, strict=True))
         if answer not in numbers:
             raise InvalidInput(f"{answer!r} is none of 1, 2 and 3")
-        self.having(release=numbers[answer])
+        self.accept(release=numbers[answer])
 
     def groups(self) -> None:
         self.say("3. Groups? Each has a number of its own, and its name is published.", bold=True)
@@ -483,13 +485,13 @@ class _Questions:
             self.ask(f"{text}; or {_NONE}", _NONE, self.take_groups)
         if self.job.groups.by is None or self.job.groups.unknown == "discover":
             return
-        if "domain" not in self.said:
+        if "domain" not in self.values:
             if self.job.groups.by not in told:
                 if not self.tell_names(self.job.groups.by):
                     self.exact("no names yet")
                 self.say(_PUBLIC)
             text = "   names, A,B,C, or a file with one in each line"
-            self.ask(text, None, lambda answer: self.having(domain=_names_in(answer)))
+            self.ask(text, None, lambda answer: self.accept(domain=_names_in(answer)))
         elif "domain" in self.stated:
             return
         self.compare_names()
@@ -511,18 +513,18 @@ class _Questions:
         for name in by.split(","):
             check_column(self.look, name)
         if names:
-            self.having(by=by, domain=_names_in(names))
+            self.accept(by=by, domain=_names_in(names))
         else:
-            self.said["by"] = by
+            self.values["by"] = by
 
     def compare_names(self) -> None:
         """Show how the declared names of groups differ from those in the rows; ask again if no row
         has a declared name.
         """
         kept = None
-        while self.said["domain"] != kept:
-            kept = self.said["domain"]
-            definition, facts = check_job(self.said, self.look)[1].definition, self.facts()
+        while self.values["domain"] != kept:
+            kept = self.values["domain"]
+            definition, facts = check_job(self.values, self.look)[1].definition, self.facts()
             listed = {str(one): None for one in definition.declared_groups}
             others = [one for one in facts.names if one not in listed]
             unused = [one for one in listed if one not in facts.names]
@@ -540,7 +542,7 @@ class _Questions:
 
     def take_other_names(self, answer: str) -> None:
         if answer != _KEEP:
-            self.having(domain=_names_in(answer))
+            self.accept(domain=_names_in(answer))
 
     def whom(self) -> None:
         self.say(
@@ -559,7 +561,7 @@ class _Questions:
         if column is not None:
             shown = {"user": column, "per": people.per or "1d"}
             self.tell_bounds(shown)
-            left = {one: value for one, value in shown.items() if one not in self.said}
+            left = {one: value for one, value in shown.items() if one not in self.values}
             usual = _as_answer(left | {"most": _MOST})
         else:
             by = (self.job.groups.by or "").split(",")
@@ -577,9 +579,9 @@ class _Questions:
         self.ask(text, usual, lambda answer: self.take_whom(answer, shown))
 
     def unit_of_rows(self) -> str | None:
-        return complete_job(self.said, self.look).promise.unit
+        return complete_job(self.values, self.look).promise.unit
 
-    def tell_shares(self, people: Said, *, shown: bool = False) -> None:
+    def tell_shares(self, people: JobValues, *, shown: bool = False) -> None:
         """Show the fraction of rows that each bound on a person's rows leaves out, up to the first
         bound that leaves out none.
 
@@ -599,14 +601,14 @@ class _Questions:
             beyond = f"rows that a bound {often} leaves out, of the {_span(facts)}"
             self.exact(f"{beyond}: {', '.join(told)}")
 
-    def tell_bounds(self, people: Said) -> None:
+    def tell_bounds(self, people: JobValues) -> None:
         """Show the fraction of rows that each bound on a person's rows leaves out, and a remark on
         noise, before the bound is asked for.
         """
         self.tell_shares(people)
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
-    def take_whom(self, answer: str, shown: Said) -> None:
+    def take_whom(self, answer: str, shown: JobValues) -> None:
         """Store an answer on the protected unit. If it names another column or period than the one
         whose bounds were shown, show its bounds and ask for one.
 
@@ -614,13 +616,13 @@ class _Questions:
             shown: the column of people and the period whose bounds were shown; empty if there is no
                 column.
         """
-        if "user" not in self.said and (answer == _NONE or answer.startswith(f"{_NONE} ")):
+        if "user" not in self.values and (answer == _NONE or answer.startswith(f"{_NONE} ")):
             unit = _fields_in(answer.removeprefix(_NONE), ["unit"])
-            self.having(**({"unit": self.unit_of_rows()} | unit))
+            self.accept(**({"unit": self.unit_of_rows()} | unit))
             return
-        names = [one for one in ("user", "per", "most", "unit") if one not in self.said]
+        names = [one for one in ("user", "per", "most", "unit") if one not in self.values]
         given: dict[str, Any] = {**_fields_in(answer, names)}
-        found = {"per": "1d", **self.said, **shown, **given}
+        found = {"per": "1d", **self.values, **shown, **given}
         if "user" not in found:
             raise InvalidInput(
                 f"to protect a person, name the column of people, user=COLUMN; or write {_NONE}"
@@ -628,38 +630,38 @@ class _Questions:
         people = {name: found[name] for name in ("user", "per") if found[name] != "ever"}
         more = {name: value for name, value in given.items() if name == "unit"} | people
         if "most" in given:
-            self.having(**more, most=_whole_number(given["most"]))
+            self.accept(**more, most=_whole_number(given["most"]))
             self.tell_shares(people, shown=people == shown)
             return
-        check_job(self.said | more | {"most": _MOST}, self.look)  # refuses the other fields first
+        check_job(self.values | more | {"most": _MOST}, self.look)  # refuses the other fields first
         if people == shown:
-            self.having(**more, most=_MOST)
+            self.accept(**more, most=_MOST)
             return
         self.tell_bounds(people)
         usual = str(_MOST) if "per" in people else None
         if usual is None:
             self.say("  No number is usual for ever: how many rows of one person may there be?")
         text = "   how many rows of one person count at most"
-        self.ask(text, usual, lambda most: self.having(**more, most=_whole_number(most)))
+        self.ask(text, usual, lambda most: self.accept(**more, most=_whole_number(most)))
         self.tell_shares(people, shown=True)
 
     def rows(self) -> None:
         self.say("5. Rows without a value, and late ones?", bold=True)
         usual = {"missing": "skip"}
-        if "missing" not in self.said:
+        if "missing" not in self.values:
             without, (unreadable, reason) = self.facts().without, self.facts().unreadable
             every = without.pop("", 0)
             if unreadable:
                 self.exact(f"{unreadable:,} rows are set aside; the first: {reason}")
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
-        if "domain" in self.said and "unknown" not in self.said:
+        if "domain" in self.values and "unknown" not in self.values:
             usual["other"] = self.job.groups.other or "other"
             self.say(
                 f"  A row that lacks nothing but its {self.job.groups.by}, or has another name, "
                 f"counts in the group {usual['other']}; {_NONE} leaves it out."
             )
-        if "watermark" not in self.said:
+        if "watermark" not in self.values:
             usual["watermark"] = self.usual_watermark()
             late = self.words(_late_row(self.job) + _words_of_revising(self.job))
             self.say(f"  A row that comes after its window is released {late}.")
@@ -672,7 +674,7 @@ class _Questions:
             fields["unknown"] = "drop"
         if "domain" in fields:
             fields["domain"] = _names_in(fields["domain"])
-        self.having(**fields)
+        self.accept(**fields)
         if "domain" in fields:
             self.compare_names()
 
@@ -681,7 +683,7 @@ class _Questions:
         tell when a row arrived, or by the dates of files; return the wait to suggest.
         """
         usual, known = usual_wait(self.job.times.every or "1d"), False
-        for by, late in _lateness(self.look, complete_job(self.said, self.look)).items():
+        for by, late in _lateness(self.look, complete_job(self.values, self.look)).items():
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
             self.exact(f"rows that arrive{by} later than this after their window's end: {shares}")
             if not tells_arrival(by):
@@ -700,28 +702,28 @@ class _Questions:
         return usual
 
     def error(self) -> None:
-        if not is_unpromised(self.said):
+        if not states_no_loss(self.values):
             return
         self.say("6. How accurate? More accurate numbers hide less.", bold=True)
         for epsilon in ("1", "0.1"):
-            plan = check_job(self.said | {"epsilon": epsilon}, self.look)[1]
+            plan = check_job(self.values | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
-        release = complete_job(self.said, self.look).noise.release
+        release = complete_job(self.values, self.look).noise.release
         of_windows = release == "windows" or self.job.times.revise is not None
         what = "it" if of_windows else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or the privacy loss, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
-        if Fraction(str(self.said["epsilon"])) > _USUAL_EPSILON:
-            self.say(f"  An epsilon of {self.said['epsilon']} hides little; at most 1 is usual.")
+        if Fraction(str(self.values["epsilon"])) > _USUAL_EPSILON:
+            self.say(f"  An epsilon of {self.values['epsilon']} hides little; at most 1 is usual.")
 
     def take_error(self, answer: str) -> None:
         name, is_named, value = answer.replace(" ", "").rpartition("=")
         if name == "epsilon":
-            self.having(epsilon=value)
+            self.accept(epsilon=value)
         elif is_named and name != "within":
             raise InvalidInput(f"{answer!r} is neither an error, as in 15, nor epsilon=1")
         else:
-            self.having(epsilon=within(self.said, self.look, value))
+            self.accept(epsilon=within(self.values, self.look, value))
 
 
 def _span(facts: FirstFacts) -> str:

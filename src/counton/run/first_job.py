@@ -51,10 +51,10 @@ _PEOPLE = re.compile(
 )
 
 #: Fields of a `Job` that the user stated, by name, including ``events`` and ``state``.
-Said: TypeAlias = Mapping[str, Any]
+JobValues: TypeAlias = Mapping[str, Any]
 
 
-class Unsaid(NamedTuple):
+class RequiredOption(NamedTuple):
     """An option that the user must state, because the events do not show its value.
 
     Attributes:
@@ -100,9 +100,9 @@ def init(
     ('at', '1d', 'windows', 'reader', 'skip')
     """
     given = {name: value for name, value in more.items() if value is not None}
-    said = {"events": events, "state": state or default_state(events), **given}
-    look = look_at(job_of(said))
-    if left := unsaid(said, look):
+    values = {"events": events, "state": state or default_state(events), **given}
+    look = look_at(job_of(values))
+    if left := required_options(values, look):
         unstated = (
             f"{', '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
             for one in left
@@ -112,24 +112,24 @@ def init(
             f"the events do not tell the value of these options; give them: {'; '.join(unstated)}",
             names,
         )
-    job = check_job(said, look)[0]
+    job = check_job(values, look)[0]
     look.read_as_run(job)
     return job
 
 
-def job_of(said: Said) -> Job:
+def job_of(values: JobValues) -> Job:
     """Build a `Job` that counts events from the fields that the user stated."""
-    return Job("count", **said)
+    return Job("count", **values)
 
 
-def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
-    """Complete the fields that the user stated (``said``) to a job with common defaults, and plan
+def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
+    """Complete the fields that the user stated (``values``) to a job with common defaults, and plan
     the job; refuse a job that a run would refuse.
 
     Raises:
         CountonError: as `run` raises it before it reads rows.
     """
-    job = complete_job(said, look)
+    job = complete_job(values, look)
     for name in filter(
         None, (job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(","))
     ):
@@ -331,11 +331,11 @@ def _steps(every: str) -> int:
     return min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
 
 
-def complete_job(said: Said, look: FirstLook) -> Job:
-    """Build a job from the fields that the user stated (``said``) and common defaults. Epsilon is 1
-    if neither a privacy loss nor an accuracy is stated.
+def complete_job(values: JobValues, look: FirstLook) -> Job:
+    """Build a job from the fields that the user stated (``values``) and common defaults. Epsilon is
+    1 if neither a privacy loss nor an accuracy is stated.
     """
-    job, times = job_of(said), {one.name: one for one in look.times}
+    job, times = job_of(values), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
     found["time"] = job.times.time or next(iter(times), None)
@@ -352,11 +352,11 @@ def complete_job(said: Said, look: FirstLook) -> Job:
         found["steps"] = _steps(every)
         only_totals = job.people.first or job.groups.unknown == "discover"
         found["release"] = None if only_totals else "windows"
-    if is_unpromised(said):
+    if states_no_loss(values):
         found["epsilon"] = "1"
     if job.people.user is not None and not job.people.first:
         found["most"] = 1
-    if job.groups.domain is not None and "unknown" not in said:
+    if job.groups.domain is not None and "unknown" not in values:
         found["other"] = "other"
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
@@ -369,12 +369,14 @@ def complete_job(said: Said, look: FirstLook) -> Job:
             "out": os.fspath(_beside(job.events, ".released.csv")),
             "bad_rows": f"quarantine:{_beside(job.events, '.unreadable.csv')}",
         }
-    return job_of(found | dict(said))
+    return job_of(found | dict(values))
 
 
-def is_unpromised(said: Said) -> bool:
-    """Return True if the user stated neither a privacy loss nor an accuracy (``within``)."""
-    return not {"epsilon", "rho", "within"} & {*said}
+def states_no_loss(values: JobValues) -> bool:
+    """Return True if the user stated neither a privacy loss nor an accuracy (``within``), from
+    which the loss would follow.
+    """
+    return not {"epsilon", "rho", "within"} & {*values}
 
 
 #: Matches names that end in a plural whose singular only lacks the "s".
@@ -405,56 +407,56 @@ def _unit(name: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
+def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]:
     """List the options that the user must still state, because neither the events nor common
     defaults give their values.
     """
-    job, found = job_of(said), list[Unsaid]()
+    job, found = job_of(values), list[RequiredOption]()
     times, people = [one.name for one in look.times], person_column(look)
     if job.times.time is None and len(times) != 1:
         why = f"{' or '.join(map(repr, times))} may say when it happened"
         if not times:
             why = f"no column holds times in a known format; there are {', '.join(look.columns)}"
-        found.append(Unsaid(why, {"time": times[0] if times else look.columns[0]}))
+        found.append(RequiredOption(why, {"time": times[0] if times else look.columns[0]}))
     named = [one for one in look.times if one.name == job.times.time]
     column = next(iter(named or ([] if job.times.time else look.times)), None)
     if job.times.timezone is None and (column is None or column.local):
         why = "the times have no zone, which decides when a day begins"
-        found.append(Unsaid(why, {"timezone": "Europe/Berlin"}))
+        found.append(RequiredOption(why, {"timezone": "Europe/Berlin"}))
     if job.times.start is None:
         why = "the first window's beginning is published, so choose it without looking at the rows"
         start = usual_start()
-        if (fits := fitting_start(complete_job(said, look), look)) is not None:
+        if (fits := fitting_start(complete_job(values, look), look)) is not None:
             why, start = (
                 f"{why}; exact: no row is of this year, and this day is of the first's",
                 fits,
             )
-        found.append(Unsaid(why, {"start": start}))
+        found.append(RequiredOption(why, {"start": start}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         why = "the names of groups are published, so take them from a public list, not from rows"
-        found.append(Unsaid(why, {"domain": "A,B,C"}))
-    if job.times.until is None and are_old(complete_job(said, look), look):
+        found.append(RequiredOption(why, {"domain": "A,B,C"}))
+    if job.times.until is None and are_old(complete_job(values, look), look):
         why = (
             "the newest row is old, and the clock would release empty windows; so readers learn "
             "the window of the newest row, which is not protected"
         )
-        found.append(Unsaid(why, {"until": NEWEST}))
+        found.append(RequiredOption(why, {"until": NEWEST}))
     if job.people.user is None and job.promise.unit is None:
-        row = complete_job(said, look).promise.unit
+        row = complete_job(values, look).promise.unit
         why = "whom to protect: single rows, each called by this word"
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
             why = f"whom to protect: people; or instead single rows, with {field('unit', row)}"
             example = {"user": people, "most": 3, "per": "1d"}
-        found.append(Unsaid(why, example))
+        found.append(RequiredOption(why, example))
     elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
-        found.append(Unsaid(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
-    if is_unpromised(said):
+        found.append(RequiredOption(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
+    if states_no_loss(values):
         why = (
             f"the privacy loss of one of them; or instead the largest error, {field('within', 15)}"
         )
-        found.append(Unsaid(why, {"epsilon": "1"}))
+        found.append(RequiredOption(why, {"epsilon": "1"}))
     return found
 
 
@@ -475,16 +477,16 @@ def refuse_state(job: Job) -> None:
         )
 
 
-def within(said: Said, look: FirstLook, most: str) -> str:
+def within(values: JobValues, look: FirstLook, most: str) -> str:
     """Return the least epsilon, as text, for which a released number is off by at most ``most``
     with the job's confidence level.
 
     >>> import polars as pl
-    >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
-    >>> within(said, look_at(job_of(said)), "15")
+    >>> values = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
+    >>> within(values, look_at(job_of(values)), "15")
     '0.193'
     """
-    plan = check_job({**said, "within": most}, look)[1]
+    plan = check_job({**values, "within": most}, look)[1]
     return str(plan.definition.guarantee.to_dict()["epsilon"])
 
 
@@ -492,8 +494,8 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
     """Describe in sentences how far the released numbers of a planned count may be off, rounded up.
 
     >>> import polars as pl
-    >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
-    >>> errors_in_words(check_job(said, look_at(job_of(said)))[1])
+    >>> values = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
+    >>> errors_in_words(check_job(values, look_at(job_of(values)))[1])
     ["a day's number is off by at most 3 in 95 of 100 days"]
     """
     definition, sentences = plan.definition, list[str]()
