@@ -51,7 +51,7 @@ class Console:
 
     Args:
         stderr: write to standard error.
-        more: arguments of its `Terminal`; rich finds out all that are not given.
+        more: arguments of the `Terminal`, such as its width; rich determines the others.
     """
 
     def __init__(self, *, stderr: bool = False, **more: Any) -> None:

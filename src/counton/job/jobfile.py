@@ -75,7 +75,8 @@ ALARM = "alarm"
 
 
 class AlarmTerms(NamedTuple):
-    """Settings of a job's alarms, as the job file states them: see `counton.watch`.
+    """Settings of the alarms that a job raises if its released numbers change, as the job file
+    states them.
 
     Attributes:
         false_alarms: expected number of alarms in a year without changes.

@@ -217,8 +217,8 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
 
 
 def options_of_job(job: Job) -> dict[str, Option]:
-    """Return all options that a job may state, by name: the options of every job, and those of its
-    statistic.
+    """Return all options that a job may state, by name: the options of every job, and the options
+    of its statistic.
 
     >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
     'smaller values count as this'
@@ -227,8 +227,8 @@ def options_of_job(job: Job) -> dict[str, Option]:
 
 
 def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
-    """Return the options that the stream's state stores in the way ``kind``, such as those of a
-    "policy" or an "output".
+    """Return the options that the stream's state stores in the way ``kind``: as part of the
+    "stream", as a "policy", as an "output" or as a "view".
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
     ['watermark', 'quiet', 'unknown']

@@ -26,7 +26,7 @@ def is_file(name: str) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Return True if the ending of a path is that of a table, such as .csv."""
+    """Return True if a path has the ending of a table, such as .csv."""
     return ending(str(path)) in SUFFIXES
 
 
@@ -180,8 +180,8 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
 
 
 def names_tell_format(events: object) -> bool:
-    """Return True if the endings of all files show their formats. For a data frame, which needs no
-    format, the result is True too.
+    """Return True if the endings of all files show their formats. True also for a data frame, which
+    needs no format.
 
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)

@@ -45,9 +45,10 @@ class Spread(Source):
         """Return the rows that could count, in portions: the rows within the windows, of declared
         groups.
 
-        Columns are those of `counton.rows.window_marks.mark_rows`; a group may be given by its
-        position in the domain. The next call of `cells` adds up the same rows. A source need not
-        implement this method if its rows are only added up and never chosen by user.
+        The columns are those of `counton.rows.window_marks.mark_rows`: time, window, group, value
+        and user. A group may be given by its position in the domain. The next call of `cells` adds
+        up the same rows. A source need not implement this method if its rows are only added up and
+        never chosen by user.
         """
         raise NotImplementedError
 

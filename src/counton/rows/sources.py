@@ -262,7 +262,9 @@ class Source:
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SHA-256 digest of each part: see `Rows.digest`."""
+        """Return the SHA-256 digest of each part: of a file's decompressed bytes, or of a frame's
+        ``columns``.
+        """
         return tuple(part.digest(columns) for part in self.parts)
 
     def columns(self) -> list[str]:
@@ -301,7 +303,9 @@ class Source:
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """Return the source without some parts; its name in messages is that of the other parts."""
+        """Return the source without some parts; the name of the source in messages follows from the
+        other parts.
+        """
         rest = tuple(part for part in self.parts if part not in parts)
         return Source(rest, name_of(rest) if rest else self.name)
 

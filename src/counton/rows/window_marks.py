@@ -283,8 +283,8 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return the rows of one file or frame with their windows, groups and values: see
-    `mark_rows`.
+    """Return the rows of one file or frame with the window, group, user and value of each, with the
+    columns of `mark_rows`.
     """
     _show_an_array()
     columns = reading.columns

@@ -293,7 +293,7 @@ def refuse_inexact_rows(
 
 
 class SumBounds(NamedTuple):
-    """Largest sums that a stream can release exactly: see `refuse_inexact_rows`.
+    """Largest sums that a stream can compute and release without rounding.
 
     Attributes:
         largest: bound on each total, as an integer multiple of the statistic's resolution.

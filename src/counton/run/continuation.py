@@ -235,8 +235,8 @@ def _taken_over(job: Job, before: Definition, step: int) -> Job:
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
-    """Return True if no protected unit (a person, say) counts both in a stream and in the earlier
-    stream that it continues.
+    """Return True if no protected unit (such as a person) can count both in a stream and in the
+    earlier stream that it continues.
 
     ``before`` is the definition of the earlier stream, ``step`` its last step.
 

@@ -379,7 +379,9 @@ class ContributionBounder:
         return rows.at(places), period[places], len(rows) - len(places)
 
     def _periods(self, rows: HeldRows) -> Integers:
-        """Return the number of the user's period that each row lies in; 0 without periods."""
+        """Return, for each row, the number of its user's period, such as a day; 0 if the stream has
+        no periods.
+        """
         per, zone = self._counting.per, self._windows.timezone
         if per is None or not len(rows):
             return np.zeros(len(rows), np.int64)
@@ -572,8 +574,8 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Return the rows with the rank of each row among its user's rows encoded in its value, if
-        the statistic counts users; otherwise unchanged.
+        """If the statistic counts users, return the rows with a number encoded in the value of
+        each: its rank among the rows of its user. Otherwise return them unchanged.
 
         The rank depends only on the user's own rows, new and remembered.
         """

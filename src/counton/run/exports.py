@@ -609,7 +609,7 @@ def released_in(
     Args:
         state: path of a SQLite file, or a database URL.
         name: name of the stream; needed if the state has several.
-        level: probability with which each interval holds; None: that of the stream's last job.
+        level: probability with which each interval holds; None: the level of the stream's last job.
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
@@ -636,8 +636,8 @@ def methods(
     Args:
         state: path of a SQLite file, or a database URL, or an open state.
         name: name of one stream; None: all that have released something.
-        level: probability with which the intervals in the text hold; None: that of the stream's
-            last job.
+        level: probability with which the intervals in the text hold; None: the level of the
+            stream's last job.
         full: return the whole account, for specialists.
 
     Returns:

@@ -255,8 +255,9 @@ def _first_alike(
     most: int,
     old: NDArray[np.bool_],
 ) -> Places:
-    """Among rows of one unit that are equal in all columns ``cells``, keep the first ``most``, and
-    all rows marked ``old``; return the positions of the kept rows.
+    """Bound the number of equal rows of a protected unit: keep the first ``most`` of those that are
+    equal in all columns ``cells``, and all rows marked ``old``. Return the positions of the kept
+    rows.
     """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first

@@ -127,9 +127,9 @@ def planned_alarms(
         terms: the job's options for alarms.
         definition: definition of the job's stream.
         steps: number of windows to plan for; with ``revise`` the job's own number is used.
-        size: expected number of rows by the last step; None: that of the job. Counts are then
-            assumed to vary as Poisson counts. Without a size the delay takes only noise into
-            account. The same holds for a job with ``revise`` but without a number of windows
+        size: expected number of rows by the last step; None: the number that the job states. Counts
+            are then assumed to vary as Poisson counts. Without a size the delay takes only noise
+            into account. The same holds for a job with ``revise`` but without a number of windows
             (``steps``, ``around``).
 
     Returns:

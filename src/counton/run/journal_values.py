@@ -47,8 +47,8 @@ def read_released(
 
     Args:
         level: probability with which each interval holds; None: the level of the stream's last job.
-        shown: selection of the statistic's numbers to show; None: that of the last job, so that all
-            ways to read give the same numbers.
+        shown: selection of the statistic's numbers to show; None: the selection of the last job, so
+            that all ways to read a release give equal numbers.
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown

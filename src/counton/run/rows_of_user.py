@@ -133,7 +133,9 @@ class EachUser(EventFrame):
 
     @override
     def columns(self) -> list[str]:
-        """Return the names of the two columns, before anything is read."""
+        """Return the names of the two columns (user, and number of rows or cell), which are known
+        before anything is read.
+        """
         return [self._asked_for.user, self._asked_for.named]
 
     @override

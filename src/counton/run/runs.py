@@ -42,7 +42,7 @@ class Outcome(Closing):
         until: time in microseconds since 1970; windows that ended by then are released.
         until_stated: True if the current time or the job decides ``until``; False if the newest
             event does.
-        counts: exact numbers of rows: see `for_operator`.
+        counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
         found: facts about the rows, for `remember_rows`, if the stream had counted all of them
             before.
@@ -66,8 +66,10 @@ class Outcome(Closing):
         """Read all releases so far from the journal, with intervals.
 
         Args:
-            level: probability with which each interval holds; None: that of the stream's last job.
-            shown: selection of the statistic's numbers to show; None: that of the last job.
+            level: probability with which each interval holds; None: the level of the stream's last
+                job.
+            shown: selection of the statistic's numbers to show; None: the selection of the last
+                job.
 
         Raises:
             InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no

@@ -556,8 +556,8 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
-    """Return a job completed with the policies and outputs that its stream keeps from the last
-    job.
+    """Complete a job with the policies and outputs of the stream's last job, which the stream's
+    state keeps.
     """
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))

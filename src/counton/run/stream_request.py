@@ -145,8 +145,8 @@ def growth_of(job: Job) -> str:
 
 
 def share_of_totals(job: Job) -> str | None:
-    """Return the fraction of the privacy budget that totals get beside revised windows, as exact
-    text; None if a job releases no such totals.
+    """Return, as exact text, the fraction of the privacy budget for totals, if a job releases them
+    beside revised windows; otherwise None.
     """
     from counton.strategies.streams.windows_and_totals import checked_share
 

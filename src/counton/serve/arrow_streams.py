@@ -82,8 +82,8 @@ def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]
 
 
 def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
-    """Return the position of the first item of a flatbuffer's vector field, and the number of
-    items.
+    """Return the position of the first item of a vector (an array field of a flatbuffer table), and
+    the number of items.
 
     Args:
         table: position of the flatbuffer table that contains the field.

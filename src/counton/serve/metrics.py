@@ -52,8 +52,8 @@ class _Numbers(Collector):
         self._given = given
 
     def describe(self) -> list[Metric]:
-        """Return nothing. Otherwise the library would collect all metrics only to learn their
-        names.
+        """Return an empty list, because the library would otherwise collect all metrics only to
+        learn their names.
         """
         return []
 

@@ -264,7 +264,7 @@ class Journal:
 
     @property
     def level(self) -> float:
-        """Probability with which intervals hold unless a reader asks for another: that of the
+        """Probability with which intervals hold unless a reader asks for another: the level of the
         stream's last job.
         """
         return level_of(self.definition)
@@ -508,7 +508,9 @@ class Journal:
         return Nowcasts(release, found)
 
     def methods(self, *, full: bool = False) -> str:
-        """Return the text for a publication: see `counton.Release.methods`."""
+        """Return the text that explains, in a publication, how the numbers were made; ``full`` adds
+        all details.
+        """
         return Release(self.read()).methods(full=full)
 
 

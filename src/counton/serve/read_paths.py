@@ -68,7 +68,7 @@ class Budget(BaseModel):
     """The privacy of one protected unit that all streams of the state have spent.
 
     ``spent`` is null if the losses cannot be added. ``limit`` is null if no limit is set. ``left``
-    is null if nothing is left or no limit is set. ``shared`` is true if the limit is that of a
+    is null if nothing is left or no limit is set. ``shared`` is true if the limit belongs to a
     ledger which other states share.
     """
 
@@ -94,7 +94,7 @@ class StreamDescription(StreamFacts):
 class Protection(BaseModel):
     """The protection of the numbers in an answer, and the address of the description.
 
-    The address is relative to that of the numbers.
+    The address is relative to the address of the numbers.
     """
 
     unit: str

@@ -78,7 +78,9 @@ class RunCounts:
     """Exact counts about a job's runs since the service began: only for the operator.
 
     Attributes:
-        rows, late, over, known, closed: see `counton.run.Outcome`.
+        rows, late: numbers of rows read, and of rows that came after the release of their window.
+        over, known, closed: numbers of rows left out because their user had reached the bound,
+            because they were counted before, or because their window was final.
         runs: number of runs.
         releases: number of released steps.
         failures: number of failed runs.

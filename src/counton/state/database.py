@@ -429,7 +429,7 @@ _given: dict[str, str] = {}
 def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
     """Return a database's address without its password, as a state stores it.
 
-    The password is remembered in this process only: see `given_address`.
+    The password is kept in the memory of this process only, for `given_address`.
 
     >>> kept_address("postgresql://ann:x@db/visits")
     'postgresql://ann@db/visits'

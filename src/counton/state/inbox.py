@@ -621,8 +621,8 @@ class Inbox(Closing):
             return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
 
     def load(self, stream: str | None = None) -> Load:
-        """Return how many batches, rows and bytes wait for one stream, or for all if ``stream`` is
-        None. Only for the operator.
+        """Return how many batches, rows and bytes wait to be counted, for one stream, or for all if
+        ``stream`` is None. Only for the operator.
         """
         said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:

@@ -287,7 +287,9 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
-        """Return these totals with the windows of ``by`` replaced or added."""
+        """Return these totals with the windows of ``by`` added, or put in place of windows with
+        equal numbers.
+        """
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])

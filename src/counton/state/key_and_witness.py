@@ -560,8 +560,8 @@ class Witness:
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
-        """Return sentences that warn of old copies of the state that would go unnoticed: see
-        `witness_remarks`.
+        """Return sentences that warn if the witness would not notice some old copy of the state;
+        none if it would notice every one.
         """
         named = None if witness is None else address_of(witness)
         second, remarks = self._look().second, list[str]()
@@ -693,8 +693,8 @@ class Witness:
         ]
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
-        """Refuse a state that lacks released streams which the witness has recorded (see
-        `forgotten_entries`).
+        """Refuse a state that lacks streams which have released something, according to the
+        witness.
         """
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
@@ -757,7 +757,7 @@ class Witness:
         """Refuse to show a stream's last release if the witness has recorded another release of
         that step.
 
-        ``digest`` is that of the release to be shown.
+        ``digest`` is the digest of the release that would be shown.
 
         Returns:
             True if the witness has recorded this release, as its last one or before later ones.

@@ -323,7 +323,7 @@ def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bo
     """Return True unless a new limit (terms as in `LimitChange`) certainly allows no more than the
     former one.
 
-    It allows no more if it is of the same kind and all its numbers are equal or smaller.
+    A new limit of the former kind allows no more if none of its numbers is larger.
     """
     if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
         return True

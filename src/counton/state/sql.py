@@ -115,8 +115,8 @@ class Connection:
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
-        """Make tables from an SQL script; words in braces become types of this kind of database
-        (`for_kind`).
+        """Make the tables of an SQL script. Words in braces in the script are replaced by types of
+        SQLite or PostgreSQL.
         """
         for statement in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
             if statement.strip():

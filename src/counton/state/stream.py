@@ -166,7 +166,8 @@ class Stream(JournalReader, Closing):
                 removed, or what the statistic states. With a statistic, state it if the caller
                 bounds a unit's events.
             shape: shape of one step's input and output, () for a single number; a statistic uses
-                the shape of its cells, and with ``counters`` this is that of all groups together.
+                the shape of its cells, and with ``counters`` it is the shape of all groups
+                together.
             details: public facts to keep with the stream (JSON values), such as names of groups.
             counters: for cells that are created only when needed: the guarantee that the noise
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
@@ -571,7 +572,7 @@ class Stream(JournalReader, Closing):
         return self.readings(step, step + 1)[0]
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
-        """Return the noisy totals of the steps start + 1 .. stop together: see `Releases.window`.
+        """Return the noisy sum over the steps start + 1 to stop, for each cell, with intervals.
 
         Raises:
             InvalidInput: steps are not released, cells are invalid or listed twice, or the level is
