@@ -145,7 +145,7 @@ class CommandWithHeadings(TyperCommand):
         formatter.write(f"\n{ctx.command_path} --help: these in full, and {more} more\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments first, then options by heading."""
+        """Write a command's arguments, and then its options by heading."""
         sections: dict[str, list[Any]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

@@ -275,7 +275,7 @@ class _Questions:
 
     @property
     def job(self) -> Job:
-        """The job that options and answers state so far."""
+        """The job, as far as options and answers have stated it so far."""
         return job_of(self.values)
 
     def ask_all(self) -> JobValues:

@@ -60,7 +60,7 @@ class Console:
 
     @cached_property
     def terminal(self) -> Terminal:
-        """The console of a terminal."""
+        """The object of the library rich that writes to a terminal."""
         from counton.cli.terminal import Terminal
 
         return Terminal(stderr=self._stderr, **self._more)
@@ -73,7 +73,7 @@ class Console:
         return False
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
-        """Print a line of any length, unwrapped."""
+        """Print a line, however long, without wrapping it."""
         self._write(f"{text}\n", bold=bold)
 
     def ask_line(self, prompt: str) -> str:

@@ -306,7 +306,7 @@ class EventFile(Rows):
             return file.read(_LOOKED_AT)
 
     def _lines(self) -> IO[bytes]:
-        """Open the file, decompressed, and without comments."""
+        """Open the file for reading, decompressed and without lines that are comments."""
         sign = self.form.comment
         if self.kind != "csv" or sign is None:
             return self._content()

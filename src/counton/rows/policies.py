@@ -47,7 +47,7 @@ class Problem(IntEnum):
 
     @property
     def words(self) -> str:
-        """The problem in words, for messages."""
+        """The reason why a row cannot be counted, in words, for messages."""
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:

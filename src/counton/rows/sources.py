@@ -168,7 +168,7 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Return the names of all columns."""
+        """Return the names of all columns of the rows."""
         try:
             return self.frame().collect_schema().names()
         except unreadable_errors(UnicodeDecodeError) as error:
@@ -297,7 +297,7 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def of(self, parts: tuple[Rows, ...]) -> Source:
-        """Return a copy of this source with other parts."""
+        """Return a copy of this source that consists of the given parts."""
         found = copy(self)
         object.__setattr__(found, "parts", parts)
         return found

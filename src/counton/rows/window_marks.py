@@ -40,7 +40,7 @@ class EventPart(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Allowed labels, if the values are labels."""
+        """Labels that are allowed, if the values of this part of an event are labels."""
 
 
 class KeptPart(NamedTuple):
@@ -138,7 +138,7 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns, each once."""
+        """Names of all columns that are read, each once."""
         named = (self.time, self.group, *self.parts, self.user, self.id, self.sign)
         return tuple(dict.fromkeys(name for name in named if name))
 

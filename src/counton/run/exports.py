@@ -450,8 +450,8 @@ def _into_folder(
     above: float | None,
     surely_above: float | None,
 ) -> Release:
-    """Write a release into a folder, one file for each step and block of groups, where the file is
-    missing; return the last step.
+    """Write a release into a folder with one file for each step and block of groups; existing files
+    stay. Return the numbers of the last step.
     """
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None

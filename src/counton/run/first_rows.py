@@ -74,7 +74,7 @@ class HeldRows:
 
     @property
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
-        """All arrays, in the order of the attributes."""
+        """All arrays of the rows, or None for a missing column, in the order of the attributes."""
         whose = self.user, self.id, self.sign, self.due
         return (self.us, self.step, self.group, self.total, *whose)
 
@@ -107,7 +107,7 @@ class Pool:
         self._rows = self._after = 0
 
     def add(self, rows: HeldRows) -> None:
-        """Add some rows."""
+        """Add rows to the pool; drop rows that can no longer count if the pool has grown large."""
         word = (rows.key >> np.uint64(64 - _WORD)).astype(np.uint16)
         order = np.argsort(word, kind="stable")  # so few bits are sorted without comparisons
         self._parts.append((word[order], rows.at(order)))

@@ -186,7 +186,7 @@ class PlannedJob:
         return Release(begun).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
+        """Return the plan of the job as JSON values."""
         return {
             "what": self.definition.what,
             "steps": list(self.steps),

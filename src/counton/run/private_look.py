@@ -86,7 +86,7 @@ class Activity:
 
     @property
     def largest(self) -> int:
-        """Largest number of events of one user."""
+        """Largest number of events of one user (or period of a user)."""
         return int(self.sizes.max(initial=0))
 
     def dropped_events(self, most: int) -> int:

@@ -87,7 +87,7 @@ class PlannedTotals(NamedTuple):
     alone: tuple[float, float | None, float | None, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the planned standard deviations as JSON values."""
+        """Return the planned standard deviations of windows and totals as JSON values."""
         return {**self._asdict(), "share": float(self.share), "alone": list(self.alone)}
 
 

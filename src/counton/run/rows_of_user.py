@@ -176,12 +176,12 @@ class _MarkedRowHolder:
         self.rows: list[pl.DataFrame] = []
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select all columns of the rows to come."""
+        """Select all columns, from a lazy frame of the rows that will be held."""
         self.rows.append(marked.collect_schema().to_frame())
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold these rows in memory."""
+        """Hold a portion of rows in memory."""
         self.rows.append(rows)
 
 

@@ -168,7 +168,7 @@ class JobStates(Closing):
                 _refuse_other_unit(name, job, about)
 
     def close(self) -> None:
-        """Close all states."""
+        """Close the states of all jobs."""
         for store in self._stores.values():
             if store is not None:
                 store.close()

@@ -38,7 +38,7 @@ class Feed:
 
     @property
     def step(self) -> int:
-        """Last step that was sent to listeners."""
+        """Number of the last step that was sent to listeners."""
         return self._step
 
     async def look(self) -> None:
@@ -53,7 +53,7 @@ class Feed:
         self._wake()
 
     def close(self) -> None:
-        """Tell all listeners that no more steps will come."""
+        """Tell all listeners of the stream that no more steps will come."""
         self._closed = True
         self._wake()
 

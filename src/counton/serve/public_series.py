@@ -61,7 +61,7 @@ class SeriesAnswer:
     promise: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as JSON values."""
+        """Return the rows of the answer, and the facts about them, as JSON values."""
         return {
             "name": self.name,
             "level": self.level,

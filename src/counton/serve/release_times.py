@@ -137,7 +137,7 @@ class Releaser:
 
     @property
     def name(self) -> str:
-        """Name of the stream."""
+        """Name of the stream whose rows are counted."""
         return self._served.job.keeping.name
 
     @property

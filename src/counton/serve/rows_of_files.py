@@ -41,7 +41,7 @@ class RowsOfFile(Closing):
         self._file.close()
 
     def bytes_of(self, begin: int, end: int) -> bytes:
-        """Return the bytes between two positions."""
+        """Return the bytes of the file between two positions."""
         self._file.seek(begin)
         return self._file.read(end - begin)
 
@@ -65,11 +65,11 @@ class RowsOfFile(Closing):
         return end
 
     def lines(self, begin: int, end: int) -> bytes:
-        """Return the rows between two positions, as JSON lines."""
+        """Return the rows of the file between two positions in bytes, as JSON lines."""
         return self.bytes_of(begin, end)
 
     def count(self, begin: int, end: int) -> int:
-        """Count the rows between two positions."""
+        """Count the rows of the file between two positions in bytes."""
         return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
 
     def _ends(self, begin: int) -> Iterator[int]:

@@ -199,7 +199,7 @@ class Service:
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
-        """Return the database of a stream."""
+        """Return the state database that has the stream with this name."""
         return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:

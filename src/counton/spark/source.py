@@ -151,7 +151,7 @@ class MicroBatch(Rows):
         self.name, self._query, self._number = f"batch {number:,} of the query", query, number
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a frame without rows and columns."""
+        """Return an empty frame, without rows and columns."""
         return pl.LazyFrame()
 
     def digest(self, columns: Sequence[str] = ()) -> str:

@@ -75,7 +75,7 @@ class DatabaseAddress(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The address for messages, without its passwords."""
+        """The address of the database for messages, without its passwords."""
         return hide_secrets(self.url) if self.file is None else str(self.file)
 
     def connections(self, timeout_seconds: float, options: str = "") -> Connections:
@@ -106,7 +106,7 @@ class DatabaseAddress(NamedTuple):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """Exceptions that the database's client library raises."""
+        """Exceptions that the client library of this kind of database raises."""
         if self.file is not None:
             return sqlite3.Error, UnicodeDecodeError, MissingRow
         import psycopg
@@ -193,7 +193,7 @@ class Database:
         return self._earlier or schema.FORMAT
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the state's database."""
         for connections in (self._connections, self._own):
             if connections is not None:
                 connections.close()

@@ -246,7 +246,7 @@ class Inbox(Closing):
             raise
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database of the inbox."""
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:

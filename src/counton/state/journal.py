@@ -384,7 +384,9 @@ _BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
-    """Delete stored totals of these windows whose shape differs from that of ``seen``."""
+    """Delete the stored totals of the windows of ``seen``, if their arrays have another shape than
+    those of ``seen``.
+    """
     asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
     if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return

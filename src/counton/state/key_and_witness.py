@@ -508,8 +508,8 @@ class Witness:
     def keep(self, connection: Connection, place: State | None) -> None:
         """Keep the second witness at this path or URL, or where it was before if ``place`` is None.
 
-        If it had no place, it goes into the user's folder for program state. On a server each
-        user's machine has such a folder.
+        If it had no place, it is kept in the user's folder for program state. For a state on a
+        server, the folder is on each user's own machine.
         """
         if place is not None:
             self.name(connection, place)

@@ -113,7 +113,7 @@ class Secret:
 
     @classmethod
     def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
-        """Decrypt what `wrap` returned; refuse a wrong key."""
+        """Decrypt the secret from the bytes that `wrap` returned; refuse a wrong key."""
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
@@ -133,7 +133,9 @@ class Secret:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
     def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
-        """Return a 64-bit digest (truncated AES-256) of each pair of 64-bit words."""
+        """Return a 64-bit digest, keyed with this secret (truncated AES-256), of each pair of
+        64-bit words.
+        """
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
         return self._encrypt(blocks)[:, 0].astype(np.uint64)
 

@@ -131,14 +131,14 @@ class SharedLedger(Closing):
 
     @property
     def identity(self) -> str:
-        """Random identifier of the ledger, which its copies share."""
+        """Random identifier of the ledger, which is the same in all of its copies."""
         return self._database.identity
 
     def __str__(self) -> str:
         return f"ledger {self.label}"
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database of the ledger."""
         self._database.close()
 
     def book(self, database: Database | None, name: str) -> SharedBook:

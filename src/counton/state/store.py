@@ -122,7 +122,7 @@ class Store(Closing):
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """Names of the streams, sorted."""
+        """Names of all streams of this state, sorted."""
         return tuple(self._read(records.names))
 
     @property

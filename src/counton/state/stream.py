@@ -344,7 +344,7 @@ class Stream(JournalReader, Closing):
         return shared.totals_of(self.database)
 
     def describe(self) -> str:
-        """Describe the protected unit and the guarantee in words."""
+        """Describe in words the protected unit of the stream and its privacy guarantee."""
         return self._counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:

@@ -91,7 +91,7 @@ class Verification:
 
     @property
     def right(self) -> bool:
-        """True if everything was recomputed and matches the release."""
+        """True if the release was recomputed and no problem was found."""
         return not self.problems and self.skipped is None
 
 
