@@ -127,7 +127,7 @@ class Store(Closing):
 
     @property
     def details(self) -> dict[str, dict[str, Any]]:
-        """Public facts of the streams, by name.
+        """Public facts of all streams of this state, by name of the stream.
 
         Raises:
             StateError: they cannot be read.

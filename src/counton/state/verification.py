@@ -285,7 +285,7 @@ class _Recomputation:
         self._problems: list[str] = []
 
     def verify(self, spent: Any) -> Verification:
-        """Run all checks of the stream, and return the facts that hold and those that do not.
+        """Run all checks of the stream's releases, and return their result.
 
         Args:
             spent: database row of the stream's entry in the ledger; None if there is none.
@@ -548,8 +548,8 @@ class _Recomputation:
             self._check_thresholds()
 
     def _check_thresholds(self) -> None:
-        """Check that the thresholds above which found groups are shown keep the delta of the
-        guarantee.
+        """Check that the thresholds above which found groups are shown reveal a group of a single
+        unit with probability at most delta.
         """
         from counton.numbers.discovery import cells_from_dict
 

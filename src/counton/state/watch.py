@@ -200,8 +200,9 @@ def _marks(connection: Connection, database: Database, row: Any, step: int) -> t
     """Return the places where a server stores the rows of a stream's ledger entry and of a step;
     empty for a SQLite file.
 
-    A restored journal is written anew, into a new table or by another transaction. A server that is
-    restored as a whole, or replaced, has another time of start.
+    The places differ if the journal was restored from a backup, because its rows are then written
+    anew. The server's time of start is among them, which differs if the server was restored as a
+    whole or replaced.
     """
     if database.is_sqlite:
         return ()
