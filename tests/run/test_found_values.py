@@ -13,7 +13,7 @@ from found_groups import FOUND, chance_of_being_shown, job_of, night_of
 from keys import chosen_key
 from revised_jobs import Row, released, share_used
 
-from counton import Contribution, nowcast
+from counton import Contribution, nowcast, watch
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
@@ -217,8 +217,41 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
         own.total("home", of="sum")
     if revise:
         assert set(own.as_of("2024-03-02").table()["group"]) == {"home"}
-        with pytest.raises(InvalidInput, match="releases average of groups that were found in"):
+        why = "releases average" if what == "average" else "may be as low as -20"
+        with pytest.raises(InvalidInput, match=why):
             nowcast(own)
+        with pytest.raises(InvalidInput, match="shown because they are large"):
+            watch(own)
+
+
+@pytest.mark.parametrize("what", ["sum", "average"])
+def test_two_versions_of_a_number_share_noise(what: str, tmp_path: Path) -> None:
+    for night, rows in enumerate(some_nights(), 1):
+        found = night_of(tmp_path, rows, night, what, **VALUES)
+    name = "mean" if what == "average" else "sum"
+    versions = found.versions().filter(group="home", step=2, name=name)
+    value, std = versions["estimate"].to_list(), versions["std"].to_list()
+    for one, other in ((1, 0), (2, 0), (2, 1)):
+        moved = found.revision(2, 2 + one, 2 + other, group="home")
+        assert moved.value == pytest.approx(value[one] - value[other], abs=1e-6)
+        assert moved.std == pytest.approx((abs(std[one] ** 2 - std[other] ** 2)) ** 0.5, rel=0.35)
+        assert moved.std < 0.9 * (std[one] ** 2 + std[other] ** 2) ** 0.5
+        assert moved.lower < moved.value < moved.upper
+    with pytest.raises(InvalidInput, match="shop was large enough to be shown first with window 3"):
+        found.revision(2, group="shop")
+
+
+def test_sums_of_values_from_0_on_are_foretold(tmp_path: Path) -> None:
+    for night in range(1, 15):
+        rows = rows_of(night, "home", [30.0] * 60)
+        rows += rows_of(night - 1, "home", [30.0] * 20) if night > 1 else []
+        found = night_of(tmp_path, rows, night, "sum", **{**VALUES, "lower": 0})
+    table = nowcast(found).table()
+    assert table.select("step", "group").rows() == [(13, "home"), (14, "home")]
+    for row in table.to_dicts():
+        assert abs(row["released"] - (2400 if row["step"] == 13 else 1800)) < 200
+        assert row["lower"] <= 2400 <= row["upper"]
+        assert abs(row["estimate"] - 2400) < 250
 
 
 def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import percent, quote, some_of
@@ -16,6 +17,8 @@ from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions, versions_at_hand
 from counton.released.series import CellValues, local_times
+from counton.statistics.average import SumBesideNumber
+from counton.statistics.by_group import inner_of
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,13 @@ class Nowcasts:
         published = _versions_of(released)
         names = list(published.names(released.definition.groups))
         for group, each in self.found.items():
-            cell = names.index(group)
+            weights = _weights(released, group)
+            first = names.index(group) * len(weights)
+            cells = slice(first, first + len(weights))
             ends = np.asarray(cut.ends(each.windows), np.int64)
             begins = np.asarray(cut.ends(each.windows - 1), np.int64)
             newest = [
-                float(published.value(int(window), int(lag)).reshape(-1)[cell])
+                float(weights @ published.value(int(window), int(lag)).reshape(-1)[cells])
                 for window, lag in zip(each.windows, each.lags, strict=True)
             ]
             parts.append(
@@ -125,12 +130,16 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     """
     numbers = released.numbers
     found = _versions_of(numbers)
-    if not isinstance(numbers.published, CellValues):
+    inner, unit = inner_of(numbers.statistic), float(numbers.design.units.exact)
+    lower = numbers.definition.contribution.lower or 0
+    if isinstance(inner, SumBesideNumber):
+        lower, unit = inner.lower, float(inner.resolution)
+    elif not isinstance(numbers.published, CellValues):
         raise InvalidInput(
             f"nowcasts are only for counts and sums, but {numbers.design.name!r} releases "
-            f"{numbers.definition.kind}; ask for a count, or a sum of declared groups"
+            f"{numbers.definition.kind}; ask for a count or a sum"
         )
-    if (lower := numbers.definition.contribution.lower or 0) < 0:
+    if lower < 0:
         raise InvalidInput(
             "nowcasts are only for numbers that never fall when late rows come in, but "
             f"{numbers.design.name!r} adds up values that may be as low as {lower}; ask for a "
@@ -153,19 +162,41 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     if groups is not None or len(young) == len(named):
         young = []  # the first of them is refused
 
+    weights = _weights(numbers, named[0])
+    covariance = found.covariance * float(weights @ weights)
+
     def forecast(group: str) -> Nowcast:
         before = found.first_night(group) - 1  # of earlier windows some versions are not published
+        first = known.index(group) * len(weights)
+        parts = [found.triangle(first + place) for place in range(len(weights))]
         made = forecast_final(
-            found.triangle(known.index(group))[before:],
-            found.covariance,
+            np.tensordot(weights, parts, 1)[before:],
+            covariance,
             season=season_of(numbers.definition.windows.every),
             level=numbers.level,
-            row=float(numbers.design.units.exact),
+            row=unit,
         )
         return replace(made, windows=made.windows + before)
 
     forecasts = {group: forecast(group) for group in named if group not in young}
     return Nowcasts(released, forecasts, tuple(young))
+
+
+def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
+    """Return the weight of each released cell of a group in its number.
+
+    A sum of a group that was found in the data has several cells, since its rows are counted too.
+    """
+    if isinstance(numbers.published, CellValues):
+        return np.ones(1)
+    of_sum = numbers.of_group(group, numbers.steps.stop - 1)
+    inner = inner_of(numbers.statistic)
+    assert isinstance(inner, SumBesideNumber)
+    found = np.zeros(inner.places)
+    for cells, weight in of_sum.sums:
+        for part in cells.parts:
+            found[part.cell % len(found)] += weight * part.weight
+    return found
 
 
 def _versions_of(released: ReleasedNumbers) -> Revisions:

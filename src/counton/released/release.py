@@ -575,7 +575,7 @@ class Release:
         from counton.released.revisions import night_of
 
         found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
-        if not self.numbers.statistic.card.additive:
+        if not (self.numbers.statistic.card.additive or self.numbers.by_group):
             self.numbers._cannot("differences of versions")
         step = night_of(window, cut, last)
         ends = later, window if earlier is None else earlier
@@ -598,7 +598,15 @@ class Release:
                 f"with window {min(nights):,} was not published: give a window or a time from then "
                 f"on"
             )
-        asked = found.difference(step, nights[0], nights[1], names.index(name))
+        place = names.index(name)
+        if self.numbers.statistic.card.additive:
+            asked = found.difference(step, nights[0], nights[1], place)
+        else:
+            each = []
+            for night in nights:
+                number = self._at_night(found, night).of_group(name, step)
+                each.append(found.at_version(number, night, place))
+            asked = each[0] - each[1]
         days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]
         what = f"{name} of {cut.span(range(step, step + 1))}, as known {days[0]} less {days[1]}"
         return answer(asked, self.numbers.level, what=what)

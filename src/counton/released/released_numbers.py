@@ -657,6 +657,27 @@ class ReleasedNumbers:
             parts.append(formula * float(weight))
         return Formula.total(parts)
 
+    @property
+    def by_group(self) -> bool:
+        """Whether numbers other than counts and sums are released for each group."""
+        return isinstance(self.statistic, Grouped)
+
+    def of_group(self, name: str, step: int) -> Formula:
+        """Return the number of a group in one window as a function of released cells, also of a
+        group that was found in the data.
+
+        Args:
+            name: the group.
+            step: the window.
+
+        Raises:
+            InvalidInput: the number is no sum of cells, and no quotient of sums.
+        """
+        found = self._number(name, f"{step}:{step}", None).formula
+        if found is None:
+            self._cannot("differences of versions")
+        return found
+
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
         """Return a weighted sum over groups of counts or sums, with its noise."""
         if of is not None:

@@ -9,6 +9,7 @@ window share noise; versions of different windows share none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -24,7 +25,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.windows import Windows, microseconds, parse_time
 from counton.numbers import Design
-from counton.numbers.formulas import CellSum, Formula, Term
+from counton.numbers.formulas import CellSum, Formula, Quotient, Term
 from counton.released.series import Series, local_times
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions
 from counton.strategies.streams.two_nights import TwoNights
@@ -210,6 +211,43 @@ class Revisions:
         step = terms.strategy.step_of(window, lag)
         value = float(self.value(window, lag).reshape(-1)[cell])
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
+
+    def at_version(self, number: Formula, night: int, group: int) -> Formula:
+        """Return a number of one window as a formula that knows the noise which versions share.
+
+        Args:
+            number: the number as read from the newest versions after a release: sums of released
+                cells, their quotients, or products of these.
+            night: the number of the release.
+            group: the index of the group, for undeclared groups: its place in `names`.
+        """
+        terms, places = self.design_of_versions, math.prod(self.values.shape[2:-1])
+
+        def of_cells(one: CellSum) -> CellSum:
+            parts = []
+            for part in one.parts:
+                assert part.stop == part.start + 1, "of one window"
+                step = terms.strategy.step_of(
+                    part.stop, int(self.lags_of(range(part.stop, part.stop + 1), night)[0])
+                )
+                cell = part.cell if self.since is None else group * places + part.cell % places
+                parts.append(part._replace(start=step - 1, stop=step, cell=cell))
+            return replace(one, design=terms, parts=tuple(parts))
+
+        def of_quotient(one: Quotient) -> Quotient:
+            return Quotient(
+                *(self.at_version(each, night, group) for each in (one.above, one.below))
+            )
+
+        return replace(
+            number,
+            sums=tuple((of_cells(one), weight) for one, weight in number.sums),
+            quotients=tuple((of_quotient(one), weight) for one, weight in number.quotients),
+            products=tuple(
+                (of_quotient(one), of_quotient(other), weight)
+                for one, other, weight in number.products
+            ),
+        )
 
     def difference(self, window: int, later: int, earlier: int, cell: int = 0) -> Formula:
         """Return by how much the number of a window differs between the tables of two releases.

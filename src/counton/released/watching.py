@@ -350,15 +350,15 @@ def why_without_alarms(definition: Description, called: str) -> str | None:
             f"alarms look at groups whose noise is of one size, and {called} has groups with an "
             "epsilon or rho of their own; use the table"
         )
-    if not (definition.shows_cells and definition.cut.timed):
-        return (
-            f"alarms are only for counts and sums by window, but {called} releases "
-            f"{definition.kind}; watch a count or a sum"
-        )
     if not definition.cells.named_beforehand:
         return (
             "alarms have their rate for groups chosen beforehand, and undeclared groups are shown "
             "because they are large; use the table, or declare the groups"
+        )
+    if not (definition.shows_cells and definition.cut.timed):
+        return (
+            f"alarms are only for counts and sums by window, but {called} releases "
+            f"{definition.kind}; watch a count or a sum"
         )
     return None
 
