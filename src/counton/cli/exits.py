@@ -27,7 +27,7 @@ from counton.base.lazy import NEEDED, missing
 
 
 class ExitCode(IntEnum):
-    """The exit code of the process."""
+    """The exit codes of the command line's process."""
 
     OK = 0
     FAILED = 1

@@ -193,7 +193,7 @@ class OptionRecord:
     """Base class of dataclasses whose fields are the options of a job or of a command."""
 
     def option(self, name: str) -> Any:
-        """Return the value of a field; None if it is not stated."""
+        """Return the value of the field with this name; None if it is not stated."""
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:

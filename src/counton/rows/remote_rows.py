@@ -29,8 +29,8 @@ class Spread(Source):
         `counton.rows.tally.cells_of`.
 
         Args:
-            domain: declared groups; if groups are found in the data, those that `labels` returned;
-                None if rows are not split by group.
+            domain: declared groups, or groups found in the data (from `labels`); None if rows are
+                not split by group.
         """
 
     @abstractmethod

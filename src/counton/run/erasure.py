@@ -292,8 +292,8 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
 
 
 def _closing(secret: marks.Secret, last: int) -> marks.Change:
-    """Build the change of a stream's digests that deletes those of periods up to number ``last``,
-    and closes these periods.
+    """Build the change of a stream's digests that deletes the digests of all periods up to number
+    ``last``, and closes these periods, so that their rows count nowhere.
     """
     closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
     gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]

@@ -65,7 +65,7 @@ class HeldRows:
         return key
 
     def at(self, which: Any) -> HeldRows:
-        """Return some of the rows, chosen by a slice, positions, or a mask."""
+        """Return some of the rows: those that a slice, an array of positions, or a mask selects."""
         if isinstance(which, np.ndarray) and which.dtype == np.intp:
             fields: Any = (None if one is None else one.take(which) for one in self.fields)
         else:

@@ -223,8 +223,8 @@ class Account(NamedTuple):
         spent: privacy loss of all jobs together; None if their guarantees cannot be added.
         limit: largest loss allowed; None: there is no limit.
         left: rest of the limit; None: nothing is left, or there is no limit.
-        shares: by name of a job, the fraction of the limit that it spends; without a limit, of the
-            sum.
+        shares: by name of a job, the fraction of the limit that it spends; without a limit, the
+            fraction of ``spent``.
     """
 
     unit: str

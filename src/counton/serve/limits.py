@@ -25,8 +25,8 @@ class Rates:
     (token bucket).
 
     Args:
-        rate: growth of the allowance per second; it is never larger than the growth of ten seconds.
-            0: no limit.
+        rate: growth of an allowance per second; an allowance never exceeds the growth of ten
+            seconds. 0: no limit.
         clock: function that returns the time in seconds.
 
     >>> rates = Rates(2, clock=iter([0.0, 0.0, 0.0, 0.0, 1.0]).__next__)

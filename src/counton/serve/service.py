@@ -86,7 +86,7 @@ class State:
         self.names |= {name}
 
     def close(self) -> None:
-        """Commit waiting batches, and close everything."""
+        """Commit the batches that wait, and close the database and its inbox."""
         self.committer.close()
         self.inbox.close()
         self.store.close()

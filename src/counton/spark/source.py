@@ -491,8 +491,8 @@ def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]
 
 
 class _Hashes:
-    """Running sums of row hashes, and the number of rows, kept as sums of upper and lower 32
-    bits.
+    """Running sums of row hashes, and the number of rows. Each sum is kept in two parts, of the
+    upper and of the lower 32 bits.
     """
 
     def __init__(self) -> None:

@@ -53,8 +53,8 @@ class Sender(NamedTuple):
     0.03125
 
     Attributes:
-        id: id of the token by which the service knows him.
-        number: his own number, from 1; no other sender has it.
+        id: id of the token by which the service knows the sender.
+        number: number of the sender, from 1; no other sender has it.
     """
 
     id: str

@@ -358,7 +358,8 @@ def check_key_of(row: Any, key: Key) -> None:
 
 
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
-    """Rebuild a stream's counter at the step in its database row.
+    """Rebuild a stream's counter (the object that adds noise to totals) at the step in the stream's
+    database row.
 
     ``strategy`` is needed only for strategies that are not part of counton.
     """

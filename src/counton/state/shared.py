@@ -419,8 +419,8 @@ class SharedLedger(Closing):
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
-        """Return the names of the streams of a state, given by its identity, that have entries and
-        were made.
+        """Return the names of the streams of a state, given by its identity, that have an entry in
+        this ledger and exist. A run that was interrupted leaves an entry without a stream.
         """
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)

@@ -75,9 +75,9 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     """Record the last release of a stream in its witness and shared ledger if they lack it; only
     then may it be shown.
 
-    The process that released it may have been killed before it recorded the release, or may have
-    failed to. Every process that shows a stream and is not its writer calls this first. It needs no
-    key.
+    The process that made the release may have been killed, or may have failed, before it recorded
+    the release. Every process that shows a stream and is not its writer calls this function first.
+    No key is needed.
 
     Raises:
         StateError: the release cannot be recorded; or another release of the step is recorded, so

@@ -206,9 +206,8 @@ class Store(Closing):
         Returns:
             For each unit: how its neighbouring datasets differ, and the total loss. It is computed
             as the limit's ledger does, or without a limit as `counton.privacy.ledger.totals` does.
-            The total is
-            None if no loss counts yet at the age of data that the limit names. Without a limit it
-            is None if the guarantees cannot be added.
+            The total is None if no loss counts yet at the age of data that the limit names. Without
+            a limit it is None if the guarantees cannot be added.
         """
         return self._read(books.totals)
 

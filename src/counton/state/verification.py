@@ -479,7 +479,9 @@ class _Recomputation:
             yield range(begin, last + 1)
 
     def _read_values(self, steps: range) -> journal.Entries:
-        """Return the released values of steps, by cell and version."""
+        """Return the released values of these steps from the journal, shape (steps, *shape of a
+        step).
+        """
         return self._read(steps, saved_shape(self._terms))
 
     def _read(self, steps: range, shape: tuple[int, ...]) -> journal.Entries:
