@@ -189,7 +189,7 @@ def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
     """
     if isinstance(numbers.published, CellValues):
         return np.ones(1)
-    of_sum = numbers.of_group(group, numbers.steps.stop - 1)
+    of_sum = numbers._of_group(group, numbers.steps.stop - 1)
     inner = inner_of(numbers.statistic)
     assert isinstance(inner, SumBesideNumber)
     found = np.zeros(inner.places)

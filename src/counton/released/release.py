@@ -575,7 +575,9 @@ class Release:
         from counton.released.revisions import night_of
 
         found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
-        if not (self.numbers.statistic.card.additive or self.numbers.by_group):
+        if not (
+            self.numbers.statistic.card.additive or isinstance(self.numbers.statistic, Grouped)
+        ):
             self.numbers._cannot("differences of versions")
         step = night_of(window, cut, last)
         ends = later, window if earlier is None else earlier
@@ -604,7 +606,7 @@ class Release:
         else:
             each = []
             for night in nights:
-                number = self._at_night(found, night).of_group(name, step)
+                number = self._at_night(found, night)._of_group(name, step)
                 each.append(found.at_version(number, night, place))
             asked = each[0] - each[1]
         days = [cut.until(int(cut.ends(range(night, night + 1))[0])) for night in nights]

@@ -657,12 +657,7 @@ class ReleasedNumbers:
             parts.append(formula * float(weight))
         return Formula.total(parts)
 
-    @property
-    def by_group(self) -> bool:
-        """Whether numbers other than counts and sums are released for each group."""
-        return isinstance(self.statistic, Grouped)
-
-    def of_group(self, name: str, step: int) -> Formula:
+    def _of_group(self, name: str, step: int) -> Formula:
         """Return the number of a group in one window as a function of released cells, also of a
         group that was found in the data.
 
