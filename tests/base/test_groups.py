@@ -36,9 +36,9 @@ def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPat
     parts = [(start, part.to_list()) for start, part in same.parts()]
     assert parts == [(0, NAMES[:3]), (3, NAMES[3:6]), (6, NAMES[6:])]
     assert (len(same), list(same), same.blocks()) == (len(NAMES), NAMES, names.blocks())
-    assert isinstance(same._held, tuple)
+    assert same._held.blocks
     assert same.column.to_list() == NAMES
-    assert not isinstance(same._held, tuple)
+    assert not same._held.blocks
 
 
 @pytest.mark.parametrize("kept", ["texts", "a column", "a block"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -31,6 +31,95 @@ _LITTLE = 2**14
 _SHOWN = 100
 
 
+class _Few(list[str]):
+    """Few names, which are looked up without polars."""
+
+    blocks: Sequence[bytes] = ()
+
+    @property
+    def column(self) -> pl.Series:
+        import polars as pl
+
+        return pl.Series("group", self, pl.String)
+
+    def parts(self) -> Iterator[tuple[int, pl.Series]]:
+        return _Many(self.column).parts()
+
+    def at(self, places: NDArray[np.int64]) -> list[str]:
+        return [self[place] for place in places.tolist()]
+
+    def place(self, name: str) -> int | None:
+        """Return the first position of a name; None if it is missing."""
+        return self.index(name) if name in self else None
+
+    def repeated(self) -> str | None:
+        """Return the first name that is there more than once; None if there is none."""
+        return next((name for name, many in Counter(self).items() if many > 1), None)
+
+    def having(self, letter: str) -> str | None:
+        """Return the first name that contains a letter; None if there is none."""
+        return next((name for name in self if letter in name), None)
+
+
+class _Many:
+    """Names as a column of Arrow texts, or as blocks until the column is needed."""
+
+    def __init__(self, column: pl.Series | None, blocks: Sequence[bytes] = ()) -> None:
+        self._column, self.blocks = column, blocks
+
+    @property
+    def column(self) -> pl.Series:
+        if self._column is None:
+            import polars as pl
+
+            parts = [part for _, part in self.parts()]
+            self._column = pl.concat(parts) if parts else pl.Series("group", [], pl.String)
+            self.blocks = ()
+        return self._column
+
+    def parts(self) -> Iterator[tuple[int, pl.Series]]:
+        """Yield parts of the names: see `GroupNames.parts`."""
+        if self._column is not None:
+            for start in range(0, len(self._column), BLOCK):
+                yield start, self._column.slice(start, BLOCK)
+            return
+        import polars as pl
+
+        start = 0
+        for block in self.blocks:
+            part = _read(pl.read_ipc, io.BytesIO(block))["group"]
+            yield start, part
+            start += len(part)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.column[place]
+
+    def __iter__(self) -> Iterator[str]:
+        for _, part in self.parts():
+            yield from part.to_list()
+
+    def at(self, places: NDArray[np.int64]) -> list[str]:
+        import numpy as np
+
+        found: Any = np.empty(len(places), object)
+        for start, part in self.parts():
+            here = np.flatnonzero((places >= start) & (places < start + len(part)))
+            found[here] = part.gather(places[here] - start).to_list()
+        return list(found)
+
+    def place(self, name: str) -> int | None:
+        found = self.column == name
+        return found.arg_max() if found.any() else None
+
+    def repeated(self) -> str | None:
+        names = self.column
+        return None if names.n_unique() == len(names) else names.filter(names.is_duplicated())[0]
+
+    def having(self, letter: str) -> str | None:
+        found = self.column.filter(self.column.str.contains(letter, literal=True))
+        return found[0] if len(found) else None
+
+
 class GroupNames(Sequence[str]):
     """Names of groups in the order of their cells; immutable, and equal to a tuple of the same
     names.
@@ -43,37 +132,28 @@ class GroupNames(Sequence[str]):
     """
 
     def __init__(self, names: Iterable[str] | pl.Series) -> None:
-        self._held: pl.Series | tuple[bytes, ...] | list[str]
+        self._held: _Few | _Many
         self._digest: str | None = None
         self._block: bytes | None = None  # kept for few names, once they are encoded
         if isinstance(names, GroupNames):
             self._held, self._count, self._digest = names._held, len(names), names._digest
             self._block = names._block
             return
-        few = isinstance(names, list | tuple) and len(names) <= _SHOWN
-        if few and all(isinstance(name, str) and is_text(name) for name in names):
-            self._held = list(names)
-            self._count = len(self._held)
+        few = names if isinstance(names, list | tuple) and len(names) <= _SHOWN else None
+        if few is not None and all(isinstance(name, str) and is_text(name) for name in few):
+            self._held, self._count = _Few(few), len(few)
             return
         import polars as pl
 
-        if not isinstance(names, pl.Series):
-            names = pl.Series(list(names), dtype=pl.String)
-        self._held, self._count = names.alias("group"), len(names)
+        given = names if isinstance(names, pl.Series) else pl.Series(list(names), dtype=pl.String)
+        self._held, self._count = _Many(given.alias("group")), len(given)
 
     @property
     def column(self) -> pl.Series:
         """The names as a polars column ``group``. The first call decodes all blocks and keeps the
-        result.
+        result instead.
         """
-        import polars as pl
-
-        if isinstance(self._held, tuple):
-            parts = [part for _, part in self.parts()]
-            self._held = pl.concat(parts) if parts else pl.Series("group", [], pl.String)
-        elif isinstance(self._held, list):
-            self._held = pl.Series("group", self._held, pl.String)
-        return self._held
+        return self._held.column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
         """Yield the names in parts: the position of a part's first name, and the part as a column.
@@ -83,23 +163,7 @@ class GroupNames(Sequence[str]):
         Raises:
             ValueError: a block cannot be decoded.
         """
-        import polars as pl
-
-        if not isinstance(self._held, tuple):
-            for start in range(0, len(self), BLOCK):
-                yield start, self.column.slice(start, BLOCK)
-            return
-        start = 0
-        for block in self._held:
-            try:
-                part = pl.read_ipc(io.BytesIO(block))["group"]
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise ValueError(
-                    "stored names of groups are damaged: a block of names cannot be decoded; "
-                    "restore the file from a copy"
-                ) from error
-            yield start, part
-            start += len(part)
+        return self._held.parts()
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
         """Return the names at these positions, in their order; one block is decoded at a time.
@@ -109,19 +173,12 @@ class GroupNames(Sequence[str]):
         """
         import numpy as np
 
-        wanted = np.asarray(places, np.int64)
-        if isinstance(self._held, list):
-            return [self._held[place] for place in wanted.tolist()]
-        found: Any = np.empty(len(wanted), object)
-        for start, part in self.parts():
-            here = np.flatnonzero((wanted >= start) & (wanted < start + len(part)))
-            found[here] = part.gather(wanted[here] - start).to_list()
-        return list(found)
+        return self._held.at(np.asarray(places, np.int64))
 
     def blocks(self) -> list[bytes]:
         """Return the names in blocks, each a table of Arrow (IPC); small ones uncompressed."""
-        if isinstance(self._held, tuple):
-            return [*self._held]
+        if self._held.blocks:
+            return [*self._held.blocks]
         if self._block is not None:
             return [self._block]
         found = []
@@ -157,23 +214,21 @@ class GroupNames(Sequence[str]):
         names._digest, names._block = digest_of(blocks), None
         little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _LITTLE else b""
         if (texts := texts_in(little)) is not None:
-            names._held, names._count, names._block = list(texts), len(texts), little
+            names._held, names._count, names._block = _Few(texts), len(texts), little
             return names
         import polars as pl
 
-        try:
-            if little:
-                names._held, names._block = pl.read_ipc(io.BytesIO(little))["group"], little
-                names._count = len(names._held)
-            else:
-                tables = [pl.scan_ipc(io.BytesIO(block)) for block in blocks]
-                counts = [table.select(pl.col("group").len()).collect().item() for table in tables]
-                names._held, names._count = tuple(blocks), sum(counts)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ValueError(
-                "stored names of groups are damaged: a block of names cannot be decoded; restore "
-                "the file from a copy"
-            ) from error
+        def count(block: bytes) -> int:
+            return int(
+                pl.scan_ipc(io.BytesIO(block)).select(pl.col("group").len()).collect().item()
+            )
+
+        if little:
+            column = _read(pl.read_ipc, io.BytesIO(little))["group"]
+            names._held, names._count, names._block = _Many(column), len(column), little
+        else:
+            names._count = sum(_read(count, block) for block in blocks)
+            names._held = _Many(None, blocks)
         return names
 
     def positions(self) -> pl.DataFrame:
@@ -192,35 +247,22 @@ class GroupNames(Sequence[str]):
     def __getitem__(self, place: int | slice) -> str | GroupNames:
         if isinstance(place, slice) and range(len(self))[place] == range(len(self)):
             return self
-        held = self._held if isinstance(self._held, list) else self.column
         if isinstance(place, slice):
-            return GroupNames(held[place])
-        return str(held[int(place)])
+            return GroupNames(self._held[place])
+        return str(self._held[int(place)])
 
     def __iter__(self) -> Iterator[str]:
-        if isinstance(self._held, list):
-            yield from self._held
-            return
-        for _, part in self.parts():
-            yield from part.to_list()
+        return iter(self._held)
 
     def __contains__(self, name: object) -> bool:
-        if isinstance(self._held, list):
-            return name in self._held
-        return isinstance(name, str) and bool((self.column == name).any())
+        return isinstance(name, str) and self._held.place(name) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
         """Return the position of a name."""
-        place: Any
-        if isinstance(self._held, list):
-            among = self._held[start:stop]
-            place = among.index(value) if value in among else None
-        else:
-            found = (self.column == value).slice(start, None if stop is None else stop - start)
-            place = found.arg_max() if found.any() else None
+        place = self[start:stop]._held.place(value)
         if place is None:
             raise ValueError(f"{value!r} is not among the names")
-        return start + int(place)
+        return start + place
 
     def first_repeated(self) -> str | None:
         """Return the first name that the sequence has more than once; None if there is none.
@@ -228,10 +270,7 @@ class GroupNames(Sequence[str]):
         >>> GroupNames(["home", "shop", "blog", "shop"]).first_repeated()
         'shop'
         """
-        if isinstance(self._held, list):
-            return next((name for name, many in Counter(self._held).items() if many > 1), None)
-        names = self.column
-        return None if names.n_unique() == len(names) else names.filter(names.is_duplicated())[0]
+        return self._held.repeated()
 
     def first_with(self, letter: str) -> str | None:
         """Return the first name that contains a letter; None if there is none.
@@ -239,10 +278,7 @@ class GroupNames(Sequence[str]):
         >>> GroupNames(["home", "shop"]).first_with("s")
         'shop'
         """
-        if isinstance(self._held, list):
-            return next((name for name in self._held if letter in name), None)
-        found = self.column.filter(self.column.str.contains(letter, literal=True))
-        return found[0] if len(found) else None
+        return self._held.having(letter)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the position of each given name in this sequence; -1 for a name that it lacks.
@@ -252,12 +288,9 @@ class GroupNames(Sequence[str]):
         """
         import numpy as np
 
-        if isinstance(self._held, list) and len(names) <= _FEW:
-            kept = self._held
-            return np.array([kept.index(one) if one in kept else -1 for one in names], np.int64)
         if len(names) <= _FEW:
-            found = [(self.column == name).arg_true() for name in names]
-            return np.array([one[0] if len(one) else -1 for one in found], np.int64)
+            found = [self._held.place(name) for name in names]
+            return np.array([-1 if one is None else one for one in found], np.int64)
         asked = GroupNames(names).column.to_frame()
         joined = asked.join(self.positions(), on="group", how="left", maintain_order="left")
         return joined["place"].cast(int).fill_null(-1).to_numpy()
@@ -276,7 +309,7 @@ class GroupNames(Sequence[str]):
         if isinstance(other, GroupNames):
             if self._digest is not None and self._digest == other._digest:
                 return True
-            if isinstance(self._held, list) and isinstance(other._held, list):
+            if isinstance(self._held, _Few) and isinstance(other._held, _Few):
                 return self._held == other._held
             return len(self) == len(other) and self.column.equals(other.column)
         if isinstance(other, tuple | list):
@@ -291,6 +324,19 @@ class GroupNames(Sequence[str]):
         if len(self) <= _SHOWN:
             return repr(tuple(self))
         return f"GroupNames({len(self):,}: {self[0]!r}, ..., {self[-1]!r})"
+
+
+def _read(decode: Callable[[Any], Any], block: Any) -> Any:
+    """Return what ``decode`` reads of a block of names; raise `ValueError` if it is damaged."""
+    import polars as pl
+
+    try:
+        return decode(block)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(
+            "stored names of groups are damaged: a block of names cannot be decoded; restore the "
+            "file from a copy"
+        ) from error
 
 
 def _encode(part: pl.Series, compression: Literal["zstd", "uncompressed"]) -> bytes:
