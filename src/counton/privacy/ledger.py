@@ -1092,18 +1092,18 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     found = Filter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
         found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
+
+    def counted(entry: Spend) -> Limit:
+        guarantee = cast("Limit", entry.guarantee)
+        return guarantee if entry.relation == relation else when_replaced(guarantee)
+
     total = _Account(relation, found)
     for entry in entries:
-        total = total.after(entry, lambda one: _when_counted(one, relation))
+        total = total.after(entry, counted)
     try:
         return relation, total.filter.cost
     except InvalidInput:  # a delta of 1 or more promises nothing
         return relation, None
-
-
-def _when_counted(entry: Spend, relation: Relation) -> Limit:
-    guarantee = cast("Limit", entry.guarantee)
-    return guarantee if entry.relation == relation else when_replaced(guarantee)
 
 
 def _presence(unit: str, what: str) -> str:
