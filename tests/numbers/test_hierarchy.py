@@ -239,7 +239,7 @@ def test_tables_of_levels() -> None:
     assert reading["NY", "Kings"] == pytest.approx(700, abs=9)
     assert states["estimate"].sum() == reading.total
     assert reading["DC"] == pytest.approx(90, abs=9)
-    assert "which counts in one of 4 lowest places, and in all that is above it" in str(reading)
+    assert "which counts in one of 4 leaves, and in all that is above it" in str(reading)
     assert reading.std(("NY", "Kings")) == pytest.approx(states["std"][0], rel=1e-5)
 
 

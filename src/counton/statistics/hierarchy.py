@@ -457,9 +457,10 @@ class Hierarchy(TableStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+        # The words are part of the address of the noise: other words would draw other noise.
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
-            f"which counts in one of {self.places:,} lowest places, and in all that is above it",
+            f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
 
     @override
