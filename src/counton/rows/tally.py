@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counton.base.exact import name_alone
 from counton.base.exact_sums import refuse_overflow
@@ -478,7 +477,17 @@ def tally(
     counts = np.where(outside, 0, counts)
     early, late = steps < 1, steps > reading.windows.steps
     inside = (counts > 0) & ~(early | late)
-    _check_sums(found, counts > 0)
+    sizes = [name for name in found.columns if name.startswith("magnitude")]
+    counted = counts > 0
+    largest = max((found[name].to_numpy()[counted].max(initial=0) for name in sizes), default=0.0)
+    refuse_overflow(
+        float(largest),
+        _LARGEST_CELL - 1,
+        lambda: (
+            f"the values of one window and group add up to {largest:.3g} times the resolution; at "
+            "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
+        ),
+    )
     parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))
     parted = parted if inside.all() else parted.filter(inside)
     return Private(
@@ -541,16 +550,3 @@ def _hold(
         return _sum_batches(batches(), none, adding, by)
     except unreadable_errors() as error:
         raise unreadable_part(source, error) from error
-
-
-def _check_sums(known: pl.DataFrame, counted: NDArray[np.bool_]) -> None:
-    sizes = [name for name in known.columns if name.startswith("magnitude")]
-    largest = max((known[name].to_numpy()[counted].max(initial=0) for name in sizes), default=0.0)
-    refuse_overflow(
-        float(largest),
-        _LARGEST_CELL - 1,
-        lambda: (
-            f"the values of one window and group add up to {largest:.3g} times the resolution; at "
-            "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
-        ),
-    )
