@@ -52,11 +52,11 @@ class _Few(list[str]):
         """Return the first position of a name; None if it is missing."""
         return self.index(name) if name in self else None
 
-    def repeated(self) -> str | None:
+    def duplicate(self) -> str | None:
         """Return the first name that is there more than once; None if there is none."""
         return next((name for name, many in Counter(self).items() if many > 1), None)
 
-    def having(self, letter: str) -> str | None:
+    def with_letter(self, letter: str) -> str | None:
         """Return the first name that contains a letter; None if there is none."""
         return next((name for name in self if letter in name), None)
 
@@ -111,11 +111,11 @@ class _Many:
         found = self.column == name
         return found.arg_max() if found.any() else None
 
-    def repeated(self) -> str | None:
+    def duplicate(self) -> str | None:
         names = self.column
         return None if names.n_unique() == len(names) else names.filter(names.is_duplicated())[0]
 
-    def having(self, letter: str) -> str | None:
+    def with_letter(self, letter: str) -> str | None:
         found = self.column.filter(self.column.str.contains(letter, literal=True))
         return found[0] if len(found) else None
 
@@ -270,7 +270,7 @@ class GroupNames(Sequence[str]):
         >>> GroupNames(["home", "shop", "blog", "shop"]).first_repeated()
         'shop'
         """
-        return self._held.repeated()
+        return self._held.duplicate()
 
     def first_with(self, letter: str) -> str | None:
         """Return the first name that contains a letter; None if there is none.
@@ -278,7 +278,7 @@ class GroupNames(Sequence[str]):
         >>> GroupNames(["home", "shop"]).first_with("s")
         'shop'
         """
-        return self._held.having(letter)
+        return self._held.with_letter(letter)
 
     def places(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the position of each given name in this sequence; -1 for a name that it lacks.

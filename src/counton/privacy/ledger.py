@@ -1093,13 +1093,13 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     if ApproxDP in kinds:
         found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
 
-    def counted(entry: Spend) -> Limit:
+    def count(entry: Spend) -> Limit:
         guarantee = cast("Limit", entry.guarantee)
         return guarantee if entry.relation == relation else when_replaced(guarantee)
 
     total = _Account(relation, found)
     for entry in entries:
-        total = total.after(entry, counted)
+        total = total.after(entry, count)
     try:
         return relation, total.filter.cost
     except InvalidInput:  # a delta of 1 or more promises nothing
