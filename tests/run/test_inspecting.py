@@ -171,8 +171,8 @@ class Said:
             json.dumps(_shape(found.to_dict())),
             found.released.describe(),
             # How far ends of intervals are apart is a function of what was released.
-            re.sub(r"(?<=at most )\S+( to \S+)?", "#", found.released.methods()),
-            re.sub(r"(?<=at most )\S+( to \S+)?", "#", found.released.methods(full=True)),
+            re.sub(r"(?<=at most ).+?(?= [A-Z])", "#", found.released.methods()),
+            re.sub(r"(?<=reach at most ).+?(?= to either)", "#", found.released.methods(full=True)),
             repr(found.released.numbers.definition),
             found.table().schema,
             [(spend.name, spend.guarantee) for spend in _spends(folder)],

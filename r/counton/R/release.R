@@ -28,6 +28,8 @@ read_release <- function(path) {
     path, colClasses = "character", check.names = FALSE, na.strings = "", encoding = "UTF-8",
     sep = between
   )
+  mark <- rawToChar(as.raw(c(0xef, 0xbb, 0xbf)))  # before CSV with semicolons, for Excel
+  names(table)[1] <- sub(mark, "", names(table)[1], fixed = TRUE, useBytes = TRUE)
   for (name in names(table)) {
     if (name %in% c(NUMBERS, "step", "value")) {
       plain <- if (comma) sub(",", ".", table[[name]], fixed = TRUE) else table[[name]]

@@ -28,9 +28,17 @@ def print_end(options: EndOptions) -> None:
 
     with Store(options.state) as store:
         name = only_name(store.streams) if options.name is None else options.name
-    end = end_stream(options.state, name, drop_waiting=options.drop_waiting)
+    end = end_stream(
+        options.state, name, drop_waiting=options.drop_waiting, withdrawn=options.withdrawn
+    )
     if dropped := end.for_operator():
         typer.echo(f"{EXACT}: rows that waited and are not counted: {dropped:,}", err=True)
+    if options.withdrawn is not None:
+        typer.echo(
+            f"{name!r} is withdrawn, and releases nothing more; publish its tables and pages once "
+            f"more, so that readers see it: counton export {options.state} --name {name} --out FILE"
+        )
+        return
     typer.echo(
         f"stream {name!r} has ended at step {end.step:,}; another one can go on from there with "
         f"--continues {name}",

@@ -20,6 +20,11 @@ class EndOptions:
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     name: str | None = option(None, "name of the stream; needed if there are several")
     drop_waiting: bool = option(False, "drop the rows that still wait to be counted")
+    withdrawn: str | None = option(
+        None,
+        "mark the numbers as withdrawn, with these public words, which every later table, page and "
+        "methods text shows: why, and what replaces them; a table released once too",
+    )
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,14 @@ class CsvStyle(NamedTuple):
         )
 
     @property
+    def for_spreadsheets(self) -> bool:
+        """Whether the file begins with a byte order mark, by which Excel knows that it is UTF-8.
+
+        Only files with semicolons have it: other programs read the first column's name with it.
+        """
+        return self.separator == ";"
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The facts by which a file states its style; empty for the default style."""
         found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}

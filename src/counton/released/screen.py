@@ -103,8 +103,12 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             none = "nothing yet: fewer steps are released than are to be looked back over"
         return Screen(heading=heading, notes=[none])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
-    repeats = [f"note: {line}" for line in released._repeats]
-    return Screen((), heading, [table], left_out, [*repeats, *_besides(released)])
+    return Screen((), heading, [table], left_out, [*_notes(released), *_besides(released)])
+
+
+def _notes(released: ReleasedNumbers) -> list[str]:
+    """Return lines with the notes of a release, without those on fitted tables."""
+    return [f"note: {line}" for line in (*released.notes, *released._repeats)]
 
 
 def _besides(released: ReleasedNumbers) -> list[str]:
@@ -170,7 +174,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     )
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
-    return Screen(noise, heading, [table], left_out, _besides(released))
+    return Screen(noise, heading, [table], left_out, [*_notes(released), *_besides(released)])
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:

@@ -18,6 +18,7 @@ over all periods; if ids may come again at another time; or if the runs read tim
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,11 @@ def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False)
 
 
 def end_stream(
-    state: str | os.PathLike[str] | Store, name: str, *, drop_waiting: bool = False
+    state: str | os.PathLike[str] | Store,
+    name: str,
+    *,
+    drop_waiting: bool = False,
+    withdrawn: str | None = None,
 ) -> End:
     """End a stream of events, so that it releases nothing more; an ended stream stays as it is.
 
@@ -93,19 +98,24 @@ def end_stream(
         state: path of a SQLite file, a database URL, or an open state.
         name: name of the stream.
         drop_waiting: allow dropping rows that were read and not counted.
+        withdrawn: why the numbers are withdrawn, and what replaces them: public words, which every
+            later table, chart, page and methods text shows. They also mark a table that was
+            released once. None: the numbers stand, or are withdrawn as before.
 
     Returns:
         The last step, and how many rows are dropped now.
 
     Raises:
         StateError: the stream of events is missing, or the state cannot be used.
-        InvalidInput: rows would be dropped without permission, or the stream is a table that was
-            released once.
+        InvalidInput: rows would be dropped without permission, the stream is a table that was
+            released once and is not withdrawn, or the words of the withdrawal are empty.
     """
     if not isinstance(state, Store):
         with Store(state) as store:
-            return end_stream(store, name, drop_waiting=drop_waiting)
+            return end_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
     reader = state.reader(name)
+    if withdrawn is not None:
+        return _withdraw(state, name, reader, withdrawn, drop_waiting=drop_waiting)
     definition = _definition_of(reader)
     if not definition.cut.goes_on:
         raise InvalidInput(
@@ -119,6 +129,33 @@ def end_stream(
         step = state.amend(name, lambda step: definition.having(ended=step).details)
         return End(step, waiting)
     return End(definition.ended, Private(0))
+
+
+def _withdraw(
+    state: Store, name: str, reader: JournalReader, words: str, *, drop_waiting: bool
+) -> End:
+    """Mark the numbers of a stream or table as withdrawn, for the reason ``words``; end a
+    stream.
+    """
+    if not words.strip() or not words.isprintable():
+        raise InvalidInput(
+            f"{field('withdrawn')} is {words!r}; give one line that says why the numbers are "
+            "withdrawn, and what replaces them"
+        )
+    definition = Definition.reopen(reader.design, reader.details)
+    waiting = Private(0)
+    if definition.cut.goes_on and definition.ended is None:
+        waiting = waiting_in(reader)
+        if not drop_waiting:
+            _refuse_dropped(name, waiting)
+
+    def facts_after(step: int) -> Mapping[str, Any]:
+        ended = step if definition.ended is None else definition.ended
+        end = {"ended": ended} if definition.cut.goes_on else {}
+        return definition.having(withdrawn=words.strip(), **end).details
+
+    step = state.amend(name, facts_after)
+    return End(step if definition.ended is None else definition.ended, waiting)
 
 
 def _definition_of(reader: JournalReader) -> Definition:

@@ -73,6 +73,8 @@ class Definition(Description):
             counts.
         renamed: renamed columns: old name, new name, and first step with the new name.
         ended: step at which the operator ended the stream; None if it was not ended.
+        withdrawn: why its numbers are withdrawn, and what replaces them, for readers; None: they
+            stand.
         record: options that jobs stated, by name: see `from_details`.
         other: group that counts the rows of all groups that are not declared; None if there is
             none. It stands after the declared groups, and before the groups that were named later.
@@ -97,6 +99,7 @@ class Definition(Description):
     named: Mapping[str, int]
     renamed: Sequence[tuple[str, str, int]]
     ended: int | None
+    withdrawn: str | None
     record: Mapping[str, Any]
     other: str | None
     spare: int
@@ -120,6 +123,7 @@ class Definition(Description):
                 that is released once, ``discovery`` how groups are found. ``named`` has groups that
                 were named later, and ``renamed`` has columns, each with its step. ``continues`` and
                 ``follows`` name earlier streams, ``ended`` is the step at which the stream ended,
+                ``withdrawn`` (left out where numbers stand) says why they are withdrawn,
                 ``reread`` says that a later job read times in another way. ``record`` has the
                 options that jobs stated: those that define the stream, and policies and outputs of
                 the last job. In it ``dropped``, ``skipped`` and ``set_aside`` say that some job
@@ -164,6 +168,7 @@ class Definition(Description):
             named=dict(details["named"]),
             renamed=[(old, new, step) for old, new, step in details["renamed"]],
             ended=details["ended"],
+            withdrawn=details.get("withdrawn"),
             record=record,
             other=record.get("other"),
             spare=int(record["spare"]) - len(details["named"]),

@@ -58,9 +58,16 @@ def read_released(
 
     described, steps = as_shown(definition, shown), range(1, stream.step + 1)
     if definition.cut.lags and stream.step:
-        return _newest_versions(stream, described, level, shown)
+        return _with_withdrawal(_newest_versions(stream, described, level, shown), definition)
     readings = stream.readings(1, steps.stop, described.statistic)
-    return ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
+    found = ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
+    return _with_withdrawal(found, definition)
+
+
+def _with_withdrawal(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
+    """Return released numbers with a note that says why they are withdrawn, if they are."""
+    words = definition.withdrawn
+    return found if words is None else found.with_note(f"WITHDRAWN: {words}")
 
 
 def level_of(definition: Definition) -> float:
@@ -164,6 +171,18 @@ def read_cells(
         steps: read only these steps, and the step before them, because a window is the difference
             of two totals; None: all. Ignored if groups are not declared.
     """
+    found = _cells(stream, definition, level, shown, steps)
+    return _with_withdrawal(found, definition)
+
+
+def _cells(
+    stream: Stream | JournalReader,
+    definition: Definition,
+    level: float,
+    shown: View,
+    steps: range | None,
+) -> ReleasedNumbers:
+    """Read the numbers of `read_cells`, without a note on their withdrawal."""
     if not definition.cells.named_beforehand:
         return _found_cells(stream, definition, level, shown)
     if definition.cut.lags and stream.step:

@@ -295,7 +295,10 @@ def write_table(
             elif kind == "csv":
                 shown = _as_text(rows if style.formulas == "keep" else no_formulas(rows))
                 comma = style.decimal == ","
-                shown.sink_csv(name, separator=style.separator, decimal_comma=comma)
+                shown.sink_csv(
+                    name, include_bom=style.for_spreadsheets, separator=style.separator,
+                    decimal_comma=comma,
+                )  # fmt: skip
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
             elif kind == "xlsx":

@@ -190,7 +190,7 @@ class Seal:
 
     The facts decide which column is the group, where windows begin, and how many events of a user
     count. Without the record, users, ids or files could count twice. The digest does not cover the
-    end of a stream, because a stream can be ended without its key.
+    end of a stream and the words of its withdrawal, because a stream can be ended without its key.
     """
 
     def __init__(self, key: Key, name: str) -> None:
@@ -220,6 +220,7 @@ class Seal:
 def _public_digest(details: str) -> str:
     public = json.loads(details)
     public.pop("ended", None)
+    public.pop("withdrawn", None)
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
