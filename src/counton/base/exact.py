@@ -66,6 +66,12 @@ def quote(value: object) -> str:
         return _by_type(value)
 
 
+def short_repr(value: object) -> str:
+    """Return the ``repr`` of a value; of a long one the first 80 characters, and dots."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}..."
+
+
 def quoted_numbers(values: object) -> str:
     """Return the beginning of a parameter's list of numbers as text, for messages.
 

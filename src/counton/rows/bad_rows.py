@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import short_repr
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
 from counton.base.private import open_private
@@ -194,7 +195,7 @@ def _explain(
         name = _wrong_part(part, reading, row, problem)
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
-    given = "" if text is None else f" ({_short(text)})"
+    given = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
     many = f" ({'; '.join(counts)})" if counts else ""
@@ -228,13 +229,6 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
     return names[0]
 
 
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-
-
-_LONGEST = 80
-
 _FEW = 1000  # number of rows of undeclared groups to look at
 
 _APART = 2**40  # distance between the row numbers of one file and of the next
@@ -264,14 +258,14 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
         least = collect(source, found.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
         given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = _short(given.row(0) if len(labels) > 1 else given.row(0)[0])
+        shown = short_repr(given.row(0) if len(labels) > 1 else given.row(0)[0])
         what = f"rows of {', '.join(map(repr, labels))}"
     else:
         groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
         number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
         found_names = groups["group"].to_list()
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
-        shown = ", ".join(_short(name) for name in found_names[:_SHOWN]) + more
+        shown = ", ".join(short_repr(name) for name in found_names[:_SHOWN]) + more
         what = f"groups in column {reading.columns.group!r}"
     part = source.parts[number]
     where = f" of {part.name}" if len(source.parts) > 1 else ""

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.base.errors import CountonError, InvalidInput
+from counton.base.exact import short_repr
 from counton.serve import assets, metrics
 from counton.serve import read_paths as reading
 from counton.serve import write_paths as writing
@@ -124,8 +125,8 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
         return f"{name} is missing; give it"
     for kinds, says in _ASKED:
         if kind in kinds:
-            return f"{name} is {_short(problem['input'])}; {says.format(**bounds)}"
-    return f"{name} is {_short(problem['input'])}, which is not allowed; see /docs"
+            return f"{name} is {short_repr(problem['input'])}; {says.format(**bounds)}"
+    return f"{name} is {short_repr(problem['input'])}, which is not allowed; see /docs"
 
 
 #: What to do, by the kinds of errors that pydantic finds.
@@ -140,14 +141,6 @@ _ASKED = (
     (("string_too_long",), "it may have {max_length} characters"),
     (("string_pattern_mismatch",), "write letters, digits and . _ : -, a letter or digit first"),
 )
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-
-
-_LONGEST = 80
 
 
 class RequestLog:
