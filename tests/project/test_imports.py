@@ -69,9 +69,10 @@ def test_a_command_without_a_database_loads_none(words: str) -> None:
 
 def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_path: Path) -> None:
     """Rooms that such a run does not enter: each costs every night of every job."""
-    (tmp_path / "e.csv").write_text("time\n2024-03-01T09:00\n")
+    (tmp_path / "e.csv").write_text("time,page\n2024-03-01T09:00,home\n")
     (tmp_path / "n.toml").write_text(
         f'[jobs.visits]\nstatistic = "count"\nevents = "{tmp_path / "e.csv"}"\n'
+        'by = "page"\ndomain = ["home", "shop"]\n'
         f'state = "{tmp_path / "s.db"}"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
         'until = "2024-03-02"\nsteps = 365\nepsilon = 1\n'
     )
@@ -102,6 +103,12 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     assert "polars" not in loaded_by(ledger)  # which reads no rows
     known = subprocess.run(asked, capture_output=True, text=True, check=True)  # a third night
     assert "polars.dataframe" not in {*known.stdout.splitlines()[-1].split()}
+    with (tmp_path / "n.toml").open("a") as job:
+        job.write(f'out = "{tmp_path / "out.csv"}"\n')
+    for polars in (True, False):  # the table is written, and then as the last night left it
+        known = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert ("polars.dataframe" in {*known.stdout.splitlines()[-1].split()}) == polars
+    assert f"table written to {tmp_path / 'out.csv'}" in known.stdout
 
 
 def test_a_command_that_loads_duckdb_ends_without_a_report_of_leaks() -> None:

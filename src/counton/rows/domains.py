@@ -367,6 +367,8 @@ def columns_of(domain: object) -> list[str] | None:
         return [*table_columns(domain)] if is_file(os.fspath(domain)) else None
     if isinstance(domain, Mapping):
         return [*map(str, domain)]
+    if domain is None or isinstance(domain, list | tuple):
+        return None  # without importing polars
     if isinstance(domain, pl.LazyFrame):
         return domain.collect_schema().names()
     names = getattr(domain, "columns", None)

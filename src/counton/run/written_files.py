@@ -36,7 +36,6 @@ from counton.released.release_facts import (
     facts_of,
     own_facts_of,
 )
-from counton.released.release_files import check_one_release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.rows.paths import is_file
 from counton.state.key_and_witness import state_files
@@ -435,6 +434,8 @@ def write_folder(
         shown = large_only(first, above, surely_above)
         own = own_facts_of(shown)
         described = description_of(shown.design, shown.definition, shown.level, own)
+        from counton.released.release_files import check_one_release
+
         check_one_release(present[-1], described)
     folder.mkdir(exist_ok=True)
     names, size = {path.name for path in present}, max(1, _ROWS // groups)
