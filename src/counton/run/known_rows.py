@@ -80,19 +80,19 @@ def look_up(
     if saved is None or not all(type(part) is EventFile for part in source.parts):
         return None, None
     files = [(part.name, part.digest()) for part in source.parts]
-    asked = repr((_READING, settled.job, Facts.of(definition.details).text, files))
-    kept = saved.last_read(asked) if rows else None
+    request = repr((_READING, settled.job, Facts.of(definition.details).text, files))
+    kept = saved.last_read(request) if rows else None
     if kept is None or source.changed_part() is not None:
-        return asked, None
+        return request, None
     found = open_private(kept)
     times = Private(TimesFound(**found["times"]))
     until, ended = ended_steps(settled.job, definition, source, times, saved.step, now)
     if ended > saved.step:
-        return asked, None
+        return request, None
     counts = Private(Counts(**found["counts"]))
     changes = Changes(counts, lambda empty: iter([(0.0, _EMPTY)] * empty), found["again"], kept)
     read, outputs = Private(Counts(**found["read"])), found.get("outputs")
-    return asked, KnownRows(read, until, ended, changes, outputs)
+    return request, KnownRows(read, until, ended, changes, outputs)
 
 
 #: A higher number makes records of earlier versions void, if rows come to be read otherwise.
@@ -112,11 +112,11 @@ def remember(
     because the run is complete.
 
     Args:
-        outputs: see `counton.run.outputs.Outputs.digest`.
+        outputs: digest of the output files as the run left them; None if there are none.
     """
     found = Private({**open_private(found), "outputs": outputs})
-    asked = look_up(settled, rows=False)[0]
+    request = look_up(settled, rows=False)[0]
     alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch
-    if asked is not None and alone:
+    if request is not None and alone:
         with suppress(StreamConflict, StateUnavailable):
-            stream.take(Private(Addition(last_read=(asked, found))))
+            stream.take(Private(Addition(last_read=(request, found))))

@@ -155,8 +155,9 @@ class Outputs:
             progress: called with the current task and the finished share of the run.
             warn: function that is called with a message if a chart cannot be drawn.
             all_steps: read all steps, even if no file needs them.
-            left: digest of the files that a run left when it released nothing. If nothing was
-                released since, and they have this digest, they are not written again.
+            left: digest of the output files after an earlier run that released nothing. If nothing
+                was released since, and the files still have this digest, they are not written
+                again.
         """
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
@@ -209,8 +210,8 @@ class Outputs:
         return WrittenOutputs(released, drawn and failed is None, failed)
 
     def digest(self) -> str | None:
-        """Return a digest of the output files, of their options and of counton's version. A file
-        that does not exist has a digest of its own.
+        """Return a digest of the output files, of their options and of counton's version. A missing
+        file changes the digest too.
 
         None if there are no files, or if they are a folder, to which each run adds files.
         """

@@ -24,14 +24,14 @@ _MAKE = """CREATE TABLE counton_last_read (
 
 
 def read(
-    connection: Connection, stream_id: int, epoch: int, asked: str, subkey: bytes
+    connection: Connection, stream_id: int, epoch: int, request: str, subkey: bytes
 ) -> dict[str, Any] | None:
     """Return the facts that the last run found in its files, if it had the same files and options,
     and nobody has written the stream since; else None.
 
     Args:
         epoch: the number of the stream's last writer.
-        asked: text that names the digests of this run's files, and its options.
+        request: text that names the digests of this run's files, and its options.
         subkey: key of the record's authentication code, so that nobody without the stream's key can
             forge a record.
     """
@@ -41,7 +41,7 @@ def read(
     row = connection.first(said, stream=stream_id, epoch=epoch)
     if row is None or not (isinstance(row.found, str) and isinstance(row.seal, bytes)):
         return None  # SQLite keeps values of any type in a damaged row
-    if not hmac.compare_digest(row.seal, _seal(subkey, epoch, asked, row.found)):
+    if not hmac.compare_digest(row.seal, _seal(subkey, epoch, request, row.found)):
         return None
     found: dict[str, Any] = json.loads(row.found)
     return found
@@ -51,7 +51,7 @@ def keep(
     connection: Connection,
     stream_id: int,
     epoch: int,
-    asked: str,
+    request: str,
     subkey: bytes,
     found: Mapping[str, Any],
 ) -> None:
@@ -65,8 +65,8 @@ def keep(
     connection.run(f"DELETE FROM {_TABLE} WHERE stream_id = :stream", stream=stream_id)
     text = json.dumps(found, default=int)  # numbers of numpy
     row = {"stream_id": stream_id, "epoch": epoch, "found": text}
-    connection.insert(_TABLE, row | {"seal": _seal(subkey, epoch, asked, text)})
+    connection.insert(_TABLE, row | {"seal": _seal(subkey, epoch, request, text)})
 
 
-def _seal(subkey: bytes, epoch: int, asked: str, found: str) -> bytes:
-    return hmac.digest(subkey, json.dumps([epoch, asked, found]).encode(), "sha256")
+def _seal(subkey: bytes, epoch: int, request: str, found: str) -> bytes:
+    return hmac.digest(subkey, json.dumps([epoch, request, found]).encode(), "sha256")

@@ -232,17 +232,19 @@ class JournalReader:
         """
         return int(self._row.writer_epoch)
 
-    def last_read(self, asked: str) -> Private[dict[str, Any]] | None:
+    def last_read(self, request: str) -> Private[dict[str, Any]] | None:
         """Return the facts that the last run found in its files, if it had the same files and
         options, released and counted nothing, and nobody has written the stream since; else None.
         Secret.
 
-        ``asked`` is a text that names files and options. The stream's key is needed.
+        ``request`` is a text that names files and options. The stream's key is needed.
         """
         from counton.state import last_read  # for commands that run again
 
         with self._looking() as connection:
-            found = last_read.read(connection, self._row.id, self.epoch, asked, self._last_read_key)
+            found = last_read.read(
+                connection, self._row.id, self.epoch, request, self._last_read_key
+            )
         return None if found is None else Private(found)
 
     @property

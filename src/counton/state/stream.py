@@ -416,13 +416,13 @@ class Stream(JournalReader, Closing):
                 self._take_events(*given.events, None)
                 return None
             if given.last_read is not None:
-                asked, found = given.last_read
+                request, found = given.last_read
                 from counton.state import last_read  # for commands that run again
 
                 with self.database.transaction(write=True) as connection:
                     self._change(connection, "step", self._step)  # refuses another writer
                     own = connection, self._row.id, self._epoch
-                    last_read.keep(*own, asked, self._last_read_key, open_private(found))
+                    last_read.keep(*own, request, self._last_read_key, open_private(found))
                 return None
             if given.inputs is not None:
                 return self._release(given, None, also)
