@@ -1025,7 +1025,8 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
         if numbers._all_on_demand:  # that of any cell
             half = numbers.design.errors.window_halfwidths(0, numbers.steps[-1], numbers.level)
             return {"": float(half)}
-        return reach_of(numbers._last)
+        of_table = numbers.definition.what == "contingency"
+        return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
     each = f"in each {cut.period or cut.every}"
     own = {"so far": numbers.totals, each: numbers.windows}

@@ -213,16 +213,22 @@ def _far(far: float) -> str:
     return quantity(far, far) if far < math.inf else "any number"
 
 
-def reach_of(rows: pl.DataFrame) -> dict[str, float]:
+def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
     """Return the largest distance from a number to an end of its interval, by the name of the
     number.
 
     Args:
         rows: a table of released numbers.
+        margins: columns of a contingency table. Its numbers are named by the columns that they
+            are counted by, and the sum of all cells is the total.
     """
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
         return {}
+    if margins:
+        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
+        by = pl.concat_str(kept, separator=" by ", ignore_nulls=True)
+        rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
     names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
     far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
     # ends are sums, whose last digits are not exact
