@@ -300,7 +300,7 @@ def test_what_is_found_or_comes_in_order_says_so(tmp_path: Path) -> None:
     )  # fmt: skip
     assert besides_noise(define(users)) == [
         "rows that came after the release of their day do not count",
-        "comings and goings beyond 4 of each user do not count, which bends the number (by an "
+        "comings and goings beyond 4 of each user do not count, which bends numbers (by an "
         "unknown amount)",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",

@@ -21,11 +21,15 @@ from counton.base.errors import InvalidInput
 from counton.base.language_files import LANGUAGES, locale_named, texts
 from counton.base.lengths import PERIODS
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
+from counton.base.windows import EachRow
 from counton.charts.statistic_charts import heading
 from counton.cli.app import app
 from counton.job.jobfile import load, save
-from counton.run import Job, export, run
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP
+from counton.privacy.guarantees import CHANGED, parts_in_words, people_in_words
+from counton.run import Job, export, methods, run
 from counton.run.outputs import Outputs
+from counton.strategies import Expiring
 
 SOURCE = Path(__file__).parents[2] / "src" / "counton"
 #: Texts that are put together from parts, or stand in a table.
@@ -49,6 +53,47 @@ COMPOSED = {
     "{what} by window, as known {until} (window {number}, {zone})",
     "{table}, with intervals of {level}%; {facts} says what they promise.",
     *(one for one in texts() if one.startswith("counted by arrival, so late rows are in")),
+    "{count} groups, named beforehand",
+    *(f"at most {kind} = {{loss}} in {{groups}}" for kind in ("epsilon", "rho")),
+    *("epsilon = {epsilon}", "epsilon = {epsilon} and delta = {delta}", "rho = {rho}"),
+    "expiring differential privacy with epsilon = {epsilon}",
+    "expiring zero-concentrated differential privacy with rho = {rho}",
+    *(
+        f"{begin} {rest}"
+        for begin in CHANGED.values()
+        for rest in (
+            "makes no output more than {factor} times as likely or as unlikely",
+            "makes no output more than {factor} times as likely or as unlikely, plus a "
+            "probability of {delta}",
+            "changes what is released, in Renyi divergences of whole order (means of how much "
+            "likelier outcomes get), by no more than moving a bell curve by {count} standard "
+            "deviations does",
+            "changes what is released, in Renyi divergences of whole order (means of how much "
+            "likelier outcomes get), by no more than moving a bell curve by {count} standard "
+            "deviation does",
+            "changes the probability of everything released so far by a factor that starts small "
+            "and grows slowly as it gets older",
+        )
+    ),
+    *(
+        f"With a probability of {{level}}% each, {error}."
+        for error in (
+            "the newest numbers are off by at most {far}",
+            "the numbers are off by at most {far}",
+            "true numbers are in published ranges",
+        )
+    ),
+    *(
+        f"The {{what}}{which} was published {times}{row}."
+        for which in ("", " so far")
+        for times in ("once", "{count} times")
+        for row in ("", ", after each row")
+    ),
+    *("total {name}", "number {name}"),
+    *("values", "weights", "a cut", "the sum", "the average", "the number"),
+    "means, variances and slopes",
+    *("comings and goings beyond {count} of each {unit}", "periods beyond {count} of each {unit}"),
+    EachRow.in_the_middle,
 }
 
 
@@ -78,6 +123,13 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "v.db"
 
 
+#: Words of which a German text has none.
+ENGLISH_WORDS = re.compile(
+    r"\b(running|number|with|the|of|by|so far|intervals?|mean|all|group|each|at|is|and|not)\b",
+    re.IGNORECASE,
+)
+
+
 def texts_of_charts() -> set[str]:
     """Titles of all statistics, of numbers so far and of some steps, and what their axes say."""
     found = {"count"}  # the axis that none states
@@ -89,6 +141,17 @@ def texts_of_charts() -> set[str]:
                 found |= {heading(one, running) for one in said[:1] for running in (True, False)}
                 found |= {*said[1:2]}
     return found - {""}
+
+
+def texts_of_phrases() -> set[str]:
+    """What each statistic is called in a sentence."""
+    found = set[str]()
+    for path in (SOURCE / "statistics").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "phrase":
+                assert isinstance(node.value, ast.Constant)
+                found.add(str(node.value.value))
+    return found
 
 
 def written_on(figure: Any) -> list[str]:
@@ -112,7 +175,7 @@ def test_every_text_of_the_source_is_in_every_language() -> None:
                 for one in both or [texts_of]:
                     if isinstance(one, ast.Constant):
                         said.add(str(one.value))
-    assert said | COMPOSED | texts_of_charts() == texts()
+    assert said | COMPOSED | texts_of_charts() | texts_of_phrases() == texts()
     for language in LANGUAGES:
         assert set(locale_named(language).words) == texts()
 
@@ -145,13 +208,50 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", CURVES)
 def test_a_chart_of_a_statistic_in_german(name: str, kept: Path) -> None:
     (figure,) = read(kept / name / "released.parquet").figures(locale="de").values()
-    # What is besides noise stays English: it is of the methods text.
-    words = [one for one in written_on(figure) if not one.startswith("Rauschen schützt")]
+    words = written_on(figure)
     assert any("95-%-Intervall" in one for one in words)
-    english = re.compile(
-        r"\b(running|number|with|the|of|by|so far|intervals?|mean|all|group)\b", re.I
+    assert not [one for one in words if ENGLISH_WORDS.search(one)]
+    said = read(kept / name / "released.parquet").methods(locale="de")
+    assert not ENGLISH_WORDS.search(said), said
+
+
+def test_methods_in_german(state: Path, tmp_path: Path) -> None:
+    said = {}
+    for locale in ("en", "de"):
+        done = CliRunner().invoke(app, ["methods", str(state), "--locale", locale])
+        assert done.exit_code == 0, done.output
+        said[locale] = " ".join(done.output.split())
+    ((name, plain),) = methods(state).items()
+    assert said["en"] == plain
+    assert said["de"] == methods(state, locale="de")[name] == export(state).methods(locale="de")
+    assert said["de"].startswith(
+        "Veröffentlicht wurde nach jedem Zeitraum (Tag), 1. März bis 8. April 2024 (Zeitzone UTC): "
+        "Anzahl der Besucher nach place (2 Gruppen, vorab benannt), bisher und je Tag. Vor der "
+        "Veröffentlichung wurde zufälliges Rauschen beigemischt: Es begrenzt, wie gut jemand aus "
+        "allen veröffentlichten Zahlen zusammen erkennen kann, ob eine einzelne Einheit (Besucher) "
+        "dabei ist."
     )
-    assert not [one for one in words if english.search(one)]
+    assert not ENGLISH_WORDS.search(said["de"])
+    with pytest.raises(InvalidInput, match="whole account is in English: leave out locale or full"):
+        methods(state, full=True, locale="de")
+    with pytest.raises(InvalidInput, match="locale=xx is not a known language"):
+        methods(state, locale="xx")
+
+
+@pytest.mark.parametrize("relation", CHANGED)
+def test_promises_in_german(relation: Any) -> None:
+    growing = Expiring(growth=1, delay=2)
+    promises = [
+        *(PureDP("0.5"), ApproxDP(1, "1e-6"), ZCDP("0.5"), ZCDP(2)),
+        *(ExpiringDP(1).bound_to(growing), ExpiringZCDP("0.25").bound_to(growing)),
+    ]
+    with speaking(locale_named("de")):
+        for promise in promises:
+            said = f"{promise} {promise.parameters_in_words()} {promise.meaning_for('visit', relation)}"
+            said += people_in_words(promise, "visit") + parts_in_words(promise, "reader's day")
+            assert "Einheit (Besuch)" in said
+            assert "jede Einheit (Leser-Tag)" in said
+            assert not ENGLISH_WORDS.search(said), said
 
 
 def test_english_is_as_it_was(state: Path) -> None:
@@ -244,8 +344,16 @@ def test_a_page_in_german_holds_the_same_files(state: Path, tmp_path: Path) -> N
     assert files["de"] == files["en"]
     page = pages["de"]
     assert '<html lang="de">' in page
-    assert '<p lang="en">The number of visitors' in page
-    assert "epsilon = 0.5" in page.partition('<p lang="en">')[2]
+    assert "<p>Veröffentlicht wurde nach jedem Zeitraum (Tag), 1. März bis 8. April 2024" in page
+    assert "<p>Zusicherung: eine Einheit (Besucher) mehr oder weniger" in page
+    assert "(Epsilon = 0,5)" in page
+    own = tmp_path / "fr.toml"  # without sentences, which stay English
+    own.write_text('language = "fr"\n[words]\n"All numbers" = "Tous les nombres"\n')
+    done = CliRunner().invoke(
+        app, ["export", str(state), "--out", str(tmp_path / "fr.html"), "--locale", str(own)]
+    )
+    assert done.exit_code == 0, done.output
+    assert '<p lang="en">The number of visitors' in (tmp_path / "fr.html").read_text("utf-8")
     assert "<h1>Anzahl der Besucher, nach place</h1>" in page
     assert "<h2>Alle Zahlen</h2>" in page
     assert re.search(r'<td class="number">3\d\.\d{3} bis 3\d\.\d{3}</td>', page)

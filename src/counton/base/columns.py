@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quantity, quote, without_mask
 from counton.base.lazy import require
+from counton.base.locales import local_text
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
 MISSING, OUTSIDE = -1, -2
@@ -344,4 +345,6 @@ def list_in_words(names: Sequence[str]) -> str:
     >>> list_in_words(["a", "b", "c"]), list_in_words(["a"])
     ('a, b and c', 'a')
     """
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+    if len(names) < 2:
+        return "".join(names)
+    return local_text("{one} and {other}", one=", ".join(names[:-1]), other=names[-1])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, is_one
-from counton.base.locales import local_number
+from counton.base.locales import local_number, local_text
 
 T = TypeVar("T")
 
@@ -440,5 +440,7 @@ def name_alone(kind: type[T]) -> type[T]:
 
 def some_of(names: Sequence[str]) -> str:
     """Join the first eight names with commas, and add how many more there are."""
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more
+    shown = ", ".join(names[:8])
+    if len(names) <= 8:
+        return shown
+    return local_text("{names} and {count} more", names=shown, count=f"{len(names) - 8:,}")

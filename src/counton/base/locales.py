@@ -98,6 +98,19 @@ def local_name(name: str) -> str:
     return _PRESENT.get().names.get(name, name)
 
 
+def local_unit(unit: str) -> str:
+    """Translate the name of a protected unit, also of a period of one.
+
+    >>> with speaking(Locale(words={"{unit}'s {period}": "{unit}-{period}", "day": "Tag"})):
+    ...     print(local_unit("reader's day"), local_unit("reader"))
+    reader-Tag reader
+    """
+    one, several, period = unit.rpartition("'s ")
+    if not several:
+        return local_name(unit)
+    return local_text("{unit}'s {period}", unit=local_name(one), period=local_text(period))
+
+
 def local_number(shown: str) -> str:
     """Rewrite a number in English notation with the signs of the present language.
 

@@ -26,7 +26,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import LENGTH, PERIODS, days_in
-from counton.base.locales import local_day, local_moment, local_text
+from counton.base.locales import local_day, local_moment, local_number, local_text
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
@@ -570,13 +570,24 @@ class RevisedWindows(Windows):
         >>> "for 2 more windows of 5s, in which" in str(short.provisional)
         True
         """
-        one = self.period or f"window of {self.every}"
-        several = f"{self.period}s" if self.period else f"windows of {self.every}"
-        many = f"{self.lags:,} more {one if self.lags == 1 else several}"
-        return (
-            f"the number of a{'n' * (one == 'hour')} {one} is provisional for {many}, in which "
-            f"rows of that {one} still come in and are added to it. Then it is final, and rows "
-            f"that come later are in no {one}"
+        length = "window of {length}"
+        one = local_text(self.period) if self.period else local_text(length, length=self.every)
+        several = one
+        if self.lags > 1 and self.period:
+            several = local_text(f"{self.period}s")
+        elif self.lags > 1:
+            several = local_text("windows of {length}", length=self.every)
+        return local_text(
+            "the number of an {one} is provisional for {count} more {windows}, in which rows of "
+            "that {one} still come in and are added to it. Then it is final, and rows that come "
+            "later are in no {one}"
+            if self.period == "hour"
+            else "the number of a {one} is provisional for {count} more {windows}, in which rows "
+            "of that {one} still come in and are added to it. Then it is final, and rows that come "
+            "later are in no {one}",
+            one=one,
+            count=local_number(f"{self.lags:,}"),
+            windows=several,
         )
 
     @override

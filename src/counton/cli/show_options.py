@@ -96,6 +96,9 @@ class MethodsOptions:
     registry: bool = option(
         False, "print a record for the public register of deployments instead, as YAML"
     )
+    locale: str | None = option(
+        None, "language of the text: de, or a TOML file of your own; default: English"
+    )
     like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
 

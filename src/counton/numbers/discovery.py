@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
+from counton.base.locales import local_number, local_text
 from counton.privacy import ApproxDP, Contribution, PureDP
 from counton.strategies import StreamStrategy, noise_variance
 
@@ -137,7 +138,7 @@ class Declared:
         """Return words on the groups: their number, such as "12 pages", where ``plural`` is
         "pages".
         """
-        return f"{groups:,} {plural}"
+        return local_text(f"{{count}} {plural}", count=local_number(f"{groups:,}"))
 
     def chance(self, terms: Design) -> float | None:
         """Return None. Declared groups are always shown; for other groups it is a bound on the
@@ -274,7 +275,7 @@ class Discovery:
 
     def how(self, groups: int, plural: str) -> str:
         """Return words on the groups: when each is shown, because their number is not known."""
-        return "each group shown once it is large enough"
+        return local_text("each group shown once it is large enough")
 
     def found_in(self, groups: str, by: str | None) -> str:
         """Return words on how groups are found: in the values of the column ``by``, and when each

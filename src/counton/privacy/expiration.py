@@ -16,8 +16,9 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
+from counton.base.locales import local_number, local_text, local_unit
 from counton.privacy.calibration import Calibration, Candidate
-from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, change, difference
+from counton.privacy.guarantees import CHANGED, ZCDP, Guarantee, PureDP, difference
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -82,16 +83,18 @@ class ExpiringGuarantee(Guarantee):
             )
         return self.expiry
 
-    def __str__(self) -> str:
-        without_expiry, _, _ = Guarantee.__str__(self).partition(" and expiry")
+    @override
+    def parameters_in_words(self, begin: str = "") -> str:
+        """Return the parameters in words, with growth and delay."""
+        said = Guarantee.parameters_in_words(self, begin)
         if self.expiry is None:
-            return without_expiry
-        way = f"growth {text(self.expiry.growth)}"
+            return said
+        way = local_text("growth {number}", number=local_number(text(self.expiry.growth)))
         if self.expiry.delay:
-            way += f", delay {self.expiry.delay:,}"
+            way += local_text(", delay {number}", number=local_number(f"{self.expiry.delay:,}"))
         if self.expiry.levels is not None:
-            way += f", levels {self.expiry.levels}"
-        return f"{without_expiry} ({way})"
+            way += local_text(", levels {number}", number=str(self.expiry.levels))
+        return f"{said} ({way})"
 
 
 def _expiry(value: object) -> Expiry | None:
@@ -163,10 +166,11 @@ class ExpiringDP(ExpiringGuarantee):
         """Return a sentence that explains to laymen how the privacy loss grows with the age of
         data.
         """
-        return (
-            f"{change(unit, relation)} changes the probability of everything released so far by a "
-            "factor that starts small and grows slowly as it gets older"
+        said = (
+            " changes the probability of everything released so far by a factor that starts small "
+            "and grows slowly as it gets older"
         )
+        return local_text(CHANGED[relation] + said, unit=local_unit(unit))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -224,9 +228,10 @@ class ExpiringZCDP(ExpiringGuarantee):
         """Return a sentence that explains to laymen how the privacy loss grows with the age of
         data.
         """
-        return (
-            f"telling from everything released so far {difference(unit, relation)} starts hard and "
-            "becomes slowly easier as it gets older"
+        return local_text(
+            "telling from everything released so far {hidden} starts hard and becomes slowly "
+            "easier as it gets older",
+            hidden=difference(unit, relation),
         )
 
 

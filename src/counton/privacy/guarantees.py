@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -23,7 +23,7 @@ from counton.base.exact import (
     readable,
     text,
 )
-from counton.base.locales import local_number, local_text
+from counton.base.locales import local_number, local_text, local_unit
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -54,10 +54,19 @@ class Guarantee(ABC):
         return {name: write(one) if isinstance(one, Fraction) else one for name, one in found}
 
     def __str__(self) -> str:
+        return self.parameters_in_words(f"{self.kind} differential privacy with ")
+
+    def parameters_in_words(self, begin: str = "") -> str:
+        """Return the parameters in words, as in "epsilon = 1 and delta = 1e-6".
+
+        Args:
+            begin: English words before them, which are translated together with them.
+        """
         values = self._parameters(readable)
-        parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
-        text = f"{self.kind} differential privacy with {parameters}"
-        return local_text(text, **{name: local_number(str(one)) for name, one in values.items()})
+        values.pop("expiry", None)
+        for name, one in values.items():
+            values[name] = local_number(str(one))
+        return local_text(begin + " and ".join(f"{name} = {{{name}}}" for name in values), **values)
 
     def __repr__(self) -> str:
         parameters = (f"{name}={one}" for name, one in self._parameters(text).items())
@@ -124,16 +133,21 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
         ) from error
 
 
-def change(unit: str, relation: Relation) -> str:
-    """Return in words how neighbouring datasets differ, such as "one visit more or less"."""
-    return f"one {unit} {'more or less' if relation == 'add_remove' else 'replaced by another'}"
+#: Beginnings of sentences: how neighbouring datasets differ.
+CHANGED: Mapping[Relation, str] = {
+    "add_remove": "one {unit} more or less",
+    "replace": "one {unit} replaced by another",
+}
 
 
 def difference(unit: str, relation: Relation) -> str:
     """Return in words what cannot be told from releases, such as "whether one visit is there"."""
-    if relation == "add_remove":
-        return f"whether one {unit} is there"
-    return f"one {unit} from another in its place"
+    return local_text(
+        "whether one {unit} is there"
+        if relation == "add_remove"
+        else "one {unit} from another in its place",
+        unit=local_unit(unit),
+    )
 
 
 _CHANGES = 2  # a replacement is one removal and one addition
@@ -162,10 +176,9 @@ class PureDP(Guarantee):
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence that explains to laymen what epsilon bounds."""
-        return (
-            f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
-            f"likely or as unlikely"
-        )
+        said = " makes no output more than {factor} times as likely or as unlikely"
+        factor = local_number(_exp(self.epsilon))
+        return local_text(CHANGED[relation] + said, unit=local_unit(unit), factor=factor)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -198,9 +211,15 @@ class ApproxDP(Guarantee):
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence that explains to laymen what epsilon and delta bound."""
-        return (
-            f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
-            f"likely or as unlikely, plus a probability of {_up(_decimal(self.delta), 6)}"
+        said = (
+            " makes no output more than {factor} times as likely or as unlikely, plus a "
+            "probability of {delta}"
+        )
+        return local_text(
+            CHANGED[relation] + said,
+            unit=local_unit(unit),
+            factor=local_number(_exp(self.epsilon)),
+            delta=local_number(_up(_decimal(self.delta), 6)),
         )
 
 
@@ -228,11 +247,13 @@ class ZCDP(Guarantee):
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence that explains to laymen what rho bounds."""
         apart = _root(2 * self.rho)
-        return (
-            f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
-            f"order (means of how much likelier outcomes get), by no more than moving a bell curve "
-            f"by {apart} standard deviation{'s' * (apart != '1')} does"
+        said = (
+            " changes what is released, in Renyi divergences of whole order (means of how much "
+            "likelier outcomes get), by no more than moving a bell curve by {count} standard "
+            f"deviation{'s' * (apart != '1')} does"
         )
+        unit = local_unit(unit)
+        return local_text(CHANGED[relation] + said, unit=unit, count=local_number(apart))
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
@@ -246,8 +267,13 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     """
     names = {field.name for field in fields(guarantee)}  # type: ignore[arg-type]
     if "rho" in names:
-        return f"{units**2:,} times the rho"
-    return f"{units:,} times the epsilon" + (", and far more delta" if "delta" in names else "")
+        return local_text("{count} times the rho", count=local_number(f"{units**2:,}"))
+    return local_text(
+        "{count} times the epsilon, and far more delta"
+        if "delta" in names
+        else "{count} times the epsilon",
+        count=local_number(f"{units:,}"),
+    )
 
 
 #: Words for units that are people; nobody is a hundred of them.
@@ -270,8 +296,16 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     """
     loss = loss_of_many(guarantee, 100)
     if unit.lower() in _PERSONS:
-        return f"each row is taken for one {unit}: a {unit} with 100 rows loses {loss}"
-    return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
+        return local_text(
+            "each row is taken for one {unit}: a {unit} with 100 rows loses {loss}",
+            unit=local_unit(unit),
+            loss=loss,
+        )
+    return local_text(
+        "people are not protected: a person with 100 {units} loses {loss}",
+        units=local_unit(plural(unit)),
+        loss=loss,
+    )
 
 
 def parts_in_words(guarantee: Guarantee, unit: str) -> str:
@@ -281,7 +315,11 @@ def parts_in_words(guarantee: Guarantee, unit: str) -> str:
     "each reader's day is protected by itself: somebody with 10 of these loses 10 times the epsilon"
     """
     loss = loss_of_many(guarantee, 10)
-    return f"each {unit} is protected by itself: somebody with 10 of these loses {loss}"
+    return local_text(
+        "each {unit} is protected by itself: somebody with 10 of these loses {loss}",
+        unit=local_unit(unit),
+        loss=loss,
+    )
 
 
 #: Endings of words whose plural equals the singular, or that are plurals.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counton.base.locales import local_text
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, counted_anew
 from counton.statistics.by_group import inner_of, members_of
-from counton.statistics.clipping import UNKNOWN_AMOUNT, clipped_in_words
+from counton.statistics.clipping import beyond_in_words, clipped_in_words
 from counton.statistics.statistic import besides_of
 
 
@@ -43,14 +44,24 @@ def besides_noise(definition: Description) -> list[str]:
     if definition.cut.lags and definition.release == "both":
         window = definition.window
         late.append(
-            f"all numbers of a table are read together, so that each total is the sum of its "
-            f"{plural(window)}; the number of a final {window} still moves a little, by noise "
-            f"alone, when later totals tell more of it"
+            local_text(
+                "all numbers of a table are read together, so that each total is the sum of its "
+                "{windows}; the number of a final {window} still moves a little, by noise alone, "
+                "when later totals tell more of it",
+                windows=local_text(plural(window)),
+                window=local_text(window),
+            )
         )
     if not definition.cells.named_beforehand:
-        left = ["groups that were never large enough to be shown are left out, with their rows"]
+        left = [
+            local_text(
+                "groups that were never large enough to be shown are left out, with their rows"
+            )
+        ]
     elif definition.drops:
-        left = [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
+        left = [
+            local_text("rows of groups that were not declared do not count (by an unknown amount)")
+        ]
     beyond, own = _rows_beyond_a_bound(definition), _own_lines(definition)
     lacking = _rows_that_do_not_count(definition.skips, aside=definition.sets_aside)
     return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
@@ -71,12 +82,20 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
     ['rows that cannot be read, or without at, do not count (by an unknown amount)']
     """
     if not columns:
-        return [f"rows that cannot be read do not count {UNKNOWN_AMOUNT}"] if aside else []
+        said = local_text("rows that cannot be read do not count (by an unknown amount)")
+        return [said] if aside else []
     *others, last = columns
-    named = f"{', '.join(others)} or {last}" if others else last
-    without = f"without {named}"
-    said = f"that cannot be read, or {without}," if aside else without
-    return [f"rows {said} do not count {UNKNOWN_AMOUNT}"]
+    named = last
+    if others:
+        named = local_text("{one} or {other}", one=", ".join(others), other=last)
+    return [
+        local_text(
+            "rows that cannot be read, or without {columns}, do not count (by an unknown amount)"
+            if aside
+            else "rows without {columns} do not count (by an unknown amount)",
+            columns=named,
+        )
+    ]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
@@ -86,11 +105,12 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
         return []
     counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
     positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
-    bent = "makes numbers too low" if counts or positive else "bends numbers"
-    said = f"{beyond} do not count, which {bent} {UNKNOWN_AMOUNT}"
+    said = beyond_in_words(beyond, low=counts or positive)
     if definition.late_note is not None:
-        late = plural(definition.window)
-        said += f", those of late {late} most: the bound is spent in the order of rows"
+        said += local_text(
+            ", those of late {windows} most: the bound is spent in the order of rows",
+            windows=local_text(plural(definition.window)),
+        )
     return [said]
 
 
@@ -119,10 +139,16 @@ def anew_notes(definition: Description) -> list[str]:
     parts = members_of(definition.inner)
     if not parts:
         said = definition.adds_users_up
-        return [] if said is None else [f"users: {said}, and all periods are added up"]
+        if said is None:
+            return []
+        return [local_text("users: {anew}, and all periods are added up", anew=said)]
     found = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
     return [
-        f"{name}: users, {counted_anew(period)}, and all periods are added up"
+        local_text(
+            "{name}: users, {anew}, and all periods are added up",
+            name=name,
+            anew=counted_anew(period),
+        )
         for name, period in found.items()
         if period is not None
     ]

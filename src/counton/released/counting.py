@@ -15,7 +15,7 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import PERIODS
-from counton.base.locales import local_text
+from counton.base.locales import local_number, local_text, local_unit
 from counton.base.windows import LATE_DAYS, Windows
 from counton.privacy import Contribution
 from counton.privacy.contribution import base_unit, checked_unit
@@ -158,7 +158,10 @@ class Ordered(Counting):
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
-        return f"rows that came after the release of their {window} do not count"
+        return local_text(
+            "rows that came after the release of their {window} do not count",
+            window=local_text(window),
+        )
 
     @override
     def unit_of(self, word: str | None, own: str) -> str:
@@ -213,7 +216,12 @@ class Bounded(Counting):
         said = super().late_rows(window, unit, ids=ids)
         if ids or self.per is None:
             return said
-        return f"{said}, as those that came more than {LATE_DAYS} days after the {unit}"
+        return local_text(
+            "{rows}, as those that came more than {count} days after the {unit}",
+            rows=said,
+            count=str(LATE_DAYS),
+            unit=local_unit(unit),
+        )
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
         """Return True if a unit may have more countable rows than the bound allows.
@@ -228,21 +236,30 @@ class Bounded(Counting):
 
     @override
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        count, unit = local_number(f"{self.most:,}"), local_unit(unit)
         if self.each is not None:
-            all_groups = groups is None or 0 < groups <= self.most
-            return None if all_groups else f"groups beyond {self.most:,} of each {unit}"
+            if groups is None or 0 < groups <= self.most:
+                return None
+            return local_text("groups beyond {count} of each {unit}", count=count, unit=unit)
         if self.distinct:
-            windows = plural(cut.period or f"period of {cut.every}")
-            once = windows if groups is None else f"{windows} and groups"
-            return (
-                f"{once} beyond {self.most:,} of each {unit}"
-                if self._may_exceed(cut, groups)
-                else None
+            if not self._may_exceed(cut, groups):
+                return None
+            return local_text(
+                "{windows} beyond {count} of each {unit}"
+                if groups is None
+                else "{windows} and groups beyond {count} of each {unit}",
+                windows=local_text(plural(cut.period or f"period of {cut.every}")),
+                count=count,
+                unit=unit,
             )
-        beyond = f"rows beyond {self.most:,} of each {unit}"
-        if self.most_a_window is not None:
-            beyond += f", or {self.most_a_window:,} of it in one window,"
-        return beyond
+        if self.most_a_window is None:
+            return local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
+        return local_text(
+            "rows beyond {count} of each {unit}, or {more} of it in one window,",
+            count=count,
+            unit=unit,
+            more=local_number(f"{self.most_a_window:,}"),
+        )
 
     @override
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:

@@ -20,6 +20,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote, readable, some_of
 from counton.base.groups import GroupNames
 from counton.base.lengths import PERIODS
+from counton.base.locales import local_name, local_number, local_text, local_unit
 from counton.base.windows import EachRow, Once, RevisedWindows, Windows
 from counton.numbers import Design
 from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
@@ -68,7 +69,7 @@ def counted_anew(period: str) -> str:
     >>> counted_anew("week")
     'each counted anew in each week'
     """
-    return f"each counted anew in each {period}"
+    return local_text("each counted anew in each {period}", period=local_text(period))
 
 
 class Predecessor(NamedTuple):
@@ -300,11 +301,21 @@ class Description:
             return None
         statistic: Any = self.statistic
         kind = statistic.loss
-        each = (f"at most {kind} = {loss} in {some_of(of)}" for loss, of in self.tiers.items())
-        said = f"the loss depends on the group: {', '.join(each)}"
+        each = [
+            local_text(
+                f"at most {kind} = {{loss}} in {{groups}}",
+                loss=local_number(loss),
+                groups=some_of([*map(local_name, of)]),
+            )
+            for loss, of in self.tiers.items()
+        ]
+        said = local_text("the loss depends on the group: {losses}", losses=", ".join(each))
         if isinstance(self.guarantee, ApproxDP):
-            said += f", each with delta = {readable(self.guarantee.delta)}"
-        return said + f", of a {self.unit} with all rows there" * self.of_people
+            delta = local_number(readable(self.guarantee.delta))
+            said += local_text(", each with delta = {delta}", delta=delta)
+        if self.of_people:
+            said += local_text(", of a {unit} with all rows there", unit=local_unit(self.unit))
+        return said
 
     @property
     def beyond_bound(self) -> str | None:

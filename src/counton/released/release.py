@@ -22,6 +22,7 @@ from counton.base.exact import check_integer, percent, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
+from counton.base.locales import local_text, speaking
 from counton.base.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
@@ -894,7 +895,7 @@ class Release:
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
 
-    def methods(self, *, full: bool = False) -> str:
+    def methods(self, *, full: bool = False, locale: str | os.PathLike[str] | None = None) -> str:
         """Return the text on methods that a publication prints with these numbers; all of it is
         public.
 
@@ -904,8 +905,22 @@ class Release:
         Args:
             full: True for the complete account for specialists: unit, neighbouring datasets,
                 guarantee, attacker, error, mechanism, what is not protected, and sources.
+            locale: language of the text, as of `figures`; None: English.
+
+        Raises:
+            InvalidInput: the language is unknown, or is not English although ``full`` is.
         """
+        from counton.base.language_files import locale_named
         from counton.numbers.methods import methods
+
+        if locale is not None:
+            if full and locale != "en":
+                raise InvalidInput(
+                    f"{field('locale', str(locale))} is for the short text, and the whole account "
+                    f"is in English: leave out {field('locale')} or {field('full')}"
+                )
+            with speaking(locale_named(locale)):
+                return self.methods(full=full)
 
         numbers, steps = self.numbers, self.numbers.steps
         numbers._check_released()
@@ -1028,8 +1043,9 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
         of_table = numbers.definition.what == "contingency"
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
-    each = f"in each {cut.period or cut.every}"
-    own = {"so far": numbers.totals, each: numbers.windows}
+    period = local_text(cut.period) if cut.period else cut.every
+    each = local_text("in each {period}", period=period)
+    own = {local_text("so far"): numbers.totals, each: numbers.windows}
     return {
         name: float(series.half[-1])
         for name, series in own.items()

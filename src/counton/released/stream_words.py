@@ -12,7 +12,7 @@ from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
-from counton.base.locales import local_day, local_name, local_number, local_text
+from counton.base.locales import local_day, local_name, local_number, local_text, local_unit
 from counton.numbers import Design
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
@@ -59,17 +59,24 @@ def methods_of(
     if definition.simulated:
         return _simulated_in_words(name)
     newest = "the newest numbers" if definition.cut.goes_on else "the numbers"
-    far = far_in_words(reach)
-    error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
+    far, chance = far_in_words(reach), local_number(percent(level))
+    error = (
+        f"{newest} are off by at most {{far}}" if far else "true numbers are in published ranges"
+    )
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {percent(level)}% each, {error}.",
+            local_text(f"With a probability of {{level}}% each, {error}.", level=chance, far=far),
             *[f"{note[:1].upper()}{note[1:]}." for note in notes],
             *_besides_in_words(definition),
-            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
+            local_text(
+                "The method is {guarantee}, by {program}; it is explained at {address}.",
+                guarantee=guarantee,
+                program=software(),
+                address=_MORE,
+            ),
             *_before_in_words(definition),
         ]
     )
@@ -80,13 +87,18 @@ def protection_in_words(definition: Description) -> str:
     unit = definition.unit
     hidden = difference(unit, definition.contribution.relation)
     fades = isinstance(definition.guarantee, AgesWithData)
-    said = (
-        f"Random noise was mixed in before publication: it limits how well anybody can tell, from "
-        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
+    said = local_text(
+        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
+        "all published numbers together, {hidden}, and less so as it gets older."
+        if fades
+        else "Random noise was mixed in before publication: it limits how well anybody can tell, "
+        "from all published numbers together, {hidden}.",
+        hidden=hidden,
     )
     if not definition.of_people:
-        said += f" Somebody with several {plural(unit)} is protected less."
-        return " ".join([said, *_as_sentence(definition.tiers_note)])
+        several = local_unit(plural(unit))
+        less = local_text("Somebody with several {units} is protected less.", units=several)
+        return " ".join([said, less, *_as_sentence(definition.tiers_note)])
     return " ".join([said, *_people_in_words(definition)])
 
 
@@ -119,9 +131,10 @@ def measured_in(definition: Description) -> dict[str, str]:
 
 
 def _simulated_in_words(name: str) -> str:
-    return (
-        f"These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
-        f"{name.removeprefix('SIMULATED ')!r}. No data stand behind them; publish none."
+    return local_text(
+        "These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
+        "{name}. No data stand behind them; publish none.",
+        name=repr(name.removeprefix("SIMULATED ")),
     )
 
 
@@ -135,34 +148,63 @@ def _published_in_words(
         parts = []
         for one, part in statistics.items():
             anew, of = definition.anew(inner_of(part)), inner_of(part).card.keyword
-            parts.append(f"{one} ({of}{'' if anew is None else f', users {counted_anew(anew)}'})")
-        called = f"report of {list_in_words(parts)}"
+            if anew is None:
+                parts.append(f"{one} ({of})")
+            else:
+                each = counted_anew(anew)
+                parts.append(local_text("{one} ({of}, users {anew})", one=one, of=of, anew=each))
+        called = local_text("report of {statistics}", statistics=list_in_words(parts))
     if definition.what == "stream":
-        called = f"{'total' if definition.release == 'totals' else 'number'} {name!r}"
-    what = f"The {called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
+        called = local_text(
+            "total {name}" if definition.release == "totals" else "number {name}", name=repr(name)
+        )
+    what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
     if definition.domain is not None and definition.by is not None:
         how = definition.cells.how(definition.declares, "groups, named beforehand")
-        what += f" by {groups_in_words(definition)} ({how})"
+        by = groups_in_words(definition) or ""
+        what = local_text("{what} by {groups} ({how})", what=what, groups=by, how=how)
     if not cut.goes_on:
-        return f"{what}, {cut.span(steps)}, was published once."
+        return local_text(
+            "The {what}, {span}, was published once.", what=what, span=cut.span(steps)
+        )
     if not cut.timed:
         alone = definition.release == "windows" or inner_of(statistic).card.of_now
         which = "" if alone else " so far"
-        times = "once" if len(steps) == 1 else f"{len(steps):,} times"
         row = "" if definition.what == "stream" else ", after each row"
-        return f"{what}{which} was published {times}{row}."
-    every = cut.period or f"period of {cut.every}"
-    published = {"windows": f"in each {every}", "both": f"so far and in each {every}"}
-    now = f"at the end of each {every}" if inner_of(statistic).card.of_now else "so far"
-    when = published.get(definition.release, now)
+        if len(steps) == 1:
+            return local_text(f"The {{what}}{which} was published once{row}.", what=what)
+        times = local_number(f"{len(steps):,}")
+        said = f"The {{what}}{which} was published {{count}} times{row}."
+        return local_text(said, what=what, count=times)
+    every = _period_in_words(cut.period, cut.every)
     if isinstance(over, str):
-        when = f"in each {over}{_so_far(definition, over)}"
-    elif over is not None:
-        when = f"in each {every}" if over == 1 else f"in the last {over:,} {plural(every)}"
-    return (
-        f"{what}, {when}, was published after each {every} of {cut.span(steps)} (time "
-        f"zone {cut.timezone})."
+        when = local_text("in each {period}" + _so_far(definition, over), period=local_text(over))
+    elif over is not None and over > 1:
+        several = cut.period and local_text(plural(cut.period))
+        windows = several or local_text("periods of {length}", length=cut.every)
+        last = local_number(f"{over:,}")
+        when = local_text("in the last {count} {windows}", count=last, windows=windows)
+    elif over == 1 or definition.release == "windows":
+        when = local_text("in each {period}", period=every)
+    elif definition.release == "both":
+        when = local_text("so far and in each {period}", period=every)
+    elif inner_of(statistic).card.of_now:
+        when = local_text("at the end of each {period}", period=every)
+    else:
+        when = local_text("so far")
+    return local_text(
+        "The {what}, {when}, was published after each {every} of {span} (time zone {zone}).",
+        what=what,
+        when=when,
+        every=every,
+        span=cut.span(steps),
+        zone=cut.timezone,
     )
+
+
+def _period_in_words(period: str | None, every: str) -> str:
+    """Return the name of a length of time: of its own, or by the length ``every``."""
+    return local_text("period of {length}", length=every) if period is None else local_text(period)
 
 
 def _so_far(definition: Description, period: str) -> str:
@@ -204,13 +246,20 @@ def far_in_words(reach: Mapping[str, float]) -> str:
     """
     of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
     if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
-        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
+        return list_in_words([f"{_far(far)} ({_parts(name)})" for name, far in reach.items()])
     low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
-    return "" if not reach else high if low == high else f"{low} to {high}, each as its range says"
+    if not reach or low == high:
+        return high if reach else ""
+    return local_text("{low} to {high}, each as its range says", low=low, high=high)
+
+
+def _parts(name: str) -> str:
+    """Translate the name of a number, of which a statistic's name may be the first part."""
+    return " ".join(map(local_name, name.split(" ")))
 
 
 def _far(far: float) -> str:
-    return quantity(far, far) if far < math.inf else "any number"
+    return quantity(far, far) if far < math.inf else local_text("any number")
 
 
 def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
@@ -257,7 +306,7 @@ def _name_of(name: str | float) -> str:
 def _besides_in_words(definition: Description) -> list[str]:
     """Return a list with a sentence on errors other than noise; an empty list if there are none."""
     lines = besides_noise(definition)
-    return [f"Besides noise: {'; '.join(lines)}."] if lines else []
+    return [local_text("Besides noise: {lines}.", lines="; ".join(lines))] if lines else []
 
 
 def _people_in_words(definition: Description) -> list[str]:
@@ -277,15 +326,20 @@ def _before_in_words(definition: Description) -> list[str]:
     """Return a sentence on the guarantee of each earlier stream that this stream continues."""
     said = []
     for one in definition.follows:
-        loss = "a guarantee of its own"
-        loss = loss if one.guarantee is None else f"{one.guarantee}, for itself"
-        unit = definition.unit
-        both = (
-            f"no {unit} is in both"
-            if one.apart
-            else f"each {unit} in both loses both, which add up"
+        loss = local_text("a guarantee of its own")
+        if one.guarantee is not None:
+            loss = local_text("{guarantee}, for itself", guarantee=str(one.guarantee))
+        said.append(
+            local_text(
+                "The series goes on from {name}, which had {loss}: no {unit} is in both."
+                if one.apart
+                else "The series goes on from {name}, which had {loss}: each {unit} in both loses "
+                "both, which add up.",
+                name=repr(one.name),
+                loss=loss,
+                unit=local_unit(definition.unit),
+            )
         )
-        said.append(f"The series goes on from {one.name!r}, which had {loss}: {both}.")
     return said
 
 
@@ -379,23 +433,24 @@ def statistic_in_words(definition: Description) -> str:
     """Return the name of the quantity that is released, without an article."""
     inner = definition.inner
     if inner.card.additive:
-        return definition.subject
+        return subject_in_words(definition.subject)
     given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
     columns = given.get("columns") or ()
     names = [str(one if isinstance(one, str) else one[0]) for one in columns]
     tree = getattr(inner, "tree", None)
+    given |= {end: local_number(str(given[end])) for end in ("lower", "upper") if end in given}
     given |= {
         "value": definition.value or "the values",
-        "units": plural(given.get("unit", "user")),
-        "first": _plain(edges[0]),
-        "last": _plain(edges[-1]),
+        "units": local_unit(plural(given.get("unit", "user"))),
+        "first": local_number(_plain(edges[0])),
+        "last": local_number(_plain(edges[-1])),
         "columns": list_in_words(names),
         "statistics": list_in_words([*members_of(inner)]),
         "levels": list_in_words([] if tree is None else list(tree.levels)),
     }
     found = (
-        inner.card.phrase.format_map(given)
+        local_text(inner.card.phrase, **given)
         if inner.card.phrase
         else f"statistic {type(inner).__name__}"
     )
@@ -515,7 +570,7 @@ def foot_of(definition: Description, source: str | None) -> str:
     if definition.simulated:
         simulated = local_text("SIMULATED: no data stand behind these numbers")
         return f"{whence}{simulated}{zone}"
-    beyond = "".join(f"; {local_name(line)}" for line in besides_noise(definition))
+    beyond = "".join(f"; {line}" for line in besides_noise(definition))
     protects = local_text(
         "Noise protects each single {unit} ({guarantee}; {neighbours})",
         unit=local_name(definition.unit),
@@ -569,9 +624,10 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
         definition: the description of the stream.
         loss: the privacy loss in words; None: that of the guarantee.
     """
-    said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
+    said = definition.guarantee.parameters_in_words() if loss is None else loss
     shown = definition.cut.in_the_middle
-    notes = [definition.tiers_note, definition.people_note, shown and f"not protected: {shown}"]
+    shown = shown and local_text("not protected: {what}", what=local_text(shown))
+    notes = [definition.tiers_note, definition.people_note, shown]
     return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
 
 
@@ -612,7 +668,7 @@ def cost_in_words(definition: Description) -> str:
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
-    spent = f"{str(guarantee).partition(' with ')[2]} of the privacy of each {unit}, spent once"
+    spent = f"{guarantee.parameters_in_words()} of the privacy of each {unit}, spent once"
     if not definition.cut.goes_on:
         return spent
     return (

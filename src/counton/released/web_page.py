@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
 from counton.base.exact import percent
-from counton.base.language_files import locale_named
+from counton.base.language_files import locale_named, texts
 from counton.base.lazy import software
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
 from counton.released.release import Release
@@ -135,8 +135,10 @@ def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str
         # The methods contain the errors besides noise.
         notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
         notes += [one for note in facts.get("notes", ()) if (one := f"note: {note}") not in notes]
-        methods, promise = Release(released).methods(), f"Promise: {promise_in_words(definition)}."
+    methods = Release(released).methods()
+    promise = local_text("Promise: {promise}.", promise=promise_in_words(definition))
     lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'
+    partly = "" if texts() <= present().words.keys() else lang
     files = (
         _download(csv, f"{name}.csv", "text/csv"),
         _download(_as_json(facts), f"{name}.csv.json", "application/json"),
@@ -160,8 +162,8 @@ style-src 'unsafe-inline'">
 {_lines(notes, lang)}
 {pictures}
 <h2>{escape(local_text("How these numbers came about"))}</h2>
-<p{lang}>{escape(methods)}</p>
-<p{lang}>{escape(promise)}</p>
+<p{partly}>{escape(methods)}</p>
+<p{partly}>{escape(promise)}</p>
 <h2>{escape(local_text("All numbers"))}</h2>
 <p>{_about_files(*files, local_number(percent(released.level)))}</p>
 <details><summary>{escape(local_text("Show them here"))}</summary>

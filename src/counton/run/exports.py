@@ -628,6 +628,7 @@ def methods(
     *,
     level: float | None = None,
     full: bool = False,
+    locale: str | os.PathLike[str] | None = None,
 ) -> dict[str, str]:
     """Return a paragraph on methods for each release of a state, to print in a publication.
 
@@ -639,6 +640,7 @@ def methods(
         level: probability with which the intervals in the text hold; None: the level of the
             stream's last job.
         full: return the whole account, for specialists.
+        locale: language of the text; None: English.
 
     Returns:
         Texts by the names of releases.
@@ -657,9 +659,9 @@ def methods(
     level = None if level is None else check_level(level)
     if not isinstance(state, Store):
         with Store(state) as store:
-            return methods(store, name, level=level, full=full)
+            return methods(store, name, level=level, full=full, locale=locale)
     return {
-        one: Release(_of_stream(state.reader(one), level)).methods(full=full)
+        one: Release(_of_stream(state.reader(one), level)).methods(full=full, locale=locale)
         for one in _released_names(state, name)
     }
 

@@ -12,9 +12,10 @@ from typing_extensions import override
 from counton.base.distributions import Alternating
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
+from counton.base.locales import local_number, local_text, local_unit
 from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
-from counton.statistics.clipping import UNKNOWN_AMOUNT
+from counton.statistics.clipping import beyond_in_words
 from counton.statistics.count import Count
 from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
 from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
@@ -31,12 +32,13 @@ def _once_for_ever(stated: Statement) -> bool:
 
 def _besides_noise(distinct: Distinct) -> Sequence[str]:
     if distinct.changes is not None:
-        beyond, bent = f"comings and goings beyond {distinct.changes:,} of each", "bends the number"
+        said, count = "comings and goings beyond {count} of each {unit}", distinct.changes
     elif distinct.windows is not None:
-        beyond, bent = f"periods beyond {distinct.windows:,} of each", "makes the number too low"
+        said, count = "periods beyond {count} of each {unit}", distinct.windows
     else:
         return ()
-    return (f"{beyond} {distinct.unit} do not count, which {bent} {UNKNOWN_AMOUNT}",)
+    beyond = local_text(said, count=local_number(f"{count:,}"), unit=local_unit(distinct.unit))
+    return (beyond_in_words(beyond, low=distinct.changes is None),)
 
 
 class Distinct(Statistic):

@@ -422,7 +422,7 @@ class MomentsReading(Reading):
 
 def _besides_noise(moments: Moments) -> Sequence[str]:
     bent, columns = "means, variances and slopes", moments.columns.items()
-    return [ends_in_words(*ends, bent, f"values of {name}") for name, ends in columns]
+    return [ends_in_words(*ends, bent, column=name) for name, ends in columns]
 
 
 def _chart_rows(moments: Moments, table: Table) -> Table:

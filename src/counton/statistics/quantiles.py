@@ -26,6 +26,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
+from counton.base.locales import local_number, local_text
 from counton.base.options import (
     LINE,
     LOWER,
@@ -262,8 +263,12 @@ class QuantilesReading(Reading):
 def _besides_noise(quantiles: Quantiles) -> Sequence[str]:
     lower, upper = (f"{edge:.12g}" for edge in (quantiles.edges[0], quantiles.edges[-1]))
     return (
-        f"values above {upper} count as {upper} and those below {lower} as {lower}, so that "
-        f"quantiles beyond these are shown at them",
+        local_text(
+            "values above {high} count as {high} and those below {low} as {low}, so that quantiles "
+            "beyond these are shown at them",
+            high=local_number(upper),
+            low=local_number(lower),
+        ),
     )
 
 

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.columns import list_in_words
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
+from counton.base.locales import local_number, local_text
 from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation, check_relation
-from counton.statistics.clipping import UNKNOWN_AMOUNT
+from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Card, Events, Exact, Statistic
 from counton.statistics.users import comes_or_goes
 
@@ -55,11 +57,14 @@ def ends_of_edges(stated: Statement) -> tuple[str, ...]:
 def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
     if graph.beyond != "drop":
         return ()
-    most = [] if graph.degree is None else [f"edges beyond {graph.degree:,} of one node"]
-    changes = f"comings and goings of an edge beyond {graph.changes:,}"
-    most += [changes] * (graph.changes > 1)
-    beyond = " and ".join(most)
-    return [f"{beyond} do not count, which bends numbers {UNKNOWN_AMOUNT}"] if most else ()
+    most = list[str]()
+    if graph.degree is not None:
+        degree = local_number(f"{graph.degree:,}")
+        most.append(local_text("edges beyond {count} of one node", count=degree))
+    if graph.changes > 1:
+        changes = local_number(f"{graph.changes:,}")
+        most.append(local_text("comings and goings of an edge beyond {count}", count=changes))
+    return [beyond_in_words(list_in_words(most), low=False)] if most else ()
 
 
 class GraphStatistic(Statistic):
