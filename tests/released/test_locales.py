@@ -55,7 +55,6 @@ COMPOSED = {
     *(one for one in texts() if one.startswith("counted by arrival, so late rows are in")),
     "{count} groups, named beforehand",
     *(f"at most {kind} = {{loss}} in {{groups}}" for kind in ("epsilon", "rho")),
-    *("epsilon = {epsilon}", "epsilon = {epsilon} and delta = {delta}", "rho = {rho}"),
     "expiring differential privacy with epsilon = {epsilon}",
     "expiring zero-concentrated differential privacy with rho = {rho}",
     *(
@@ -247,7 +246,8 @@ def test_promises_in_german(relation: Any) -> None:
     ]
     with speaking(locale_named("de")):
         for promise in promises:
-            said = f"{promise} {promise.parameters_in_words()} {promise.meaning_for('visit', relation)}"
+            said = f"{promise} {promise.loss_in_words} "
+            said += promise.meaning_for("visit", relation)
             said += people_in_words(promise, "visit") + parts_in_words(promise, "reader's day")
             assert "Einheit (Besuch)" in said
             assert "jede Einheit (Leser-Tag)" in said

@@ -83,10 +83,8 @@ class ExpiringGuarantee(Guarantee):
             )
         return self.expiry
 
-    @override
-    def parameters_in_words(self, begin: str = "") -> str:
-        """Return the parameters in words, with growth and delay."""
-        said = Guarantee.parameters_in_words(self, begin)
+    def __str__(self) -> str:
+        said = Guarantee.__str__(self)
         if self.expiry is None:
             return said
         way = local_text("growth {number}", number=local_number(text(self.expiry.growth)))

@@ -54,19 +54,17 @@ class Guarantee(ABC):
         return {name: write(one) if isinstance(one, Fraction) else one for name, one in found}
 
     def __str__(self) -> str:
-        return self.parameters_in_words(f"{self.kind} differential privacy with ")
-
-    def parameters_in_words(self, begin: str = "") -> str:
-        """Return the parameters in words, as in "epsilon = 1 and delta = 1e-6".
-
-        Args:
-            begin: English words before them, which are translated together with them.
-        """
         values = self._parameters(readable)
         values.pop("expiry", None)
-        for name, one in values.items():
-            values[name] = local_number(str(one))
-        return local_text(begin + " and ".join(f"{name} = {{{name}}}" for name in values), **values)
+        parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
+        text = f"{self.kind} differential privacy with {parameters}"
+        return local_text(text, **{name: local_number(str(one)) for name, one in values.items()})
+
+    @property
+    def loss_in_words(self) -> str:
+        """The parameters alone, as in "epsilon = 1 and delta = 1e-6"."""
+        said = str(self)
+        return said.partition(local_text(" with "))[2] or said
 
     def __repr__(self) -> str:
         parameters = (f"{name}={one}" for name, one in self._parameters(text).items())

@@ -624,7 +624,7 @@ def promise_in_words(definition: Description, loss: str | None = None) -> str:
         definition: the description of the stream.
         loss: the privacy loss in words; None: that of the guarantee.
     """
-    said = definition.guarantee.parameters_in_words() if loss is None else loss
+    said = definition.guarantee.loss_in_words if loss is None else loss
     shown = definition.cut.in_the_middle
     shown = shown and local_text("not protected: {what}", what=local_text(shown))
     notes = [definition.tiers_note, definition.people_note, shown]
@@ -668,7 +668,7 @@ def cost_in_words(definition: Description) -> str:
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
-    spent = f"{guarantee.parameters_in_words()} of the privacy of each {unit}, spent once"
+    spent = f"{guarantee.loss_in_words} of the privacy of each {unit}, spent once"
     if not definition.cut.goes_on:
         return spent
     return (

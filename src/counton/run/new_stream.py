@@ -137,7 +137,8 @@ def _definition_of(request: StreamRequest) -> Definition:
             strategy = _with_totals(request, share, promised, contribution, shape)
         else:
             strategy = _strategy(request, steps, promised, contribution, shape)
-            statistic.check_noise(strategy, promised, contribution)
+            if (check := getattr(statistic, "check_noise", None)) is not None:
+                check(strategy, promised, contribution)
             if cut.lags:
                 strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
         if discovering:

@@ -31,7 +31,6 @@ from counton.statistics.readings import Cells, Reading, number_of_cell, place_of
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
     from counton.planning.lower_bounds import LowerBound
-    from counton.strategies import StreamStrategy
 
 #: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
@@ -439,15 +438,6 @@ class Statistic(ABC):
             horizon: number of steps; None if there is no end.
         """
         return self
-
-    def check_noise(
-        self, strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution
-    ) -> None:
-        """Raise an error if a promise of this statistic is not proven for a new stream's noise.
-
-        By default all promises are proven. All code that begins a stream must call it first.
-        """
-        return
 
     def allows(self, other: Statistic) -> bool:
         """Return True if ``other`` equals this statistic, where parameters that `settle` chooses

@@ -218,10 +218,13 @@ class TieredGroups(Grouped):
             )
         return self.with_inner(self.inner.settle(guarantee, horizon))
 
-    @override
     def check_noise(
         self, strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution
     ) -> None:
+        """Raise an error if what small groups lose is not proven for a new stream's noise.
+
+        All code that begins a stream must call it first.
+        """
         proven = strategy.facts.causal or contribution.in_one_step
         if isinstance(guarantee, ApproxDP) and not proven:
             raise InvalidInput(
