@@ -171,39 +171,27 @@ def read_cells(
         steps: read only these steps, and the step before them, because a window is the difference
             of two totals; None: all. Ignored if groups are not declared.
     """
-    found = _cells(stream, definition, level, shown, steps)
-    return _with_withdrawal(found, definition)
-
-
-def _cells(
-    stream: Stream | JournalReader,
-    definition: Definition,
-    level: float,
-    shown: View,
-    steps: range | None,
-) -> ReleasedNumbers:
-    """Read the numbers of `read_cells`, without a note on their withdrawal."""
     if not definition.cells.named_beforehand:
-        return _found_cells(stream, definition, level, shown)
+        return _with_withdrawal(_found_cells(stream, definition, level, shown), definition)
     if definition.cut.lags and stream.step:
         found = _newest_versions(stream, definition, level, shown)
-        return found if steps is None else found.only(steps)
-    start = 1 if steps is None else max(steps.start - 1, 1)
-    releases = stream.releases(start, None if steps is None else steps.stop)
-    cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
-    values = cells[:, : len(definition.groups)]  # cells without a name are not shown
-    carried = None
-    if definition.continues is not None:
-        from counton.run.continuation import carried_by
+    else:
+        start = 1 if steps is None else max(steps.start - 1, 1)
+        releases = stream.releases(start, None if steps is None else steps.stop)
+        cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
+        values = cells[:, : len(definition.groups)]  # cells without a name are not shown
+        carried = None
+        if definition.continues is not None:
+            from counton.run.continuation import carried_by
 
-        carried = carried_by(stream, definition)
-    if carried is not None:
-        carried = carried.of(len(definition.groups))
-        values = values + carried.estimates
-    found = ReleasedNumbers.of(
-        definition, stream.design, values, level, carried=carried, start=start
-    )
-    return found if steps is None else found.only(steps)
+            carried = carried_by(stream, definition)
+        if carried is not None:
+            carried = carried.of(len(definition.groups))
+            values = values + carried.estimates
+        found = ReleasedNumbers.of(
+            definition, stream.design, values, level, carried=carried, start=start
+        )
+    return _with_withdrawal(found if steps is None else found.only(steps), definition)
 
 
 def _newest_versions(
