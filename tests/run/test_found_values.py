@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from found_groups import FOUND, chance_of_being_shown, job_of, night_of
 from keys import chosen_key
-from revised_jobs import Row, released, share_used
+from revised_jobs import Row, frame, released, share_used
 
-from counton import Contribution, nowcast, watch
+from counton import Contribution, PureDP, nowcast, release, watch
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
@@ -239,6 +239,17 @@ def test_two_versions_of_a_number_share_noise(what: str, tmp_path: Path) -> None
         assert moved.lower < moved.value < moved.upper
     with pytest.raises(InvalidInput, match="shop was large enough to be shown first with window 3"):
         found.revision(2, group="shop")
+
+
+@pytest.mark.parametrize("by", [{}, {"by": "group", "domain": "a,home"}], ids=str)
+def test_other_numbers_have_no_differences_of_versions(by: dict[str, Any], tmp_path: Path) -> None:
+    told: dict[str, Any] = {"columns": "value", "bounds": "0:5", "state": tmp_path / "s.db"}
+    found = release(
+        "moments", frame(rows_of(1, "home", [1.0]), 1), time="at", every="1d", start="2024-03-01",
+        revise="2d", until="2024-03-02", append=True, guarantee=PureDP(1), **told, **by,
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match="only of counts, of sums, and of averages of groups"):
+        found.revision(1)
 
 
 def test_sums_of_values_from_0_on_are_foretold(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ from counton.released.stream_words import (
     promise_in_words,
     reach_of,
 )
-from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics import Average, Grouped, Reading, Statistic
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.readings import Cells, Readings
 
@@ -576,10 +576,14 @@ class Release:
         from counton.released.revisions import night_of
 
         found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
-        if not (
-            self.numbers.statistic.card.additive or isinstance(self.numbers.statistic, Grouped)
-        ):
-            self.numbers._cannot("differences of versions")
+        statistic = self.numbers.statistic
+        averages = isinstance(statistic, Grouped) and isinstance(inner_of(statistic), Average)
+        if not (statistic.card.additive or averages):
+            raise InvalidInput(
+                f"{self.numbers.design.name!r} holds results of {self.numbers.definition.kind}, "
+                "and differences of versions can be asked only of counts, of sums, and of averages "
+                "of groups; leave it out"
+            )
         step = night_of(window, cut, last)
         ends = later, window if earlier is None else earlier
         nights = [last if when is None else night_of(when, cut, last) for when in ends]
