@@ -151,8 +151,8 @@ def without_arrays(strategy: Any) -> Any:
     parameters.
 
     Instead of amplitudes and matrices, the description has digests of them. There is no digest of
-    the node weights of Octave: with other weights the key of the noise stays the same, other values
-    are computed, and no error is raised here.
+    the node weights of the strategy `Octave`: with other weights the key of the noise stays the
+    same, other values are computed, and no error is raised here.
     """
     if not isinstance(strategy, dict):
         return strategy
@@ -198,8 +198,8 @@ class Bits:
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
-        """Return, as an integer, ``size`` bytes of the block that the draw at ``where`` (level,
-        row, column) shares with draws of neighbouring columns.
+        """Return, as an integer, ``size`` bytes of the block of pseudorandom bytes that the draw at
+        ``where`` (level, row, column) shares with draws of neighbouring columns.
         """
         block, within = divmod(where[2], 16 // size)
         return self.part(where, (purpose, 0, 0), block, within * size, size)
@@ -311,7 +311,9 @@ class Laplace:
             self._digits.append((width, Inverse(0, weights)))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return the noise at an address (level, row, column)."""
+        """Return the noise, an integer, that the key's ``bits`` give to an address (level, row,
+        column).
+        """
         value = self._blocks.find(bits.uniform(MAIN, where, 0, bits.word(MAIN, where, 2)))
         for number, (width, law) in enumerate(self._digits, start=DIGIT):
             digit = law.find(bits.uniform(number, where, 0, bits.word(number, where, 2)))
@@ -337,7 +339,9 @@ class Gaussian:
         self._blocks = blocks(2**self._bits, lambda value: DIGITS.power(ratio, value**2))
 
     def draw(self, bits: Bits, where: Place) -> int:
-        """Return the noise at an address (level, row, column)."""
+        """Return the noise, an integer, that the key's ``bits`` give to an address (level, row,
+        column).
+        """
         main, size = bits.word(MAIN, where, 2), 1 << self._bits
         if size == 1:
             return self._blocks.find(bits.uniform(MAIN, where, 0, main))
@@ -557,7 +561,8 @@ class SmoothBinary(Strategy):
         ]
 
     def _nodes(self, leaf: int, value: int) -> list[Node]:
-        """Return a node for each bit of a leaf that equals ``value`` (0 or 1).
+        """Return a node (the position of a bit, and the bits above it) for each bit of a leaf,
+        itself a number, that equals ``value`` (0 or 1).
 
         Nodes of a level are numbered in ascending order of their bits; only nodes whose noise is in
         some release have a number.
@@ -775,8 +780,8 @@ class Epochs(Strategy):
         self._radix = radix
 
     def _epochs(self) -> Iterator[tuple[LookAhead, int, int, int]]:
-        """Yield for each epoch its tree, the number of steps before it and in it, and its lowest
-        level of noise.
+        """Yield for each epoch, a stretch of steps with a tree of its own: this tree, the number of
+        steps before the epoch and in it, and its lowest level of noise.
         """
         k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
         for number in count():
@@ -930,7 +935,9 @@ class Root(Strategy):
         return found
 
     def _weights(self, last: int) -> list[int]:
-        """Return the weight w of each step, in units of 2^-weight_bits."""
+        """Return the weight w by which the count of each step is multiplied, up to step ``last``,
+        in units of 2^-weight_bits.
+        """
         return [1] * last
 
     def _node(self, node: int) -> Node:
@@ -1076,8 +1083,8 @@ Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each c
 
 
 def hats(description: dict[str, Any]) -> Line:
-    """Build the measurements of a line of cells: rows of weights over several cells, shaped as
-    triangles, and a weight with which each cell is measured alone.
+    """Build the measurements of a line of cells (counts in a fixed order): rows of weights over
+    several cells, shaped as triangles, and a weight with which each cell is measured alone.
 
     Each triangle ("hat") rises from one knot (a position in the line) to the next, and falls to the
     one after that; it is multiplied by its height. The weight of a cell alone is chosen so that the
@@ -1104,8 +1111,8 @@ def hats(description: dict[str, Any]) -> Line:
 
 
 def dense(description: dict[str, Any]) -> Line:
-    """Build the measurements of a line of cells from a saved matrix: rows of weights over several
-    cells, and a weight with which each cell is measured alone.
+    """Build the measurements of a line of cells (counts in a fixed order) from a saved matrix: rows
+    of weights over several cells, and a weight with which each cell is measured alone.
 
     Among the rows that measure a single cell, the one with the largest weight is that cell's own
     measurement.
@@ -1129,8 +1136,9 @@ def dense(description: dict[str, Any]) -> Line:
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
     """Return the matrix with entries C_ij = p_i f(i - j) / d_j, in units of 2^-16.
 
-    f(k) = binomial(2k, k) / 4^k. The factors p_i of rows follow from ``formula``, and d_j makes the
-    norm of column j equal to 1. IEEE operations are done in the order written here.
+    f(k) = binomial(2k, k) / 4^k. ``formula`` is the name of the rule for the factors p_i of rows,
+    and d_j makes the norm of column j equal to 1. IEEE operations are done in the order written
+    here.
     """
 
     def roots(base: float, *powers: int) -> float:
@@ -1179,7 +1187,8 @@ def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
 
 
 class LeastSquares(Strategy):
-    """The strategy that estimates the count of each cell of a line by least squares.
+    """The strategy that estimates the counts of a line of cells, a fixed sequence of counts, by
+    least squares.
 
     A cell is a step, or a block of steps with a tree over them. The measurements are rows H of
     weights over several cells, and each cell alone with a weight w. A block is measured through its
@@ -1308,10 +1317,10 @@ class Factorisation(LeastSquares):
 
 
 class WindowVersions(Strategy):
-    """The strategy of revised windows: a strategy over the versions of each window.
+    """The strategy of revised windows: their counts are released again as rows arrive late.
 
     A version of a window is the number of its rows that have arrived by the end of this window, or
-    of a later window. The last version of a window is final.
+    by the end of a later window. The last version of a window is final.
 
     Args:
         inner: strategy of one window; its steps are the window's versions.
@@ -1338,8 +1347,8 @@ class WindowVersions(Strategy):
         return {(level, p + self._first(step, level)): much for (level, p), much in found.items()}
 
     def version(self, z: Draws, window: int, lag: int) -> int:
-        """Return the noise of one version of a window: the one that is released ``lag`` windows
-        after the first version.
+        """Return the noise of one version of a window (its count as released at one time): the
+        version that is released ``lag`` windows after the first.
         """
         own = self._inner.noise(lambda level, p: z(level, p + self._first(window, level)), lag + 1)
         return own[lag]
@@ -1358,8 +1367,8 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The strategy of the newest version of each window, at the time when a number of windows have
-    ended.
+    """The strategy of the newest version of each window (its count as last released), at the time
+    when a number of windows have ended.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).
@@ -1386,8 +1395,8 @@ class AsOf(Strategy):
 class WindowsAndTotals(Strategy):
     """The strategy of revised windows, and of running totals of all rows that have arrived.
 
-    Each step releases new versions of the last windows, and then the total of all rows that have
-    arrived so far.
+    Each step releases new counts of the last windows, whose rows may arrive late, and then the
+    total of all rows that have arrived so far.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).
@@ -1652,7 +1661,7 @@ class Stream:
 
     Attributes:
         strategy: strategy of the stream.
-        grid: size in data units of one unit of the exact sums.
+        grid: size in data units of the number 1 in the exact sums, which are integers.
         horizon: the last step that the stream can have.
     """
 
@@ -1684,10 +1693,11 @@ class Stream:
         return Noise(self._bits, self._law_at, None if self._single else cell)
 
     def value(self, total: int, noise: int) -> int | float:
-        """Return the released value in data units: an integer, or the nearest float.
+        """Return the released value of an exact sum with noise, in data units: an integer, or the
+        nearest float.
 
-        ``total`` is the exact sum in units of the grid; ``noise`` is in units of the strategy's
-        releases, 2^-places of a grid unit.
+        ``total`` is the exact sum in units of ``grid``, the resolution of the stream; ``noise`` is
+        in units of 2^-places of the grid, as the strategy's releases are.
         """
         unit = self.grid / 2**self.strategy.places
         released = (total << self.strategy.places) + noise
@@ -1751,7 +1761,9 @@ class Sums:
                 ) from None
 
     def at(self, step: int, name: str, grid: Fraction) -> int:
-        """Return the sum of a step in units of the grid; 0 before the first step."""
+        """Return the sum of the cell ``name`` at a step, as an integer in units of ``grid``, the
+        resolution of the stream; 0 before the first step.
+        """
         found = self._sums.get((step, name)) if step > 0 else Fraction(0)
         if found is None:
             raise Unreadable(f"there is no sum for step {step} and group {name!r}: add its row")

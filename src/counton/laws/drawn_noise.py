@@ -37,7 +37,8 @@ def simulate(
     Args:
         strategy: the strategy, which decides how the noise of releases is correlated over time.
         law: the noise distribution of one node (one noisy measurement), such as
-            ``DiscreteLaplace(5)``, in units of 2^-``strategy.facts.lattice_bits``.
+            ``DiscreteLaplace(5)``, in units of 2^-``strategy.facts.lattice_bits`` (1 for
+            measurements that are integers).
         runs: number of streams.
         steps: number of first steps; None: all of its horizon.
         key: the key of the noise; None: a fresh key.

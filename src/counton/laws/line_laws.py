@@ -47,7 +47,8 @@ _FEW_CELLS = 11
 
 
 def check_line_strategy(strategy: LineStrategy) -> None:
-    """Check that a strategy for a line of cells has all properties (laws) that it must have.
+    """Check that a strategy for a line of cells (counts in a fixed order, such as a histogram) has
+    all properties (laws) that it must have.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))

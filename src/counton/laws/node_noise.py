@@ -40,7 +40,9 @@ class HashedNoise:
         return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
-        """Return the noise of one node, an array of shape ``shape``."""
+        """Return the noise of one node (a measured sum), given by its level and its index there: an
+        array of shape ``shape``.
+        """
         return self.run(level, range(node, node + 1)).reshape(self.shape)
 
 
@@ -71,11 +73,13 @@ class ShiftedNoise:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one node's noise."""
+        """Shape of the noise of one node (a measured sum); () for a scalar stream."""
         return self._table.shape
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the shifted noise of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
+        """Return the shifted noise of consecutive nodes (measured sums) of a level: int64, shape
+        ``(len(nodes), *shape)``.
+        """
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})

@@ -45,18 +45,24 @@ class Laws(pytest.Item):
         self.named = named
 
     def runtest(self) -> None:
-        """Check all examples of the class; `LawBroken` fails the test."""
+        """Check that all examples of the class have the properties (laws) that they must have;
+        `LawBroken` fails the test.
+        """
         module, colon, name = self.named.partition(":")
         if not colon:
             raise pytest.UsageError(f"{self.named!r} does not name a class: write MODULE:CLASS")
         check(getattr(import_module(module), name))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Return the message of a broken law, without a traceback."""
+        """Return the message that pytest prints for a failed check: that of the broken law, without
+        a traceback.
+        """
         if isinstance(excinfo.value, LawBroken):
             return f"LawBroken: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Return path, line (none) and name under which pytest reports the test."""
+        """Return three values under which pytest reports the test: its path, None instead of a line
+        number, and its name.
+        """
         return self.path, None, self.name

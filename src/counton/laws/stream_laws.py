@@ -271,11 +271,12 @@ def check_arguments(strategy: StreamStrategy) -> None:
 
 
 def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that B C equals A exactly, where A is the matrix of the sums that are released.
+    """Check that the strategy's factors satisfy B C = A exactly, where A is the matrix of the sums
+    that are released.
 
     For totals A has ones up to the diagonal; for counts of single steps it is the identity. A delay
-    shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, and +1 or -1 if
-    ``facts.unit_columns`` is True.
+    shifts the ones down. The entries of C must be multiples of 2^-lattice_bits, a number in the
+    strategy's ``facts``, and +1 or -1 if ``facts.unit_columns`` is True.
 
     Raises:
         LawBroken: an entry of B C differs, or ``unit_columns`` or ``lattice_bits`` is wrong.
@@ -663,8 +664,9 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
 
-    This count is a difference of two totals, or a sum of counts of single steps. If
-    ``facts.unit_rows`` is True, its nodes must have the weights 1 and -1.
+    This count is a difference of two totals, or a sum of counts of single steps. If the strategy
+    states ``facts.unit_rows``, nodes (noisy measurements) must have the weights 1 and -1 in this
+    count.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))

@@ -151,7 +151,7 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Check `Measuring`, which counts a tree's measurements as cells of a stream.
+    """Check `Measuring`, which counts the measurements of a tree of counts as cells of a stream.
 
     Its cells must be the measurements C x of the leaves' counts x, and its estimates from exact
     cells must be the true sums of nodes.

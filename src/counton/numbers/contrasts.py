@@ -132,11 +132,12 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """Return a weighted sum of released cells as a formula, which knows its value and its noise.
+    """Return a weighted sum of released cells as a `Formula`, a number that keeps its weights on
+    cells, so that the joint noise of several such numbers is known.
 
     Args:
         terms: design of the stream, or of a part such as one statistic of a report.
-        parts: the cells, windows and weights.
+        parts: the terms of the sum, each with a cell, a range of steps and a weight.
         total: function from a cell and a step to the released total.
     """
     if not parts:

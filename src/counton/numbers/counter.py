@@ -54,7 +54,9 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the lock, and hold it during the ``with`` block."""
+        """Wait for the lock, which one thread at a time may hold, and hold it during the ``with``
+        block.
+        """
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process}, and the forked process "
@@ -158,7 +160,9 @@ class Counter:
 
     @classmethod
     def of(cls, terms: Design, key: Key) -> Counter:
-        """Return a new counter of this design, before its first step."""
+        """Return a new counter of the stream with this design (all its public parameters), before
+        its first step.
+        """
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
@@ -183,12 +187,12 @@ class Counter:
 
     @property
     def step(self) -> int:
-        """Number of the last released step; 0 before the first."""
+        """Number of the last step that the counter has released, from 1; 0 before the first."""
         return self._progress().step
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one step's input."""
+        """Shape of the array of counts in one step: () for one number, (16,) for 16 cells."""
         return self.design.step_shape
 
     @property
@@ -469,10 +473,11 @@ class Counter:
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
-        """Continue from a `checkpoint`; the releases are those of an uninterrupted stream.
+        """Continue the stream of ``saved``, the bytes that `checkpoint` returned; further releases
+        are those of an uninterrupted stream.
 
         Args:
-            strategy: only for strategies that are not counton's own.
+            strategy: the stream's strategy, only if it is not one of counton's own.
 
         Raises:
             StateError: the state is truncated, altered, out of range, of another format version, or

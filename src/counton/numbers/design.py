@@ -66,8 +66,9 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class DesignPart:
-    """The place of some cells in a stream: those of one statistic of a report, or those of groups
-    with equal epsilon. The numbers of a part are in data units, without the weight.
+    """Where a part of a stream's cells lies, and how they are scaled. The part has the cells of one
+    statistic in a report (several statistics of the same rows), or of groups with equal epsilon.
+    The numbers of a part are in data units, without the weight.
 
     Attributes:
         one: the value, in data units, of 1 in the stream's cells: the statistic's resolution
@@ -113,8 +114,8 @@ class Design(Generic[S]):
             ``counton.statistics``.
         noise_id: public identity of the noise: designs with equal identities have the same key and
             the same noise. None: unknown, as for a plan.
-        part: if this is the design of a part of a stream, such as one statistic of a report, the
-            part's place in the stream; None: the whole stream.
+        part: if this is the design of a part of a stream, such as one statistic of a report, where
+            the part's cells lie in the stream; None: the whole stream.
         errors_of: the numbers to which the errors refer. It does not change the stream.
         kind: in a plan, the kind of strategy among which this design is best. It does not change
             the stream.
@@ -187,7 +188,7 @@ class Design(Generic[S]):
 
     @property
     def _format(self) -> int:
-        """Version of the form in which the design is saved.
+        """Version of the form in which the design, all public parameters of a stream, is saved.
 
         It is 2 if older versions of counton computed other noise for a stream of this design,
         otherwise 1.
@@ -205,8 +206,8 @@ class Design(Generic[S]):
     def step_shape(self) -> tuple[int, ...]:
         """Shape of one step's input and release.
 
-        It is the shape of the cells; if each step releases several versions of a window, a last
-        axis of versions follows.
+        It is the shape of the cells. If each step releases the counts of several recent windows,
+        because rows arrive late, a last axis for these windows follows.
 
         >>> from counton import PureDP
         >>> from counton.strategies import Binary, WindowVersions
@@ -237,11 +238,11 @@ class Design(Generic[S]):
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
-        """Rebuild a design from `to_dict`.
+        """Rebuild a design, all public parameters of a stream, from the result of `to_dict`.
 
         Args:
             saved: the dict.
-            strategy: only for strategies that are not counton's own.
+            strategy: the stream's strategy, only if it is not one of counton's own.
 
         Raises:
             StateError: another format version, a missing or invalid part, or a ``strategy`` that
@@ -429,7 +430,9 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
 
 
 def check_format(saved: Any) -> None:
-    """Raise `StateError` if a saved design has another format version."""
+    """Raise `StateError` if a saved design (the public parameters of a stream) has another format
+    version than this library writes.
+    """
     if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(

@@ -114,8 +114,8 @@ class Declared:
     compared: ClassVar[ComparedCells] = ONE_CELL
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noisy counts, if it differs from the stream's: None for
-        declared groups.
+        """Return None: the noisy counts of declared groups have the guarantee of the stream, and no
+        delta is spent on finding groups.
 
         Args:
             guarantee: the guarantee of the stream.
@@ -131,7 +131,7 @@ class Declared:
         return own()
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return how groups are found, as JSON values: None for declared groups."""
+        """Return None: there is no rule to save, because declared groups need not be found."""
         return None
 
     def how(self, groups: int, plural: str) -> str:
@@ -141,26 +141,24 @@ class Declared:
         return local_text(f"{{count}} {plural}", count=local_number(f"{groups:,}"))
 
     def chance(self, terms: Design) -> float | None:
-        """Return None. Declared groups are always shown; for other groups it is a bound on the
-        probability that one of a single unit is shown.
+        """Return None: declared groups are always shown, so no probability of showing one is
+        bounded.
         """
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return ``groups`` unchanged. Declared groups need not be found; for other groups it is a
-        text that says in which column they are.
+        """Return ``groups``, words for the groups, unchanged: declared groups are not found in a
+        column.
         """
         return groups
 
     def in_words(self, unit: str) -> str | None:
-        """Return None. Declared groups need not be found; for other groups it is a text that says
-        how they are found.
-        """
+        """Return None: nothing is said on how groups are found, because they are declared."""
         return None
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return None. Declared groups have no threshold, because they are always shown; for other
-        groups it is the lowest and the highest one.
+        """Return None: declared groups are always shown, so there is no threshold that their counts
+        must reach.
         """
         return None
 
@@ -218,11 +216,11 @@ class Discovery:
         rows: int = 1,
         compared: ComparedCells = ONE_CELL,
     ) -> Discovery:
-        """Return the smallest thresholds that show groups of one unit only with probability at most
-        ``delta``.
+        """Return the rule with the smallest thresholds by which groups with rows of one unit only
+        are shown with probability at most ``delta``.
 
-        The probability covers all groups of the unit, all ``steps``, and all versions of windows in
-        each release, together.
+        The probability covers all groups of the unit, all ``steps``, and all windows whose counts a
+        release states, together.
 
         Args:
             strategy: the correlation of the noise over time.
@@ -253,13 +251,15 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noisy counts alone, without the delta that is spent on
-        showing groups.
+        """Return the guarantee of the noisy counts alone: that of the stream, ``guarantee``,
+        without the delta that is spent on showing groups.
         """
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of the cells of one step: room for all groups that may be found."""
+        """Return the shape of the cells of one step: one cell for each of the most groups that may
+        be found. ``own``, a function for declared cells, is not used.
+        """
         return (ROOM,)
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -284,8 +284,8 @@ class Discovery:
         return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
-        """Describe how groups are found: the threshold, and delta for a group of a single
-        ``unit``.
+        """Describe how groups are found: the threshold that their noisy count must reach, and
+        delta, the probability with which a group with rows of one ``unit`` only is shown.
         """
         number = "estimate" if self.compared.places == 1 else "estimated number of rows"
         return (
@@ -295,7 +295,9 @@ class Discovery:
         )
 
     def sizes(self, terms: Design) -> tuple[int, int] | None:
-        """Return the lowest and the highest threshold, in rows, that shows a group at any step."""
+        """Return the lowest and the highest threshold of all steps: the noisy number of rows at
+        which a group is shown.
+        """
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
         found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
@@ -327,8 +329,9 @@ class Discovery:
         """Return the smallest sum of a group's released cells that shows it: int64, shape
         ``(len(steps),)``.
 
-        If windows have versions, the shape is ``(len(steps), versions)``. For versions of windows
-        before the first window, the threshold is so large that no count reaches it.
+        If each step releases new versions of several windows' counts, because rows arrive late, the
+        shape is ``(len(steps), versions)``. For windows before the first, the threshold is so large
+        that no count reaches it.
         """
         assert isinstance(terms.law, DiscreteLaplace)
         versions = terms.strategy.facts.versions
@@ -345,8 +348,8 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def sums_draws(strategy: StreamStrategy) -> bool:
-    """Return True if a strategy's noise is a sum of draws of one distribution, which thresholds
-    need.
+    """Return True if the noise of a strategy's releases is a sum of draws of one distribution; the
+    thresholds at which undeclared groups are shown need that.
 
     >>> from counton.strategies import Binary, SqrtToeplitz
     >>> sums_draws(Binary(7)), sums_draws(SqrtToeplitz(7))
@@ -358,7 +361,8 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the variance of one cell in each release that is compared with a threshold.
+    """Return the noise variance of one cell in each release whose count is compared with a
+    threshold: a group is shown once its count reaches it.
 
     Args:
         strategy: the correlation of the noise over time.
@@ -366,7 +370,8 @@ def compared_variance(
         steps: the steps.
 
     Returns:
-        Shape ``(len(steps),)``; if windows have versions, ``(len(steps), versions)``.
+        Shape ``(len(steps),)``; if each step releases new versions of several windows' counts,
+        ``(len(steps), versions)``.
 
     >>> from counton.strategies import WindowVersions, Binary
     >>> law = DiscreteLaplace(Fraction(3))
@@ -387,8 +392,8 @@ def draws(
 ) -> Mapping[int, int]:
     """Return, for each n, the number of released counts of a group whose noise is a sum of n draws.
 
-    If windows have versions, each version of each window is a released count. A count is the sum of
-    ``places`` cells.
+    If a window's count is released again as rows arrive late, each of these versions is a released
+    count. A count is the sum of ``places`` cells.
 
     >>> from counton.strategies import Binary, WindowVersions
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
@@ -467,12 +472,13 @@ def counters_of(guarantee: Any) -> PureDP:
 
 
 def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each cell the index of its first release that reaches the threshold; -1 if none
-    does.
+    """Return for each cell the index of the first release in which its count reaches the threshold,
+    so that it is shown; -1 if none does.
 
     Args:
-        values: released counts, shape ``(steps, cells)``, or ``(steps, cells, versions)``, where
-            one version that reaches its threshold is enough.
+        values: released counts, shape ``(steps, cells)``; or ``(steps, cells, versions)`` if each
+            step releases the counts of several windows, of which one that reaches its threshold is
+            enough.
         thresholds: shape ``(steps,)``, or ``(steps, versions)``.
 
     >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()

@@ -81,7 +81,7 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def value(self) -> float:
-        """The number as it was released or computed."""
+        """The number itself, as it was released or computed from released numbers."""
 
     @property
     @abstractmethod
@@ -98,7 +98,9 @@ class Estimate(ABC):
 
     @property
     def formula(self) -> Formula | None:
-        """The number as a formula in released cells; None if it cannot be written as one."""
+        """The number as a `Formula`: weighted sums of released cells, their quotients and products.
+        None if it cannot be written in this form.
+        """
         return None
 
     def _clip(self, low: float, high: float) -> tuple[float, float]:
@@ -125,7 +127,9 @@ class CellSum:
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """One formula divided by another, as a part of a larger formula."""
+    """One `Formula` (a number computed from released cells) divided by another, as a part of a
+    larger formula.
+    """
 
     above: Formula
     below: Formula
@@ -170,8 +174,8 @@ class Formula(Estimate):
 
     @property
     def raw(self) -> float:
-        """The released value of the formula, before it is clipped to the bounds of the true
-        number.
+        """The value of this number, computed from released cells, before it is clipped to the
+        bounds of the true number.
         """
         terms = [self.constant]
         terms += [weight * one.value for one, weight in self.sums]
@@ -206,7 +210,9 @@ class Formula(Estimate):
         return self._clip(self.raw - half, self.raw + half)
 
     def _one_quotient(self) -> Ratio | None:
-        """Return this formula as a `Ratio` if it is a single quotient; otherwise None."""
+        """Return this formula, a number computed from released cells, as a `Ratio` if it is a
+        single quotient; otherwise None.
+        """
         if len(self.quotients) != 1 or self.sums or self.products:
             return None
         ((one, weight),) = self.quotients
@@ -246,7 +252,7 @@ class Formula(Estimate):
 
     @classmethod
     def total(cls, numbers: Sequence[Formula]) -> Formula:
-        """Return the sum of many formulas.
+        """Return the sum of many formulas (numbers computed from released cells) as one formula.
 
         >>> Formula.total([Formula(2.0), Formula(1.0)]).value
         3.0
@@ -262,19 +268,23 @@ class Formula(Estimate):
 
 
 def quotient(above: Formula, below: Formula) -> Formula:
-    """Return the formula of one sum of cells divided by another."""
+    """Return one sum of released cells divided by another, as a formula (a number that keeps its
+    weights on released cells).
+    """
     return Formula(quotients=((Quotient(above, below), 1.0),))
 
 
 def product(one: Formula, other: Formula) -> Formula:
-    """Return the formula of the product of two quotients, each made by `quotient`."""
+    """Return the product of two quotients of sums of released cells, each made by `quotient`, as a
+    formula (a number that keeps its weights on released cells).
+    """
     ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
 
 @dataclass(frozen=True, eq=False)
 class Ratio(Estimate):
-    """One formula divided by another.
+    """One number divided by another; both are formulas, that is, computed from released cells.
 
     The interval is Fieller's (1954): all r for which the interval of above - r * below contains 0.
     It needs no approximation. It is unbounded if the divisor may be 0.
@@ -407,7 +417,8 @@ class ClosedForm(Estimate):
         estimate: the number, or an array of numbers.
         ends: function from a level to the lower and upper ends of the intervals.
         deviation: standard deviation of the noise; NaN if it does not describe the error.
-        parts: function that returns the formula in released cells; None: there is no formula.
+        parts: function that returns the number as a `Formula`, a sum of released cells; None: it
+            cannot be written as one.
 
     >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
@@ -479,8 +490,8 @@ class ClosedForm(Estimate):
 
         Args:
             places: any index of the array.
-            parts: function that returns the formula of the selected number in released cells; None:
-                none.
+            parts: function that returns the selected number as a `Formula`, a sum of released
+                cells; None: it cannot be written as one.
         """
         shape = np.shape(self.estimate)
 
@@ -556,7 +567,7 @@ class TableNumbers(NamedTuple):
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
-        """Return the table of the rows with these indices."""
+        """Return a table of only the rows with these indices (``places``)."""
         about = {name: values[places] for name, values in self.about.items()}
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
@@ -602,8 +613,8 @@ def _plain(number: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OfTwo(Estimate):
-    """The difference or ratio of two numbers, at least one of which has no formula in released
-    cells.
+    """The difference or ratio of two numbers, at least one of which cannot be written as a formula
+    in released cells.
 
     The interval is computed from the intervals of both numbers. Each gets half of the allowed error
     probability, so that both hold together (Bonferroni).
@@ -649,7 +660,8 @@ class OfTwo(Estimate):
 def difference(one: Estimate, other: Estimate) -> Estimate:
     """Return ``one`` minus ``other``.
 
-    If both have formulas, the interval takes into account the noise that they share.
+    If both can be written as formulas in released cells, the interval takes into account the noise
+    that they share.
     """
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
@@ -669,8 +681,8 @@ def _over(one: Quotient) -> float:
 
 
 class _Law:
-    """Joint distribution of the noise of several formulas, over all streams, cells and steps that
-    they use.
+    """Joint distribution of the noise of several formulas (numbers computed from released cells),
+    over all streams, cells and steps that they use.
     """
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
@@ -686,7 +698,8 @@ class _Law:
         self._streams = streams
 
     def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
-        """Return a formula's weights on released cells, and the largest rounding error of its sums.
+        """Return two things for a formula, a number computed from released cells: its weights on
+        these cells, and the largest rounding error of its sums.
 
         Quotients and products in the formula are left out. Weights are one array for each stream,
         with an entry for each cell and window.
@@ -723,8 +736,9 @@ class _Law:
         )
 
     def first_order(self, one: Formula) -> float | None:
-        """Return a formula's standard deviation to first order: quotients are linearized at their
-        released values. None: a released divisor is 0.
+        """Return the standard deviation, to first order, of a formula (a number computed from
+        released cells): quotients are linearized at their released values. None: a released divisor
+        is 0.
         """
         vectors, _ = self._vectors(one)
         reads = self._read(one)
@@ -757,7 +771,8 @@ class _Law:
         return found if all(math.isfinite(each.share) for each in found.values()) else None
 
     def half(self, one: Formula, level: float, *, full: bool = False) -> float:
-        """Return the half-width of a formula's interval; infinite if a divisor may be 0.
+        """Return the half-width of the interval of a formula, a number computed from released
+        cells; infinite if a divisor may be 0.
 
         Args:
             one: the formula.
@@ -815,8 +830,8 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the weight of each cell in a formula to first order: its derivative by the cell, one
-    array for each stream.
+    """Return the weight of each cell in a formula (a number computed from released cells) to first
+    order: its derivative by the cell, one array for each stream.
 
     Args:
         linear: the formula's weights on cells in plain sums, one array for each stream.

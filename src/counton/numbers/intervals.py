@@ -591,8 +591,8 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
         step: a released step.
 
     Returns:
-        None if the weights differ by step, as in a stream without a last step or with versions of
-            windows, or if single windows are rounded.
+        None if the weights differ by step, as in a stream without a last step or one that releases
+            windows again for late rows; or if single windows are rounded.
 
     >>> from counton import PureDP, plan
     >>> best = plan(31, PureDP(1), release="windows").best
@@ -1146,7 +1146,9 @@ class Errors:
         return deviation
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
-        """Return the half-widths of the intervals at ``steps``, in data units."""
+        """Return the half-widths, in data units, of the intervals of the releases at ``steps``:
+        shape ``(len(steps),)``.
+        """
         found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
         return np.asarray(self.in_data_units(found))
 

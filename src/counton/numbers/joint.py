@@ -230,7 +230,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
     such that all intervals still hold together.
 
     Args:
-        formulas: sums of cells, without quotients.
+        formulas: the numbers, as weighted sums of released cells, without quotients.
         halves: their half-widths, which hold together by the union bound, of shape ``(formulas,)``.
         level: probability that all intervals hold.
     """
@@ -251,7 +251,8 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 
 
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
-    """Simulate the errors of formulas that come from one stream: shape ``(formulas, draws)``.
+    """Simulate the errors of several formulas (numbers computed from released cells) that come from
+    one stream: shape ``(formulas, draws)``.
 
     Args:
         one: the stream, and the weights of the formulas on its totals.

@@ -45,7 +45,7 @@ def sensitivity_of(
     """Return how much one protected unit changes the values of all nodes (the sums that get
     independent noise): 1-norm and squared 2-norm.
 
-    Values are in units of the grid on which the noise of nodes is drawn.
+    Values are multiples of the unit in which the integer noise of nodes is drawn.
 
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))

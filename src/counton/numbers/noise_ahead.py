@@ -179,7 +179,9 @@ class NoiseAhead:
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
-        """Compute the noise of consecutive steps and cells: shape ``(len(window), cells)``."""
+        """Compute the noise of the steps in ``window`` and of the cells in ``cells``, both
+        consecutive: int64, shape ``(len(window), number of cells)``.
+        """
         count = cells.stop - cells.start
         if count == self._size and not (self._alone and not self._strategy.facts.local):
             return self._reader.noise(window).reshape(len(window), count)

@@ -78,7 +78,7 @@ class AdjustedHierarchy:
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
 
     def numbers(self) -> TableNumbers:
-        """Return the table of all levels, the total first."""
+        """Return the adjusted counts of all levels of the tree as one table, the total first."""
         return all_levels(self.tree, [self._of_level(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:

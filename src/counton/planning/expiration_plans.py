@@ -76,10 +76,11 @@ class FadingPlan(Plan[Design[Expiring]]):
     targets: Mapping[int, float]
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Return the half-width of an interval at a step, with the best design.
+        """Return the half-width, in items, of an interval for the count at a step, with the plan's
+        best design.
 
-        It bounds the noise with probability ``level``, in items. Items that a delay leaves out of
-        the release are not included.
+        It bounds the noise with probability ``level``. Items that a delay leaves out of the release
+        are not included.
         """
         return self.best.errors.halfwidth(step, level)
 
@@ -104,7 +105,7 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def unit(self) -> str:
-        """Unit of the losses: "epsilon" or "rho"."""
+        """Name of the parameter that states the plan's privacy losses: "epsilon" or "rho"."""
         return "rho" if self.best.family == "gaussian" else "epsilon"
 
     @property
@@ -122,7 +123,9 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def baseline_rmse(self) -> float:
-        """Root of the mean squared error of the restarted counter `baseline`."""
+        """Root of the mean squared error of `baseline`, the counter that starts again in every
+        round of steps.
+        """
         return math.sqrt(self.baseline.mean_variance(self.steps))
 
     @property

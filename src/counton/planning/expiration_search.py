@@ -147,14 +147,15 @@ class TypicalError:
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the error of noise and delay together: ``noise`` is the error of noise alone,
-        ``held`` the number of items that a delay leaves out.
+        """Return the root of the mean squared error from noise and delay together: ``noise`` is
+        that of noise alone, ``held`` the number of items that a delay leaves out.
         """
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """Return the largest error from noise at which the whole error is at most ``error``.
+        """Return the largest error from noise alone at which the error from noise and delay
+        together is at most ``error``.
 
         A delay leaves out ``held`` items. The result is 0 if these alone make a larger error.
         """
@@ -259,7 +260,8 @@ class Space:
         return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
 
     def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
-        """Return the growth and delay with the least ``score(growth, delay)``.
+        """Return the growth and delay (the parameters of a stream whose privacy loss grows with
+        age) for which ``score(growth, delay)`` is least.
 
         The search tries a coarse grid, and then finer steps around the best point.
         """

@@ -251,9 +251,10 @@ _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """Return the number at a place in the ascending list of all numbers of four significant digits.
+    """Return the number with index ``place`` in the ascending list of all numbers of four
+    significant digits; these are the losses (epsilon or rho) that a plan tries.
 
-    Place 0 is the number 1.
+    Index 0 is the number 1.
 
     >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
@@ -267,8 +268,8 @@ def _ten_to(power: int) -> Fraction:
 
 
 def _place_of(loss: Fraction) -> int:
-    """Return the place of a number, rounded up to four digits, in the list of `_loss_at`, whose
-    inverse this is.
+    """Return the index of a loss (epsilon or rho), rounded up to four digits, in the ascending list
+    of all numbers of four digits. It is the inverse of `_loss_at`.
     """
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
@@ -276,8 +277,8 @@ def _place_of(loss: Fraction) -> int:
 
 
 def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Return a place of `_loss_at` between two others at which the error is probably near
-    ``within``.
+    """Return an index between ``low`` and ``high`` at which the error is probably near ``within``.
+    Indices number the losses (epsilon or rho) that a plan tries, as in `_loss_at`.
 
     The guess interpolates the logarithms of losses and errors linearly.
     """

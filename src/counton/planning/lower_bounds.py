@@ -692,7 +692,8 @@ class LowerBound:
 
     @property
     def distance(self) -> str:
-        """Sentence that compares the plan's error with the bound.
+        """Sentence that compares the error of a plan with this lower bound on the error of any
+        mechanism.
 
         >>> from counton import ZCDP, plan
         >>> for factor in plan(1024, ZCDP(0.5)).factors:

@@ -132,12 +132,12 @@ class Plan(Generic[D]):
 
     @property
     def best(self) -> D:
-        """The design with the least error."""
+        """The plan's first choice: the design with the least error."""
         return self.choices[0]
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of the best design."""
+        """The privacy guarantee of the plan's best design."""
         return self.best.guarantee
 
     def __iter__(self) -> Iterator[D]:
@@ -147,7 +147,7 @@ class Plan(Generic[D]):
         return len(self.choices)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each design: its rank and its numbers."""
+        """Return the plan as a table, one dict for each design: its rank and its numbers."""
         return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
 
     def table(self) -> Any:
@@ -161,14 +161,14 @@ class Plan(Generic[D]):
         return data_frame_of_rows(self.rows())
 
     def head(self, *, full: bool = False) -> Sequence[str]:
-        """Return the lines above the table of designs: the errors of the best one, and the
-        protected unit.
+        """Return the lines of text above the printed table of designs: the errors of the best one,
+        and the protected unit.
         """
         return self.words
 
     def foot(self) -> Sequence[str]:
-        """Return the lines below the table of designs: strategies that were left out, and lower
-        bounds.
+        """Return the lines of text below the printed table of designs: strategies that were left
+        out, and lower bounds on the error of any mechanism.
         """
         return ()
 
@@ -311,7 +311,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def contribution(self) -> Contribution:
-        """Bound on the change of the data by one protected unit."""
+        """Bound on how much one protected unit changes the data, for all designs of the plan."""
         return self.best.contribution
 
     @property

@@ -36,7 +36,8 @@ Strategies = tuple[str | LineStrategy, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class CellsDesign:
-    """A design for measuring a line or grid of cells once, with its error.
+    """A design for measuring a line or grid of cells (a table of counts with one or several axes)
+    once, with its error.
 
     Attributes:
         strategy: a strategy for each axis of the grid.
@@ -91,7 +92,8 @@ def plan_cells(
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> Plan[CellsDesign]:
-    """Plan a line or a grid of cells that is released once.
+    """Plan a line or a grid of cells, a table of counts with one or several axes, that is released
+    once.
 
     The plan ranks strategies with Laplace and Gaussian noise by their exact expected squared error
     over all queries of a workload. It looks at no data and costs no privacy.
@@ -218,7 +220,8 @@ def _combinations(
 
 
 def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the grid with these strategies, and the summed variance of the answers to all queries.
+    """Return the strategy for a grid (a table of counts with several axes) made of one strategy for
+    each axis, and the summed variance of the answers to all queries.
 
     The variance is in units of the variance of one measurement's noise. ``norm`` is 1 for Laplace
     noise, 2 for Gaussian noise.

@@ -131,10 +131,10 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return how often releases have used an item of this age: pairs (noisy sums of its round,
-    later rounds).
+    """Return how often releases have used an item of this age: pairs of two numbers, of noisy sums
+    in the item's own round of ``window`` steps, and of later rounds.
 
-    The numbers depend on the item's place in its round. Each possible number of later rounds is
+    The numbers depend on the item's position in its round. Each possible number of later rounds is
     paired with the largest number of noisy sums.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps

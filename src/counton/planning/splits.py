@@ -335,7 +335,8 @@ def _total(costs: Sequence[Cost], found: Split) -> float:
 
 
 def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
-    """Return the share of the budget that each part needs to keep its bound; 0 without a bound.
+    """Return the share of the privacy budget that each part of a report needs to keep its bound on
+    the error; 0 for a part without a bound.
 
     Args:
         unit: the error of a cell if one unit changes it by 1.
@@ -350,8 +351,8 @@ def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float
 
 
 def _largest_share_for_bounds(costs: Sequence[Cost]) -> float:
-    """Return the largest share of the budget that the parts of a report whose error is bounded may
-    take together.
+    """Return the largest share of the privacy budget that the parts of a report whose error is
+    bounded may take together.
     """
     return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
 
@@ -402,8 +403,8 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return the share of the budget that each part gets: in total 1, and no less than
-    ``needed``.
+    """Return the share of the privacy budget that each part of a report gets: in total 1, and no
+    less than its entry in ``needed``.
     """
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
@@ -424,8 +425,8 @@ def _share_out(
 
 
 def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return the shares max(needed_k, t wanted_k) of the parts k, with t such that they add up to
-    1.
+    """Return shares of the privacy budget that add up to 1: max(needed_k, t wanted_k) for each part
+    k of a report, with one number t for all parts.
     """
     held: set[int] = set()
     while True:
@@ -445,8 +446,8 @@ def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[f
 
 
 def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
-    """Return the division with the smallest integer weights whose errors are close to those of the
-    wanted shares.
+    """Return the division of the privacy budget among parts of a report, by the smallest integer
+    weights whose errors are close to those of the wanted shares.
 
     Args:
         shares: the wanted share of each part in the budget.
@@ -473,8 +474,8 @@ def _with_whole_weights(costs: Sequence[Cost], shares: Sequence[float], power: i
 
 
 def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
-    """Return the division of the budget among parts whose cells are multiplied by these integer
-    weights.
+    """Return the division of the privacy budget among parts of a report whose cells are multiplied
+    by these integer weights.
 
     Its norms and shares are exact; it states no errors.
     """
