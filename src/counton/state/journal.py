@@ -67,8 +67,9 @@ class Digester:
 
 @name_alone
 class Entries(NamedTuple):
-    """Consecutive steps as read from the journal: released values (shape (steps, *shape)), digests
-    of their inputs, and the standard deviation of the noise at the last step.
+    """Consecutive steps as read from the journal, the table of a stream's releases: released values
+    (shape (steps, *shape)), digests of their inputs, and the standard deviation of the noise at the
+    last step.
     """
 
     values: NDArray[Any]
@@ -83,7 +84,8 @@ def release_rows(
     xs: NDArray[np.int64],
     digest: Digester,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the journal rows of released steps, to be inserted into the database.
+    """Yield the rows of released steps for the journal, the table of a stream's releases, to be
+    inserted into the database.
 
     ``std`` has the standard deviation of each step's noise, ``xs`` the exact inputs (shape (steps,
     *shape)).
@@ -107,8 +109,8 @@ def release_rows(
 
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
-    """Return the keyed digest of a step's release from the journal, in the form that a witness (a
-    record outside the state) keeps.
+    """Return the keyed digest of a step's release from the journal (the table of releases), in the
+    form that a witness (a record outside the state) keeps.
 
     None if the journal lacks the step, or if the step was not the last one of its commit.
     """
@@ -227,8 +229,8 @@ def read(
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
-    """Yield, up to step ``last``, each range of steps that were written to the journal together,
-    and how many numbers each of these steps released.
+    """Yield, up to step ``last``, each range of steps that were written together to the journal,
+    the table of releases, and how many numbers each of these steps released.
     """
     with reading(f"the journal up to step {last}"):
         for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):

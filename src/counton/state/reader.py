@@ -80,7 +80,7 @@ class JournalReader:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Current public facts of the stream, such as its options."""
+        """Current public facts of the stream, such as its options, as JSON values by name."""
         return dict(self._details)
 
     @property
@@ -108,8 +108,8 @@ class JournalReader:
         return statistic_of(self.design.statistic)[0]
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """Return the releases of steps ``start..stop-1`` from the journal, exactly as they were
-        released.
+        """Return the releases of steps ``start..stop-1`` from the journal (the table of releases),
+        exactly as they were released.
 
         If a job finds its groups in the data, the result holds more than may be published: groups
         that are not shown, whose number and labels are secret. Publish the job's own table instead.
@@ -261,7 +261,8 @@ class JournalReader:
 
     def doubt(self) -> str | None:
         """Return why the state may be an old copy, according to its witness (a record outside the
-        state) or shared ledger; None if there is no sign of that.
+        state) or the ledger (the record of spent privacy loss) that it shares with other states;
+        None if there is no sign of that.
         """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:
@@ -281,7 +282,9 @@ class JournalReader:
 
     @cached_property
     def _source_key(self) -> bytes:
-        """Key of the digests by which the state recognises input files that were counted."""
+        """The stream's key for the digests (keyed hashes) by which the state recognises input files
+        that were counted.
+        """
         return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
@@ -301,7 +304,9 @@ class JournalReader:
 
 
 def saved_shape(terms: Design) -> tuple[int, ...]:
-    """Return the shape of one step in the journal; a length of -1 means any number of cells."""
+    """Return the shape of one step in the journal, the table of releases, as arrays are read from
+    it; a length of -1 means any number of cells.
+    """
     return terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
 
 

@@ -91,11 +91,12 @@ def enter(
     follows: str | None = None,
     party: str | None = None,
 ) -> Any:
-    """Create a stream's database row, and enter its guarantee in the ledger: the state's own, or
-    the one it shares.
+    """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
+    privacy loss: the state's own, or the one it shares.
 
     If this stream ``follows`` another, the state's own ledger counts only the larger of their
-    losses, while a shared ledger adds them up. Both count the loss in the quota of its ``party``.
+    losses, while a shared ledger adds them up. Both count the loss in the quota of its ``party`` (a
+    name that owns a part of the limit).
 
     Raises:
         StateError: the stream exists.
@@ -142,7 +143,8 @@ def enter(
 def spend_of(
     terms: Design, details: str, follows: str | None = None, party: str | None = None
 ) -> Spend:
-    """Build the ledger entry of a new stream, with its protected unit as the ledger names it.
+    """Build the entry of a new stream for the ledger, the record of spent privacy loss, with its
+    guarantee and the ledger's name for its protected unit.
 
     Raises:
         InvalidInput: the party's name is not allowed.
@@ -152,7 +154,8 @@ def spend_of(
 
 
 def unit_in_ledger(terms: Design, details: str) -> str:
-    """Return the name under which the ledger counts a stream's protected unit.
+    """Return the name under which the ledger, the record of spent privacy loss, counts a stream's
+    protected unit.
 
     ``details`` are the stream's public facts, as JSON.
     """
@@ -165,7 +168,8 @@ def unit_in_ledger(terms: Design, details: str) -> str:
 
 
 def with_unit(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Design:
-    """Return a new stream's design with its protected unit renamed to a ledger's name for it.
+    """Return a new stream's design with its protected unit renamed to the name that a ledger, the
+    record of spent privacy loss, has for it.
 
     ``known`` are the units that the ledger has already; ``details`` are the stream's public facts,
     as JSON.
@@ -197,18 +201,20 @@ class Seal:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """Return the seal's digest of a stream's last step, its public facts (``details``, JSON),
-        and the `memory_digest` of its counted users, ids and files (``remembered``).
+        """Return one keyed digest over three things: a stream's last step, its public facts
+        (``details``, JSON), and the `memory_digest` of its counted users, ids and files
+        (``remembered``).
         """
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
     def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
-        """Compute the seal of a stream and write it into the stream's database row, as the last act
-        of a transaction.
+        """Compute the seal of a stream (a keyed digest that shows changes made without the key) and
+        write it into the stream's database row, as the last act of a transaction.
 
         Returns:
-            The `memory_digest` that the seal covers.
+            The `memory_digest` (sizes of the record of counted users, ids and files) that the seal
+            covers.
         """
         remembered = memory_digest(connection, stream_id)
         said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
@@ -225,8 +231,8 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return a digest of the sizes of a stream's record of what was counted: its sets of user and
-    id digests, and the number of its files.
+    """Return one digest over two things: the sizes of a stream's stored sets of digests of counted
+    users and row ids, and the number of its counted files.
 
     Exact sums of a statistic are left out, because they have a digest of their own.
     """
@@ -293,7 +299,8 @@ def take_over(
     number of the former writer. If this fails, the former writer goes on.
 
     Args:
-        witness: path or URL at which the second witness is kept from now on.
+        witness: path or URL at which the second witness (a record of releases away from the state)
+            is kept from now on.
 
     Raises:
         StateError: the stream is missing, its rows contradict each other, or the state is an old
@@ -330,8 +337,8 @@ def take_over(
 
 
 def check_digest(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse a stream whose last release in the journal does not match the digest in the stream's
-    row.
+    """Refuse a stream whose last release in the journal, the table of releases, does not match the
+    digest in the stream's row.
     """
     if not row.step:
         return

@@ -319,7 +319,8 @@ def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -
     stream's key; None if no block was.
 
     States of earlier versions hold labels without a digest; these are not checked. Nobody can
-    remove a digest, because the stream's seal covers the sizes of what is stored.
+    remove a digest, because the stream's seal (a keyed digest over its stored facts) covers the
+    sizes of what is stored.
     """
     for labels, first, digest in _label_parts(connection, stream_id):
         if digest and not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):

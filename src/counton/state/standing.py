@@ -43,7 +43,8 @@ class Position(NamedTuple):
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
     """Return the public columns of a stream's database row; refuse an old copy, which lacks steps
-    that its witness (a record outside the state) or its shared ledger has recorded.
+    that its witness (a record outside the state) or its shared ledger (of spent privacy loss) has
+    recorded.
 
     Raises:
         StateError: the stream is missing, or ledger or witness has recorded more steps than the
@@ -66,14 +67,14 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
 
 def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | None]:
     """Return a function that maps a step of a stream to the digest of its release in the journal,
-    or to None if there is none.
+    the table of releases, or to None if there is none.
     """
     return cache(partial(journal.digest_at, connection, stream_id))
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Record the last release of a stream in its witness and shared ledger if they lack it; only
-    then may it be shown.
+    """Record the last release of a stream in its witness (a record outside the state) and its
+    shared ledger (of spent privacy loss) if they lack it; only then may it be shown.
 
     The process that made the release may have been killed, or may have failed, before it recorded
     the release. Every process that shows a stream and is not its writer calls this function first.
@@ -110,7 +111,7 @@ def note_of_another(
     seen: bool = False,
 ) -> None:
     """Record a release that another process made in the stream's witness (a record outside the
-    state) and its shared ledger.
+    state) and its shared ledger (of spent privacy loss).
 
     ``at`` is the stream's progress after the release, ``digest`` the digest of the release.
 
@@ -135,8 +136,8 @@ def note(
     writes: bool = False,
     seen: bool = False,
 ) -> None:
-    """Record the last release of a stream in its shared ledger and its witness (a record outside
-    the state).
+    """Record the last release of a stream in its shared ledger (of spent privacy loss) and its
+    witness (a record outside the state).
 
     Args:
         at: the stream's progress after that release.
@@ -172,7 +173,8 @@ def for_creation(
         state: address of the state, or the open state. The caller closes an open state, even
             without an error.
         key: a key, used as it is; or the place of a key.
-        named: path or URL at which the second witness is kept from now on.
+        named: path or URL at which the second witness (a record of releases away from the state) is
+            kept from now on.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the

@@ -138,17 +138,23 @@ class Store(Closing):
 
     @property
     def units(self) -> list[SpentUnit]:
-        """Protected unit of each stream, in the order of entry in the ledger."""
+        """Protected unit of each stream, in the order in which the streams were entered in the
+        ledger, the record of spent privacy loss.
+        """
         return self._read(known_in)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Ledger entries of this state's own streams and tables, in order of entry."""
+        """The ledger entries of this state's own streams and tables, oldest first: each has the
+        name, guarantee and protected unit of one.
+        """
         return self._read(books.entries)
 
     @property
     def entry_times(self) -> tuple[str, ...]:
-        """Times at which the entries in `spends` were made, ISO 8601 in UTC."""
+        """Times at which this state's ledger entries (`spends`, the guarantees given) were made,
+        ISO 8601 in UTC.
+        """
         return self._read(books.entry_times)
 
     @property
@@ -160,8 +166,8 @@ class Store(Closing):
 
     @property
     def ledger_history(self) -> tuple[LedgerEvent, ...]:
-        """All ledger entries, including other states', and all changes of the limit, ordered by
-        time.
+        """All entries of the ledger (the record of spent privacy loss), including other states',
+        and all changes of the limit, ordered by time.
 
         Each names its user and host, except entries made by states of format 16 and before.
 
@@ -178,19 +184,23 @@ class Store(Closing):
 
     @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
-        """Ledger entries that other states, which share the limit of this state, have made here."""
+        """Entries in this state's ledger (the record of spent privacy loss) that other states,
+        which share the limit of this state, have made.
+        """
         return self._read(books.of_others)
 
     @property
     def shared_ledger(self) -> str | None:
-        """Address of the ledger whose limit this state shares; None if it shares none."""
+        """Path or URL of the ledger, another database with a privacy limit, under which this state
+        spends; None if it has no shared limit.
+        """
         ties = self._read(books.ties)
         return hide_secrets(ties[0].address) if ties else None
 
     @property
     def ledger(self) -> Ledger | None:
-        """A copy of the ledger: the entries and the limit, from which it computes the remaining
-        privacy loss. None if there is no limit.
+        """A copy of the ledger, the record of spent privacy loss: the entries and the limit, from
+        which it computes the remaining privacy loss. None if there is no limit.
 
         The entries of other states (`shared_entries`) follow the state's own.
 
@@ -204,10 +214,10 @@ class Store(Closing):
         under its limit.
 
         Returns:
-            For each unit: how its neighbouring datasets differ, and the total loss. It is computed
-            as the limit's ledger does, or without a limit as `counton.privacy.ledger.totals` does.
-            The total is None if no loss counts yet at the age of data that the limit names. Without
-            a limit it is None if the guarantees cannot be added.
+            For each unit: how its neighbouring datasets differ, and the total loss. With a limit it
+            is added up by the rules of the limit's kind of guarantee (`Ledger`), else by
+            `counton.privacy.ledger.totals`. The total is None if no loss counts yet at the age of
+            data that the limit names. Without a limit it is None if the guarantees cannot be added.
         """
         return self._read(books.totals)
 
@@ -276,7 +286,8 @@ class Store(Closing):
             books.set_limit(connection, proposed, allow_raise=allow_raise)
 
     def set_quota(self, party: str, quota: Limit | None) -> None:
-        """Set the most that a party may spend of the limit; None: the party has no quota.
+        """Set the most that a party (a name, such as of a department, under which releases are
+        made) may spend of the limit; None: the party has no quota.
 
         The limit holds for all parties together, whatever their quotas. Once a party has a quota,
         each new release must state a party that has one. Nobody checks which party a run states
@@ -320,10 +331,12 @@ class Store(Closing):
         relation: Relation = "add_remove",
         party: str | None = None,
     ) -> None:
-        """Enter in the ledger what another program's releases have spent about the same units.
+        """Enter in the ledger, the record of spent privacy loss, what another program's releases
+        have spent about the same units.
 
-        It counts like a stream of this database and cannot be removed. No witness records it, so an
-        old copy of the database that lacks it is not noticed.
+        It counts like a stream of this database and cannot be removed. No witness (the record
+        outside the database that shows old copies) records it, so an old copy of the database that
+        lacks it is not noticed.
 
         Args:
             name: name of the entry, unlike all others and all streams.
@@ -353,7 +366,8 @@ class Store(Closing):
             books.add(connection, Spend(name, guarantee, unit, relation, party=party))
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
-        """Return the ledger as `set_limit` would make it with this limit; nothing is written.
+        """Return the ledger (the record of spent privacy loss) as it would be after `set_limit`
+        with this limit; nothing is written.
 
         Raises:
             BudgetExceeded, InvalidInput: as in `set_limit`.
@@ -387,7 +401,7 @@ class Store(Closing):
         return _public(connection, row)
 
     def _read(self, ask: Callable[[Connection], _T]) -> _T:
-        """Run a query in a transaction that writes nothing."""
+        """Call ``ask`` with a transaction of the state that writes nothing; return its result."""
         with self.database.transaction(write=False) as connection:
             return ask(connection)
 
@@ -400,10 +414,10 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     """Describe a state as JSON values without secrets. Needs no key and disturbs no writer.
 
     Returns:
-        ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each stream its
-        ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
-        (step, values and std of the last release, or None; if it may not be shown, ``refused``
-        says why).
+        ``state``, ``format``, ``limit``, ``ledger`` (the guarantees given so far) and ``streams``:
+        for each stream its ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``,
+        ``step`` and ``last`` (step, values and std of the last release, or None; if it may not be
+        shown, ``refused`` says why).
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.

@@ -80,8 +80,8 @@ class Stream(JournalReader, Closing):
     that opens a stream takes it over, and the former writer gets ``StreamConflict`` at its next
     release. Each opening raises a number in the stream's row, the writer epoch. A commit changes
     the row only if epoch and step are those that this writer knows. No lock outlives a killed
-    process. Noise is a function of key and step, and the journal is written first, so a process
-    killed at any moment cannot show two values for one step.
+    process. Noise is a function of key and step, and the journal (the table of releases) is written
+    before anything is shown, so a process killed at any moment cannot show two values for one step.
 
     The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
     the data. The key is not in it. An old copy of the state lacks later steps; the witness, a file
@@ -151,7 +151,8 @@ class Stream(JournalReader, Closing):
         party: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
-        """Begin a stream and enter its guarantee in the ledger of the database.
+        """Begin a stream and enter its guarantee in the ledger of the database, the record of spent
+        privacy loss.
 
         Args:
             state: path of a SQLite file (made with mode 0600 if missing), or a database URL; or an
@@ -182,9 +183,10 @@ class Stream(JournalReader, Closing):
                 events with one time each. A ledger that several states share adds both up.
             party: the party whose quota of the limit the stream spends; needed if the limit has
                 quotas.
-            witness: a folder, or a database URL, away from the state, for a second witness; None:
-                its last place, at first ``$XDG_STATE_HOME/counton``. "none": no second witness, so
-                that nobody notices an old copy of a state on a server.
+            witness: a folder, or a database URL, away from the state, for a second witness, a
+                record of releases that shows old copies; None: its last place, at first
+                ``$XDG_STATE_HOME/counton``. "none": no second witness, so that nobody notices an
+                old copy of a state on a server.
 
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
@@ -339,7 +341,8 @@ class Stream(JournalReader, Closing):
         """Total privacy loss for each kind of protected unit, added up as
         `counton.privacy.ledger.totals` does.
 
-        If the state shares a ledger with other states, the total covers all of them.
+        If the state shares a ledger (a record of spent privacy loss) with other states, the total
+        covers all of them.
         """
         return shared.totals_of(self.database)
 
@@ -348,7 +351,8 @@ class Stream(JournalReader, Closing):
         return self._counter().describe()
 
     def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
-        """Release one step: the release is committed to the journal, then returned.
+        """Release one step: the release is committed to the journal (the stored table of releases),
+        then returned.
 
         Args:
             x: this step's total, of the stream's shape, in data units.
@@ -379,7 +383,8 @@ class Stream(JournalReader, Closing):
         Args:
             xs: totals, shape ``(n, *shape)``, in data units.
             first_step: number that the first of these steps is meant to have; steps that are
-                released already are answered from the journal (see `release`).
+                released already are answered from the journal, the table of releases (see
+                `release`).
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -441,8 +446,8 @@ class Stream(JournalReader, Closing):
     ) -> Readings:
         """Release consecutive steps of a statistic, with its events, in one transaction.
 
-        A step that is released already is answered from the journal, so a caller who does not know
-        whether an earlier call succeeded may repeat it.
+        A step that is released already is answered from the journal (the table of releases), so a
+        caller who does not know whether an earlier call succeeded may repeat it.
 
         Args:
             events: the events of all steps, in the order in which they happened.
@@ -515,7 +520,9 @@ class Stream(JournalReader, Closing):
 
     @property
     def amounts(self) -> Private[Amounts]:
-        """The size of the stream's sums so far. Secret."""
+        """The sizes of the stream's exact sums so far, with which a caller bounds what it still
+        accepts. Secret.
+        """
         tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
         (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
@@ -585,7 +592,8 @@ class Stream(JournalReader, Closing):
         return window_of(self._counter().design, read, start, stop, cells, level)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
-        """Return the release of a step from the journal, if ``x`` is the input of that release.
+        """Return the release of a step from the journal (the table of releases), if ``x`` is the
+        input of that release.
 
         Raises:
             InvalidInput: the step is not released, or x is outside what is allowed.
@@ -655,7 +663,7 @@ class Stream(JournalReader, Closing):
 
     def _settle(self) -> None:
         """Record the last release in the witness (a file outside the state) and the shared ledger
-        if they lack it; only then may it be shown.
+        (of spent privacy loss) if they lack it; only then may it be shown.
 
         They lack it if the process that made the release was killed before it recorded the release,
         or used another witness.
@@ -700,8 +708,9 @@ class Stream(JournalReader, Closing):
     def _release(
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
-        """Release the new steps of an addition. Steps from ``first_step`` on that are released
-        already are answered from the journal.
+        """Release the new steps of an addition (the totals and records of one commit). Steps from
+        ``first_step`` on that are released already are answered from the journal, the table of
+        releases.
         """
         counter = self._counter()
         remedy = "pass one total for each step and declared cell"
@@ -730,9 +739,9 @@ class Stream(JournalReader, Closing):
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the journal's values of released steps from ``first`` on; refuse inputs that
-        differ from the inputs of the release. ``grid`` has the inputs as integer multiples of the
-        resolution, shape (steps, *shape).
+        """Return the values of released steps from ``first`` on, as the journal (the table of
+        releases) has them; refuse inputs that differ from the inputs of the release. ``grid`` has
+        the inputs as integer multiples of the resolution, shape (steps, *shape).
         """
         stop = first + len(grid)
         with self._database.transaction(write=False) as connection:
@@ -791,7 +800,8 @@ class Stream(JournalReader, Closing):
         have released.
 
         Raises:
-            StateError: the witness has recorded more than this state has, or cannot be written.
+            StateError: the witness (a record outside the state) has recorded more than this state
+                has, or cannot be written.
         """
         at = self._mark(self._step)
         if not self._step:
@@ -814,8 +824,8 @@ class Stream(JournalReader, Closing):
         addition: Addition,
         also: CommitHook | None,
     ) -> None:
-        """Commit releases (``rows`` for the journal), and everything that is stored with them, in
-        one transaction.
+        """Commit releases (``rows`` for the journal, the table of releases), and everything that is
+        stored with them, in one transaction.
         """
         number, step = self._row.id, counter.step
         observed = journal.observed_rows(number, addition.observed)

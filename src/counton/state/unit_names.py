@@ -20,7 +20,7 @@ from counton.statistics.statistic import protects
 
 
 class SpentUnit(NamedTuple):
-    """The protected unit of an entry in a state's ledger.
+    """The protected unit of an entry in a state's ledger, the record of spent privacy loss.
 
     Attributes:
         name: name of the stream or table.
@@ -40,7 +40,7 @@ def unit_word(
     """Return the name of a new release's protected unit.
 
     Args:
-        known: units of the entries in the state's ledger.
+        known: units of the entries in the state's ledger, the record of spent privacy loss.
         kind: kind of the new unit ("event", "user", "edge", "letter"); None if unknown.
         stated: name that the caller gives it; None if the caller gives none.
         default: name if neither the caller nor the state gives one.
@@ -88,8 +88,8 @@ def unit_word(
 
 
 def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
-    """Return the name of a stream's unit in a ledger. If the unit is a user's period of time, the
-    name includes the time zone and the column of times.
+    """Return the name of a stream's protected unit in a ledger, the record of spent privacy loss.
+    If the unit is a user's period of time, the name includes the time zone and the column of times.
 
     Zone and column decide where a period begins. If the statistic has windows of its own, they
     begin and end with steps, by the stream's calendar if it has one. The name does not say how the
@@ -137,8 +137,8 @@ _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """Return the protected units in a state's ledger: the unit of its limit first, then those of
-    its entries in order.
+    """Return the protected units in a state's ledger (the record of spent privacy loss): the unit
+    of its limit first, then those of its entries in order.
     """
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):

@@ -34,8 +34,8 @@ def _count_late_rows(connection: Connection) -> None:
 
 
 def _note_who_spent(connection: Connection) -> None:
-    """Add columns for party, user and machine to the entries of ledgers; for earlier entries they
-    are unknown.
+    """Add columns for party, user and machine to the ledger's entries (one for the guarantee of
+    each stream); for earlier entries they are unknown.
     """
     for table in ("counton_ledger", "counton_shared_entries"):
         for column in ("party VARCHAR(200)", "who TEXT", "host TEXT"):

@@ -197,8 +197,8 @@ def _witness_problem(
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> Exception | None:
-    """Return the error with which the witness (a record outside the state) or the shared ledger
-    refuses a release; None if they accept it.
+    """Return the error with which the witness (a record outside the state) or the shared ledger (of
+    spent privacy loss) refuses a release; None if they accept it.
     """
     try:
         standing.position_of(connection, database, row.name, witness)
@@ -288,7 +288,8 @@ class _Recomputation:
         """Run all checks of the stream's releases, and return their result.
 
         Args:
-            spent: database row of the stream's entry in the ledger; None if there is none.
+            spent: database row of the stream's entry in the ledger (the record of spent privacy
+                loss); None if there is none.
         """
         row, terms, unchecked = self._row, self._terms, None
         self._check_promise(spent)
@@ -339,8 +340,8 @@ class _Recomputation:
                         raise
 
     def _check_std(self) -> None:
-        """Refuse a journal in which the standard deviation of a step's noise differs from the one
-        computed from the design.
+        """Refuse a journal (the table of a stream's releases) in which the standard deviation of a
+        step's noise differs from the one computed from the design.
         """
         row, every = self._row, self._terms.errors.std(range(1, self._row.step + 1))
         said = (
@@ -430,8 +431,8 @@ class _Recomputation:
             self._checks.append(check_by_reference(terms, self._key, every, self._watcher))
 
     def _recompute_steps_on_demand(self, events: bytes) -> None:
-        """Check the steps of a statistic whose cells are computed on demand: the journal must have
-        the digests of the steps' events.
+        """Check the steps of a statistic whose cells are computed on demand: the journal (the table
+        of releases) must have the digests of the steps' events.
         """
         from counton.state.on_demand import OnDemand
 
@@ -479,8 +480,8 @@ class _Recomputation:
             yield range(begin, last + 1)
 
     def _read_values(self, steps: range) -> journal.Entries:
-        """Return the released values of these steps from the journal, shape (steps, *shape of a
-        step).
+        """Return the released values of these steps from the journal (the table of releases), shape
+        (steps, *shape of a step).
         """
         return self._read(steps, saved_shape(self._terms))
 
@@ -490,7 +491,7 @@ class _Recomputation:
 
     def _compare(self, again: Counter, inputs: NDArray[np.int64]) -> None:
         """Compute the releases of ``inputs`` (shape (steps, *shape)) again with the same key, and
-        compare them with the values in the journal.
+        compare them with the values in the journal, the table of releases.
 
         ``again`` is a counter (the object that adds noise) at the step before the first of these
         steps.
@@ -516,8 +517,8 @@ class _Recomputation:
             )
 
     def _check_promise(self, spent: Any) -> None:
-        """Check that the ledger has the stream's guarantee, and that the noise distribution
-        satisfies it.
+        """Check that the ledger (the record of spent privacy loss) has the stream's guarantee, and
+        that the noise distribution satisfies it.
         """
         terms, name = self._terms, self._row.name
         if spent is None or spent.guarantee != terms.guarantee:

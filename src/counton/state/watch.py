@@ -29,8 +29,8 @@ class Sighting(NamedTuple):
 
     Attributes:
         step: the stream's last step.
-        marks: places at which the server stores the stream's rows. If the journal is restored from
-            a backup, its rows are stored at other places.
+        marks: places at which the server stores the stream's rows. If the journal (the table of
+            releases) is restored from a backup, its rows are stored at other places.
         at: time in seconds, by a clock that cannot be set.
         known: whether it was certain at this look that the journal was no old copy.
     """
@@ -103,7 +103,8 @@ class AcceptedState(NamedTuple):
 
     Attributes:
         streams: names of streams that no witness could confirm as the newest.
-        places: places of the second witness that are missing and are given up.
+        places: places of the second witness (a record of releases away from the state) that are
+            missing and are given up.
     """
 
     streams: tuple[str, ...]
@@ -183,8 +184,8 @@ def _note(
 
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
-    """Return True if a stream's journal is certainly no old copy, judged by the last look at it
-    (``last``).
+    """Return True if a stream's journal (the table of its releases) is certainly no old copy,
+    judged by the last look at it (``last``).
 
     The journal must be the one seen then, possibly with more steps. If it was certainly no old copy
     then, it is none now. Otherwise it is certain once the journal has grown, because no process
@@ -197,8 +198,8 @@ def _went_on(connection: Connection, database: Database, row: Any, last: Sightin
 
 
 def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
-    """Return the places where a server stores the rows of a stream's ledger entry and of a step;
-    empty for a SQLite file.
+    """Return the places where a server stores the rows of a stream's ledger entry (its spent
+    privacy loss) and of a step of its journal (the table of releases); empty for a SQLite file.
 
     The places differ if the journal was restored from a backup, because its rows are then written
     anew. The server's time of start is among them, which differs if the server was restored as a
