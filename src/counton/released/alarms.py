@@ -156,7 +156,8 @@ class Alarms:
         rising: for each alarm, True if it is about an increase.
         first: number of the first window in which an alarm was possible.
         values: the chart's statistic in each window, from ``first`` on.
-        threshold: absolute value of the statistic above which there is an alarm.
+        threshold: an alarm is raised where the absolute value of the chart's statistic is above
+            this number.
         std: standard deviation of one number from its expectation, from noise and counts together.
     """
 

@@ -77,8 +77,8 @@ class Counting:
         return local_text(said + ", or do not count", window=local_text(window))
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return words for the rows or groups that a bound for each user leaves out; None without a
-        bound.
+        """Return None: all rows count, because there is no bound for each user (`Bounded` returns
+        words for the rows or groups that its bound leaves out).
 
         Args:
             cut: how rows are assigned to steps.
@@ -88,10 +88,8 @@ class Counting:
         return None
 
     def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
-        """Return a note that counts are too low in the last windows of a period, where users have
-        used up their bound.
-
-        None: there is no such effect.
+        """Return None: no user can use up a bound (`Bounded` returns a note that counts are too low
+        in the last windows of a period).
 
         Args:
             cut, unit, groups: see `beyond`.

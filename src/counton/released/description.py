@@ -92,7 +92,7 @@ class Predecessor(NamedTuple):
     apart: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts on the earlier stream as JSON values."""
+        """Return this description of an earlier stream, which is continued, as JSON values."""
         found = None if self.guarantee is None else self.guarantee.to_dict()
         return {"name": self.name, "guarantee": found, "apart": self.apart}
 
@@ -236,7 +236,9 @@ class Description:
 
     @property
     def window(self) -> str:
-        """The word for one window of the stream, such as "day"."""
+        """The word for one window of the stream (the stretch of time that is counted together),
+        such as "day".
+        """
         return self.cut.period or f"period of {self.cut.every}"
 
     @property
@@ -326,7 +328,9 @@ class Description:
 
     @property
     def _groups_apart(self) -> int | None:
-        """Number of declared groups; None if there is one total."""
+        """Number of declared groups that have a count of their own; None if the stream has one
+        total.
+        """
         return None if self.by is None else self.declares
 
     def anew_every(self, of: Statistic | None = None) -> int | str | None:

@@ -337,8 +337,8 @@ def figure_of_answers(
 
 
 def _for_chart(one: Answer, time: str) -> Answer:
-    """Return an answer for a chart: shares in per cent, and without its time, which the heading
-    states.
+    """Return an answer for a chart: a share of a group in all groups is shown in per cent, and the
+    answer's time is left out, because the heading states it.
     """
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}

@@ -214,7 +214,7 @@ class Inspection:
 
     @property
     def level(self) -> float:
-        """The probability with which each interval holds."""
+        """The probability with which each interval of this look holds the true number."""
         return self.released.numbers.level
 
     @cached_property
@@ -235,7 +235,9 @@ class Inspection:
 
     @cached_property
     def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
-        """One estimate for each requested share: a bound on events, or bounds of values."""
+        """One estimate for each requested share of users or of values: a bound on a user's events,
+        or two bounds of values.
+        """
         if self.of_values:
             return tuple(map(self._bounds, self.shares))
         return tuple(map(self._most, self.shares))
@@ -267,7 +269,8 @@ class Inspection:
 
     @property
     def recommendation(self) -> Most | ValueBounds | None:
-        """The recommended bound: the estimate for the largest share whose interval is informative.
+        """The recommended bound on a user's events, or the bounds of values: the estimate for the
+        largest requested share whose interval is informative.
 
         None: every estimate is missing, or its interval has no upper end or contains all cells.
         """
@@ -383,7 +386,9 @@ class Inspection:
         return float(np.diff(self._reading.monotone) @ middle) or None
 
     def table(self) -> pl.DataFrame:
-        """Return the estimates as a table, with one row for each requested share."""
+        """Return the estimated bounds as a table, with one row for each requested share of users or
+        of values.
+        """
         numbers = pl.Float64 if self.of_values else pl.Int64
         names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}
@@ -392,7 +397,8 @@ class Inspection:
     def describe(self) -> str:
         """Describe the estimates, with the protected unit and the guarantee.
 
-        There is a line for each share, followed by the options that set the recommended bound.
+        There is a line for each requested share of users or of values, then the options that set
+        the recommended bound.
         """
         lines = [*self.words(), "", self.released.describe()]
         if self.suggestion:
@@ -408,7 +414,7 @@ class Inspection:
         return f"to take that of {100 * self.recommendation.share:g}% over"
 
     def notes(self) -> list[str]:
-        """Return notes that should be read before the estimates are used."""
+        """Return notes to read before the estimated bounds on events or values are used."""
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
         open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
@@ -430,7 +436,7 @@ class Inspection:
         return found
 
     def words(self) -> list[str]:
-        """Return a sentence for each estimated bound."""
+        """Return a sentence for each estimated bound on a user's events or on values."""
         return [
             self._most_in_words(one) if isinstance(one, Most) else self._bounds_in_words(one)
             for one in self.answers

@@ -52,19 +52,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Nowcast:
-    """Forecasts of the final counts of provisional windows, to which rows still come.
+    """Forecasts of the final counts of provisional windows: windows whose rows still arrive, so
+    that their counts are released again.
 
     All arrays have shape ``(windows,)``.
 
     Attributes:
         windows: numbers of the provisional windows, from 1.
-        lags: number of windows that had ended after each window when its newest version was
+        lags: for each window, the number of later windows that had ended when its count was last
             released.
         estimates: forecasts of the final counts, without noise.
         std: standard deviations of the errors of the forecasts.
         degrees: degrees of freedom of each standard deviation.
-        weights: weight of the chain ladder in each forecast; the mean of recent windows has the
-            rest.
+        weights: weight, in each forecast, of the chain ladder (newest count times expected growth);
+            the mean of recent windows has the rest.
         changed: True if arrivals in the last releases contradict earlier delays. Then intervals
             cannot be trusted.
         level: probability with which each interval holds the exact final count.
@@ -81,19 +82,19 @@ class Nowcast:
 
     @cached_property
     def half(self) -> Floats:
-        """Half-widths of the intervals of the forecasts."""
+        """Half-widths of the intervals of the forecasts: shape ``(windows,)``."""
         from scipy import stats
 
         return np.asarray(stats.t.ppf((1 + self.level) / 2, self.degrees) * self.std, np.float64)
 
     @property
     def lower(self) -> Floats:
-        """Lower ends of the intervals of the forecasts, never below 0."""
+        """Lower ends of the intervals of the forecast final counts, never below 0."""
         return np.maximum(self.estimates - self.half, 0.0)
 
     @property
     def upper(self) -> Floats:
-        """Upper ends of the intervals of the forecasts."""
+        """Upper ends of the intervals of the forecast final counts."""
         return self.estimates + self.half
 
 
@@ -105,19 +106,21 @@ def forecast_final(
     level: float = 0.95,
     row: float = 1.0,
 ) -> Nowcast:
-    """Forecast the final count of each provisional window.
+    """Forecast the final count of each provisional window, whose rows still arrive.
 
     Args:
-        versions: released counts by window and lag, shape ``(windows, lags)``; NaN if a version is
-            not released yet. Window w of W has versions of lags 0 to W - w.
-        covariance: covariance of the noise of the versions of one window, shape ``(lags, lags)``.
+        versions: released counts by window and lag (the number of windows that had ended after it),
+            shape ``(windows, lags)``; NaN if a count is not released yet. Window w of W has
+            versions of lags 0 to W - w.
+        covariance: covariance of the noise of one window's counts at all lags, shape ``(lags,
+            lags)``.
         season: number of windows after which delays and levels repeat: 7 for days of a week; 1 for
             no season.
         level: probability with which each interval holds.
         row: the smallest amount that one row adds: 1 for counts, the resolution for sums.
 
     Raises:
-        InvalidInput: too few windows are final, or versions are missing.
+        InvalidInput: too few windows are final, or a released count is missing.
 
     >>> arrived = np.cumsum([60.0, 25.0, 15.0])
     >>> versions = np.array([arrived * (1 + 0.1 * (w % 3)) for w in range(30)])
@@ -139,17 +142,17 @@ def forecast_final(
 def nights_needed(lags: int) -> int:
     """Return the number of windows that must be released before final counts can be forecast.
 
-    A count is final when ``lags`` further windows have ended.
+    The count of a window is final when ``lags`` further windows have ended.
     """
     return 2 * lags + LEAST
 
 
 class _Triangle:
-    """Released versions of all windows, with the forecasts that were possible after earlier
-    releases.
+    """Released counts of all windows, each released again as its rows arrive, with the forecasts
+    that were possible after earlier releases.
 
-    A version is identified by its window and its lag, the number of windows that had ended after
-    its own.
+    Each released count, called a version, is identified by its window and by its lag: the number of
+    windows that had ended after this window.
     """
 
     def __init__(self, versions: Floats, covariance: Floats, season: int, row: float) -> None:
@@ -172,10 +175,10 @@ class _Triangle:
 
     @cached_property
     def ratios(self) -> dict[int, Floats]:
-        """Estimated ratios of a window's final count to its earlier versions.
+        """Estimated ratios of a window's final count to its counts as released earlier.
 
-        The key is the number of a release, from whose data the ratios are estimated; the value has
-        shape ``(lags, seasons)``.
+        The key is the number of a release, from whose data the ratios are estimated. The value has
+        shape ``(lags, seasons)``; a lag is the number of windows that had ended after the window.
         """
         first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
         return {night: self._ratios(night) for night in range(first, self.nights)}
@@ -187,11 +190,12 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Return the factor by which a window's count grows from one lag to the next, shape
-        ``(seasons,)``.
+        """Return the factor by which a window's count grows from ``lag`` to ``lag + 1``, shape
+        ``(seasons,)``; the lag is the number of windows that have ended after it.
 
         It is estimated from the windows known after release ``night``. The factors of seasons are
-        shrunk towards a common factor, as far as chance explains their differences.
+        shrunk towards a common factor, as far as random differences between windows explain the
+        differences between seasons.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)
@@ -214,12 +218,13 @@ class _Triangle:
         return np.asarray(np.maximum(shrunk, 1.0))
 
     def _ladder(self, window: int, lag: int) -> tuple[float, float]:
-        """Return the chain-ladder forecast (version times expected growth) of a window's final
-        count, and the ratio that it used.
+        """Return the chain-ladder forecast of a window's final count (a released count times its
+        expected growth), and the ratio that it used.
 
         Args:
             window: number of the window.
-            lag: lag of the version on which the forecast is based; later versions are ignored.
+            lag: number of windows that had ended after this one when the count was released on
+                which the forecast is based; later counts are ignored.
         """
         ratio = float(self.ratios[window - 1 + lag][lag, (window - 1) % self.season])
         return ratio * float(self.versions[window - 1, lag]), ratio
@@ -241,11 +246,11 @@ class _Triangle:
         return float(self.versions[chosen, self.last].mean())
 
     def forecast(self, window: int) -> tuple[float, float, float, float]:
-        """Return the forecast of a window, its standard deviation with degrees of freedom, and a
-        weight.
+        """Return four numbers for a window: the forecast of its final count, its standard
+        deviation, the degrees of freedom of this deviation, and a weight.
 
-        The weight is that of the chain-ladder forecast (newest version times expected growth); the
-        mean of recent windows has the rest.
+        The weight is that of the chain-ladder forecast (newest released count times expected
+        growth); the mean of recent windows has the rest.
         """
         lag, final = self.nights - window, self.nights - self.last
         known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
@@ -274,11 +279,12 @@ class _Triangle:
         return self.row * estimate, self.row * std, degrees, share
 
     def _noise(self, lag: int, ratio: Floats) -> Floats:
-        """Return the variance of the noise of (final count) - ``ratio`` * (version), whose noise is
-        correlated.
+        """Return the noise variance of (final count) - ``ratio`` * (earlier count) of one window;
+        the noise of the two counts is correlated.
 
         Args:
-            lag: lag of the version.
+            lag: number of windows that had ended after this window when the earlier count was
+                released.
             ratio: the factors, in any shape.
         """
         of = self.covariance
@@ -286,8 +292,8 @@ class _Triangle:
         return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
 
     def delays_changed(self) -> bool:
-        """Return True if rows came sooner or later in the last releases than in earlier ones, more
-        than chance explains.
+        """Return True if rows came sooner or later in the last releases than in earlier ones, by
+        more than random differences explain.
         """
         found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
         before = found[: -max(_NIGHTS)]
@@ -297,8 +303,8 @@ class _Triangle:
         return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
 
     def _surprise(self, night: int) -> float:
-        """Return how much more provisional windows grew at release ``night`` than was forecast, all
-        together.
+        """Return how much more provisional windows (those whose rows still arrive), all together,
+        grew at release number ``night`` than was forecast.
 
         The difference is in standard deviations of the forecast's error.
         """
@@ -320,7 +326,7 @@ def _grew_as_usual(start: Floats, end: Floats) -> NDArray[np.bool_]:
     A window is unusual if, for example, many of its rows came late in one file.
 
     Args:
-        start, end: counts of each window at two successive lags.
+        start, end: counts of each window in two successive releases.
     """
     sizes = np.sqrt(np.maximum(end, 1.0))
     grown = (end - _median(end / np.maximum(start, 1.0)) * start) / sizes

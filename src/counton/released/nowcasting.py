@@ -43,10 +43,12 @@ class Nowcasts:
         return tuple(group for group, each in self.found.items() if each.changed)
 
     def table(self) -> pl.DataFrame:
-        """Return a table with a row for each provisional window and group.
+        """Return a table with a row for each provisional window (one whose rows still arrive) and
+        group.
 
-        Columns: step, window_start, window_end, group (if there are groups), lag, released (the
-        newest version), estimate (of the exact final count), std, lower, upper.
+        Columns: step, window_start, window_end, group (if there are groups), lag (the number of
+        windows that had ended after it), released (the newest count), estimate (of the exact final
+        count), std, lower, upper.
         """
         released = self.released.numbers
         cut, parts = released.definition.cut, []
@@ -82,7 +84,7 @@ class Nowcasts:
         return table if released.definition.domain is not None else table.drop("group")
 
     def describe(self) -> str:
-        """Describe the forecasts, and warn about those that cannot be trusted."""
+        """Describe the forecasts of final counts, and warn about those that cannot be trusted."""
         level = f"{percent(self.released.numbers.level)}%"
         said = (
             f"Each estimate is a forecast of the number when it is final, from the delays of "
@@ -200,6 +202,8 @@ def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
 
 
 def _versions_of(released: ReleasedNumbers) -> Revisions:
-    """Return the versions of windows that were published up to the newest release."""
+    """Return all counts of windows that were published up to the newest release; a window's count
+    is released again as rows arrive late.
+    """
     found = versions_at_hand(released.revisions, released.design.name)
     return found.up_to(released.design.strategy.horizon or len(found.values))

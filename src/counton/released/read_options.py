@@ -50,7 +50,7 @@ class View:
     room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the selection as JSON values."""
+        """Return this selection of numbers to show as JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
         if self.room is not None:
@@ -65,7 +65,7 @@ class View:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
-        """Rebuild the view from `to_dict`."""
+        """Rebuild the selection of numbers to show from the JSON values of `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
         found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))

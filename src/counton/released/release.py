@@ -124,9 +124,10 @@ class Release:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's numbers after the last step, as a `Reading`.
+        """The statistic's numbers after the last step as a `Reading`, which has a value, a standard
+        deviation and an interval for each number.
 
-        For some statistics it also computes sums and covariances of several numbers.
+        For some statistics the reading also computes sums and covariances of several numbers.
         """
         return self.numbers.reading
 
@@ -402,7 +403,9 @@ class Release:
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return an estimate of a share with its bounds, which are 0 and 1 for counts."""
+        """Return an estimate of the share of some groups in all groups with the bounds of the true
+        share, which are 0 and 1 for counts.
+        """
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
         counts = exact and isinstance(numbers.published, CellValues)
@@ -486,10 +489,12 @@ class Release:
         return type(self)(self._at_night(found, night))
 
     def _at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
-        """Return the numbers that were newest after a release, for the steps and groups shown here.
+        """Return the newest numbers of windows as they were after one release, for the steps and
+        groups shown here.
 
         Args:
-            revisions: all released versions of windows.
+            revisions: the numbers of windows in all releases; a window is released again as rows
+                arrive late.
             night: number of the release; one is made at the end of each window.
         """
         (terms, values), numbers = revisions.read(night), self.numbers
@@ -511,8 +516,8 @@ class Release:
 
     @property
     def _last_night(self) -> int:
-        """Number of the newest release whose versions of windows are shown; 0 if windows have no
-        versions.
+        """Number of the newest release that is shown, if windows are released again for late rows;
+        0 if each is released once.
 
         One release is made at the end of each window.
         """
@@ -521,6 +526,7 @@ class Release:
 
     def versions(self, form: str = "all") -> pl.DataFrame:
         """Return all versions of the shown windows, one row for each, with the columns of `table`.
+        Windows are released again for late rows.
 
         A version is a window's row in the table as one release showed it.
 
@@ -561,17 +567,18 @@ class Release:
         *,
         group: str | None = None,
     ) -> Answer:
-        """Estimate by how much a window's number was revised; noise that both versions share
-        cancels.
+        """Estimate by how much a window's number was revised; noise that its two released numbers
+        share cancels.
 
         Args:
             window: the window's number; or a day or moment by which it had ended.
-            later, earlier: times at which the two versions were newest, as in `as_of`; None: the
-                newest version, and the first version.
+            later, earlier: times at which the two compared numbers were the newest, as in `as_of`;
+                None: the newest number, and the first one.
             group: the name of the group; it may be left out if there is only one.
 
         Raises:
-            InvalidInput: a group or version is unknown; or see `versions`.
+            InvalidInput: a group is unknown, or the window had no number at one of the times; or
+                see `versions`.
         """
         from counton.released.revisions import night_of
 
@@ -852,7 +859,7 @@ class Release:
         return next(iter(self.figures(panels=panels, **words).values()))
 
     def to_polars(self) -> pl.DataFrame:
-        """Return `table` with its default rows, as a polars data frame."""
+        """Return the released numbers as a polars data frame: the default rows of `table`."""
         return self.table()
 
     def to_pandas(self) -> Any:

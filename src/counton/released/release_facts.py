@@ -137,7 +137,8 @@ class CsvStyle(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any] | None) -> CsvStyle:
-        """Return the style that the facts in a file state.
+        """Return the style of CSV that is stated by the facts in a file (JSON values beside its
+        numbers).
 
         Raises:
             InvalidInput: see `of_signs`.
@@ -158,7 +159,7 @@ class CsvStyle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts by which a file states its style; empty for the default style."""
+        """The JSON values by which a file states its style of CSV; empty for the default style."""
         found: dict[str, Any] = {"csv_formulas": "keep"} if self.formulas == "keep" else {}
         if self[1:] != CsvStyle()[1:]:
             found["csv"] = {"separator": self.separator, "decimal": self.decimal}

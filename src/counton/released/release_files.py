@@ -83,7 +83,9 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 class FromDatabase(Protocol):
-    """The published rows and facts of a stream in a database; all of it is public."""
+    """A stream in a database: its published rows, and its facts (description and guarantee as JSON
+    values). All of it is public.
+    """
 
     @property
     def place(self) -> str:
@@ -97,7 +99,7 @@ class FromDatabase(Protocol):
 
     @property
     def columns(self) -> Mapping[str, list[Any]]:
-        """The published rows as columns, by name."""
+        """The published rows of the stream, as a list of values for each column name."""
 
     @property
     def cells(self) -> Sequence[tuple[int, int, Any]]:
@@ -107,7 +109,7 @@ class FromDatabase(Protocol):
 
     @property
     def last(self) -> int:
-        """The newest released step."""
+        """The number of the newest released step of the stream."""
 
 
 #: Function that reads the published rows of a stream from a database, given its address and the
@@ -116,7 +118,7 @@ Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 class _File(NamedTuple):
-    """The rows of one file or database, with the facts of their stream.
+    """The rows of one file or database, with the public description of their stream.
 
     Attributes:
         label: name of the file, for messages.
@@ -215,8 +217,8 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Add all versions of windows, from the description, to a release whose windows are released
-    again.
+    """Add the numbers of all earlier releases, from the description, to a release whose windows are
+    released again for late rows.
     """
     from counton.released.revisions import Revisions
 
@@ -298,7 +300,8 @@ def _read_one(
         name: the requested stream; None: there is only one.
         token: token for a service.
         databases: see `read`.
-        like: another file, which has the facts that this file lacks; None: there is none.
+        like: another file, which has the public description that this file lacks; None: there is
+            none.
     """
     if place.startswith(ADDRESSES):
         with _naming(place):
@@ -337,7 +340,9 @@ def is_database(place: str) -> bool:
 
 
 def _from_database(kept: FromDatabase) -> _File:
-    """Return the published rows and facts in a database in the form of a file."""
+    """Return the published rows of a stream in a database, with its public description, in the form
+    of a file.
+    """
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:
@@ -525,7 +530,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
 
 
 def _fetch(address: str, token: str | None) -> _File:
-    """Fetch a stream's published rows and facts from a service."""
+    """Fetch the published rows and the public description of a stream from a service."""
     from counton.released.service_address import answer_of
 
     try:

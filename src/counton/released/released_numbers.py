@@ -87,7 +87,8 @@ class ReleasedNumbers:
         steps: steps 1 to the last released step.
         published: the released values. For counts and sums `CellValues`: the totals of this stream
             alone, or counts of windows if no totals are published. For another statistic its
-            readings. For a stream to which a program passes numbers, its releases.
+            readings, the numbers at each step. For a stream to which a program passes numbers, its
+            releases.
         level: probability with which each interval holds.
         first: the first step that tables and charts show.
         chosen: names of the selected groups; None: all.
@@ -109,8 +110,8 @@ class ReleasedNumbers:
         together: by step, half-widths of intervals of totals (or of windows alone) that hold all at
             once; None: each interval holds alone.
         kept_in: the state in which the run has just released it; None: it was read from a file.
-        revisions: if windows are released again for late rows, all released versions; otherwise
-            None.
+        revisions: if windows are released again for late rows, the numbers of windows in all
+            releases; otherwise None.
     """
 
     definition: Description
@@ -448,7 +449,9 @@ class ReleasedNumbers:
         return replace(self, notes=(*self.notes, note))
 
     def at(self, level: float) -> Self:
-        """Return the same numbers with intervals of another level; see `Release.at`."""
+        """Return the same numbers with intervals that hold with another probability, ``level``; see
+        `Release.at`.
+        """
         published, level = self.published, check_level(level)
         if isinstance(published, CellValues):
             published = replace(published, errors=replace(published.errors, level=level))
@@ -600,8 +603,8 @@ class ReleasedNumbers:
 
     @property
     def _unshown(self) -> str:
-        """Words in parentheses for messages: the threshold below which rows are not shown; "" if
-        there is none.
+        """Words in parentheses for messages: the threshold that a number must exceed for its row to
+        be shown; "" if all are shown.
         """
         above = self.definition.above
         return "" if above is None else f" ({above})"
@@ -894,7 +897,7 @@ class ReleasedNumbers:
             yield steps[start : start + size]
 
     def _rows(self, steps: range) -> pl.DataFrame:
-        """Return the table rows of some steps."""
+        """Return the rows of the release's table for some steps."""
         published = self.published
         if self._by_group:
             return self._rows_of_cells(steps)
@@ -984,8 +987,9 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add the columns ``as_of``, ``lag`` and ``final`` to a table if windows are released again
-        for late rows.
+        """Add the columns ``as_of`` (time of the release), ``lag`` (number of windows that had
+        ended after the row's window) and ``final`` to a table if windows are released again for
+        late rows.
         """
         if not self.design.strategy.facts.reads_another:
             return table
@@ -1101,7 +1105,9 @@ class ReleasedNumbers:
         return replace(wide, level=self.level, together=half)
 
     def sums(self, every: str) -> pl.DataFrame:
-        """Return the number of each day, week or month; see `Release.sums`."""
+        """Return a table with the released number of each day, week or month, as ``every`` says;
+        see `Release.sums`.
+        """
         check_sums(self.definition, every)
         self._check_released()
         windows, groups = self.definition.windows, self.groups
@@ -1170,9 +1176,10 @@ class ReleasedNumbers:
 
     @property
     def reading(self) -> Reading:
-        """The statistic's numbers after the last step, as a `Reading`.
+        """The statistic's numbers after the last step as a `Reading`, which has a value, a standard
+        deviation and an interval for each number.
 
-        For some statistics it also computes sums and covariances of several numbers.
+        For some statistics the reading also computes sums and covariances of several numbers.
         """
         last = self.steps.stop - 1
         if self.definition.release == "periods":
@@ -1228,7 +1235,7 @@ class ReleasedNumbers:
 
     @property
     def drawable(self) -> bool:
-        """True if there is anything to draw in a chart."""
+        """True if the release has numbers that a chart can draw."""
         if self._by_group:
             return bool(self.groups)
         if self.definition.ranks:
@@ -1279,7 +1286,9 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Facts on these numbers that a file contains besides the description, as JSON values."""
+        """What a file says of these numbers besides the description of their stream, as JSON
+        values.
+        """
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
         if self.definition.ranks:  # the number of possible groups, from which these are chosen

@@ -38,8 +38,8 @@ When = int | str | date | datetime
 
 @dataclass(frozen=True)
 class Revisions:
-    """All versions of all windows, as they were released. They are public. Release t, called night
-    t, is made after window t.
+    """All released counts of all windows, which are released again as rows arrive late. Each such
+    count is called a version; all are public. Release t, called night t, is made after window t.
 
     Attributes:
         design: the design of the stream.
@@ -60,14 +60,14 @@ class Revisions:
 
     @property
     def lags(self) -> int:
-        """Number of windows after which a window is final."""
+        """Number of windows that must end after a window until its count is final."""
         return self.design.strategy.windows.lags
 
     def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return the lag of each window's newest version after release ``night``: the number of
-        windows that had ended after it.
+        """Return, for each window, its lag after release ``night``: the number of windows that had
+        ended after it when its newest count was released.
 
-        Lags are at most `lags`, because a final window has no further versions.
+        Lags are at most `lags`, because the count of a final window is not released again.
         """
         return np.minimum(night - np.asarray(windows, np.int64), self.lags)
 
@@ -82,7 +82,9 @@ class Revisions:
         return 1 if self.since is None else self.since[group]
 
     def up_to(self, night: int) -> Revisions:
-        """Return the versions in the first ``night`` releases."""
+        """Return a copy with only the counts of the first ``night`` releases; one is made after
+        each window.
+        """
         return replace(self, values=self.values[:night])
 
     def found_by(self, night: int) -> Mapping[str, int] | None:
@@ -96,8 +98,8 @@ class Revisions:
         return {name: first for name, first in self.since.items() if first <= night}
 
     def newest(self, night: int) -> NDArray[Any]:
-        """Return the newest version of each window after release ``night``, shape ``(night,
-        *cells)``.
+        """Return the newest count of each window after release ``night``, shape ``(night,
+        *cells)``; a window's count is released again as rows arrive late.
         """
         windows = np.arange(1, night + 1)
         lags = self.lags_of(windows, night)
@@ -105,8 +107,8 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of the newest versions of windows after release ``night``. In it, each
-        window is a step.
+        """Return the design of a stream whose steps are windows, each with its newest count after
+        release number ``night``.
         """
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -116,8 +118,8 @@ class Revisions:
         """Return the number of each window as known after release ``night``, shape ``(night,
         *cells)``, with their design.
 
-        It is the newest version. If totals are released besides windows, it is the least-squares
-        estimate from all measurements up to then.
+        It is the newest released count of the window. If totals are released besides windows, it is
+        the least-squares estimate from all measurements up to then.
         """
         if not isinstance(self.design.strategy, WindowsAndTotals):
             return self.design_at(night), self.newest(night)
@@ -126,10 +128,10 @@ class Revisions:
         return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
 
     def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
-        """Return the design of windows' numbers that are estimated by least squares from windows
-        and totals released up to a night.
+        """Return the design of the windows' numbers that are estimated by least squares from all
+        windows and totals released up to release number ``night``.
 
-        Night t is the release after window t.
+        Release t is made after window t.
         """
         both = self.design.strategy
         assert isinstance(both, WindowsAndTotals)
@@ -148,8 +150,8 @@ class Revisions:
         return terms, terms.strategy.newest_sums(newest, errors)
 
     def _inputs(self, night: int) -> tuple[NDArray[Any], NDArray[np.float64], float]:
-        """Return what least-squares estimates after release ``night`` need: windows' newest counts,
-        `innovations` (what totals add to them), and the resolution.
+        """Return three things that least-squares estimates after release number ``night`` need:
+        windows' newest counts, `innovations` (what totals add to them), and the resolution.
 
         Both arrays are in multiples of the resolution.
         """
@@ -170,21 +172,23 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design in which every version of every window counts as a step. It knows the noise
-        that versions share.
+        """The design of a stream in which every released count of every window is a step of its
+        own. It knows the noise that several counts of one window share.
         """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
         return found
 
     def value(self, window: int, lag: int) -> NDArray[Any]:
-        """Return the cells of the version of a window with this lag, of shape ``cells``."""
+        """Return the cells of a window's count as released ``lag`` windows after it: an array of
+        shape ``cells``.
+        """
         found: NDArray[Any] = self.values[window + lag - 1, ..., lag]
         return found
 
     def triangle(self, cell: int = 0) -> NDArray[np.float64]:
-        """Return all versions of a cell, shape ``(windows, versions)``; NaN if a version is not
-        released yet.
+        """Return all released counts of one cell, shape ``(windows, versions)``: a row has the
+        successive counts of a window, NaN if one is not released yet.
         """
         nights, versions = len(self.values), self.lags + 1
         found = np.full((nights, versions), np.nan)
@@ -195,17 +199,18 @@ class Revisions:
 
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
-        """Covariance of the noise of one window's versions, in squared data units: shape ``(lags,
-        lags)``.
+        """Covariance of the noise of one window's successive counts (versions), in squared data
+        units: shape ``(lags, lags)``.
         """
         lags = np.arange(self.lags + 1)
         unit = float(self.design.units.noise) ** 2 * self.design.law.variance
         return self.design.strategy.windows.lag_covariance(lags[:, None], lags) * unit
 
     def number(self, window: int, lag: int, cell: int = 0) -> Formula:
-        """Return one cell of a version as a formula, which can be combined with other versions.
+        """Return one cell of a window's count, as released ``lag`` windows after it, as a
+        `Formula`: a number that can be combined with others.
 
-        The formula knows the noise that two versions of one window share.
+        The formula knows the noise that two counts of one window share.
         """
         terms = self.design_of_versions
         step = terms.strategy.step_of(window, lag)
@@ -213,10 +218,11 @@ class Revisions:
         return Formula.of(CellSum(value, terms, (Term(1.0, step - 1, step, cell),)))
 
     def at_version(self, number: Formula, night: int, group: int) -> Formula:
-        """Return a number of one window as a formula that knows the noise which versions share.
+        """Return a number of one window as a `Formula` that knows the noise which successive counts
+        of the window (versions) share.
 
         Args:
-            number: the number as read from the newest versions after a release: sums of released
+            number: the number as computed from the newest counts after a release: sums of released
                 cells, their quotients, or products of these.
             night: the number of the release.
             group: the index of the group, for undeclared groups: its place in `names`.
@@ -252,7 +258,8 @@ class Revisions:
     def difference(self, window: int, later: int, earlier: int, cell: int = 0) -> Formula:
         """Return by how much the number of a window differs between the tables of two releases.
 
-        The formula knows the noise that both numbers share. Numbers are those of `read`.
+        The result, a number computed from released cells, knows the noise that both share. Numbers
+        are those of `read`.
 
         Args:
             window: the window, which had ended by both releases.
@@ -277,14 +284,15 @@ class Revisions:
 
 
 def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
-    """Return the versions of a release, or raise an error if it has none.
+    """Return the numbers of windows in all releases, or raise an error if each window was released
+    once.
 
     Args:
-        revisions: the versions; None: there are none.
+        revisions: these numbers; None: each window was released once.
         name: name of the stream, for the message.
 
     Raises:
-        InvalidInput: there are no versions.
+        InvalidInput: each window was released once.
     """
     if revisions is None:
         raise InvalidInput(
@@ -342,12 +350,13 @@ FORMS = ("all", "epiprocess")
 def versions_of_cells(
     revisions: Revisions, cut: Windows, cells: Mapping[str, int], level: float, last: int
 ) -> pl.DataFrame:
-    """Return a table of all versions of counts or sums up to release ``last``, by lag and window.
+    """Return a table of all counts or sums of windows up to release ``last``, sorted by lag (the
+    number of windows that had ended since) and window.
 
-    An undeclared group has versions only from the first release that shows it.
+    An undeclared group has rows only from the first release that shows it.
 
     Args:
-        revisions: the versions that were released.
+        revisions: the counts or sums of windows in all releases.
         cut: how rows are assigned to steps.
         cells: index of each shown group, by name.
         level: probability with which each interval holds.
@@ -385,7 +394,9 @@ def versions_of_cells(
 def _as_released(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, the versions of all windows with this lag, as they were released."""
+    """Yield, for each lag (number of windows that had ended after a window), the counts of all
+    windows with this lag, as they were released.
+    """
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
         known = range(last - lag, last - lag + 1)
@@ -399,8 +410,8 @@ def _as_released(
 def _read_together(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag, numbers of windows and running totals, estimated by each release from
-    its windows and totals together.
+    """Yield, for each lag (number of windows that had ended after a window), numbers of windows and
+    running totals, estimated by each release from its windows and totals together.
     """
     lags = min(revisions.lags, last - 1)
     values = np.zeros((2, lags + 1, last, len(places)))
@@ -423,10 +434,10 @@ def _read_together(
 
 
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
-    """Convert a table of versions to an archive of the R package epiprocess.
+    """Convert a table of all released counts of windows to an archive of the R package epiprocess.
 
-    It has a number for each place, day and version. If windows are days or longer, times are days,
-    so that a version is the day on which it was published.
+    It has a number for each geographic place, day and version (time of the release). If windows are
+    days or longer, times are days, so that a version is the day on which it was published.
     """
     when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
     if cut.length is None:
@@ -449,10 +460,10 @@ def final_windows(terms: Design, until: int) -> int:
 
 
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
-    """Return the table columns ``as_of``, ``lag`` and ``final`` of windows' newest versions.
+    """Return the table columns ``as_of``, ``lag`` and ``final`` of windows' newest counts.
 
-    They say when a version was released, how many windows had ended after its own, and whether it
-    is final.
+    They say when a count was released, how many windows had ended after its own, and whether it is
+    final.
     """
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))

@@ -225,7 +225,8 @@ def _interval(released: ReleasedNumbers) -> str:
 
 
 def _versions_table(released: ReleasedNumbers) -> TextTable:
-    """Return a text table of the newest versions of the last windows.
+    """Return a text table of the newest counts of the last windows, which are released again for
+    late rows.
 
     If there are many groups, it has only the newest window and the newest final window.
     """

@@ -93,7 +93,7 @@ class Series:
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
     def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
-        """Return the series of the groups with these indices."""
+        """Return the series (numbers over time) of only the groups with the indices ``places``."""
         there = None if self.there is None else self.there[:, places]
         return replace(self, values=self.values[:, places], there=there)
 

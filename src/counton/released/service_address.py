@@ -71,7 +71,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
     """HTTP handler that follows no redirect, so that a token is sent only to the given address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Return None, so that the redirect itself is the answer."""
+        """Return None, so that a redirect is not followed but is itself the answer."""
 
 
 def answer_of(address: str, token: str | None) -> bytes:

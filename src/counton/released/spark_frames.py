@@ -19,8 +19,8 @@ _METADATA: Final = "counton"
 
 
 def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSession) -> DataFrame:
-    """Return a table as a Spark data frame, with the facts of the table in its last column's
-    metadata.
+    """Return a table as a Spark data frame, with its facts (the public description of its stream as
+    JSON values) in the metadata of the last column.
 
     Args:
         table: the table of a release.
@@ -41,7 +41,8 @@ def frame_of(table: pl.DataFrame, facts: Mapping[str, Any], session: SparkSessio
 
 
 def rows_of(frame: DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of a Spark data frame of released numbers, and the facts in its metadata.
+    """Return the rows of a Spark data frame of released numbers, and the facts in its metadata (the
+    public description of their stream as JSON values).
 
     Raises:
         InvalidInput: no column contains a description.

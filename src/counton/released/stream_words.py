@@ -293,7 +293,8 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
 
 
 def _name_of(name: str | float) -> str:
-    """Return a number's name; of the share of a quantile its words.
+    """Return the name of a number; for a number such as 0.9, the share of a quantile, words for
+    this quantile.
 
     >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
     ('mean', 'median', '0.9 quantile')

@@ -49,8 +49,8 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
 
 
 def figure_of_nowcast(found: Nowcasts) -> Figure:
-    """Draw the newest versions of windows, and forecasts of their final counts; of many groups, the
-    largest.
+    """Draw the newest counts of windows whose rows still arrive, and forecasts of their final
+    counts; of many groups, only the largest.
     """
     from counton.charts.style import Caption
     from counton.charts.version_charts import MOST_PANELS, Forecasts, plot_nowcast
@@ -89,7 +89,8 @@ def _times_of(released: ReleasedNumbers) -> str:
 
 
 def _versions_of(released: Release) -> Versions:
-    """Return all versions of a release's windows in the form that a chart needs.
+    """Return all released counts of windows, which are released again for late rows, in the form
+    that a chart needs.
 
     Raises:
         InvalidInput: windows are released only once, or the statistic has no sums.

@@ -66,7 +66,8 @@ class WatchReport:
     def table(self) -> pl.DataFrame:
         """Return a table with a row for each alarm, in order of time.
 
-        Columns: window_start, window_end, group (if there are groups), change, value, threshold.
+        Columns: window_start, window_end, group (if there are groups), change, value, threshold (an
+        alarm is raised beyond it).
         """
         windows = self.released.numbers.definition.windows
         rows = [
@@ -229,9 +230,9 @@ def windows_with_alarms(design: Design) -> int | None:
 def of_final_windows(design: Design, until: int) -> Design:
     """Return the design of the first ``until`` windows' final numbers, which alarms compare.
 
-    If windows are released again for late rows, their noise is that of their last version. If
-    totals are released besides windows, it is that of least-squares estimates from both, once the
-    last of these windows is final.
+    If windows are released again for late rows, their noise is that of the last release of each
+    window. If totals are released besides windows, it is that of least-squares estimates from both,
+    once the last of these windows is final.
     """
     strategy: Any = design.strategy
     if isinstance(strategy, LeastSquaresAsOf | WindowsAndTotals):

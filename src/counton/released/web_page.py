@@ -188,7 +188,8 @@ def _title(released: ReleasedNumbers) -> str:
 
 
 def _about_files(table: str, facts: str, level: str) -> str:
-    """Return an HTML sentence with links to the file of numbers and the file of facts.
+    """Return an HTML sentence with links to two files: of the numbers, and of their facts (the
+    public description of the stream).
 
     Args:
         table, facts: HTML of the links.

@@ -109,7 +109,8 @@ _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id
 
 
 def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows and the facts of a workbook that `write_workbook` wrote.
+    """Return the rows of a workbook that `write_workbook` wrote, and its facts (the public
+    description of the rows as JSON values).
 
     The XML is read as a stream, without a tree in memory.
 
@@ -189,18 +190,18 @@ class _Part:
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Handle the start of a tag of the XML file."""
+        """Handle the start of a tag of the XML file; ``attributes`` are those of the tag."""
         if tag in self.texts:
             self._text = []
 
     def data(self, text: str) -> None:
-        """Handle text in a tag of the XML file."""
+        """Handle a piece of text within a tag of the XML file."""
         if self._text is not None:
             self._take(1, len(text))
             self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """Handle the end of a tag of the XML file."""
+        """Handle the end of a tag of the XML file: that of ``tag``."""
         if self._text is not None and tag in self.texts:
             self.take_text(tag, "".join(self._text))
             self._text = None
@@ -404,7 +405,9 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
 
 
 def _tell(book: Any, facts: Mapping[str, Any]) -> None:
-    """Write the facts of the table to two sheets: in words for people, and hidden as JSON."""
+    """Write the facts of the table, the public description of its stream, to two sheets: in words
+    for people, and hidden as JSON.
+    """
     sheet = book.add_worksheet("about")
     sheet.set_column(0, 0, 16)
     sheet.set_column(1, 1, 100)

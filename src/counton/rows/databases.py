@@ -70,7 +70,7 @@ class EventDatabase(ABC):
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """Return these columns of all rows of the query."""
+        """Return the columns ``names`` of all rows of the database query."""
 
     def _refusal(self, error: BaseException) -> InvalidInput:
         reason = str(error).strip().partition("\n")[0]
@@ -555,7 +555,9 @@ class QuestionRows(UnorderedRows):
         return self._held.lazy().select(columns)
 
     def refuse_unread(self, columns: Sequence[str]) -> None:
-        """Refuse to read columns of types that are not supported."""
+        """Raise an error if one of these columns of the database query has a type that is not
+        supported.
+        """
         for name in columns:
             if name in self.database.unread:
                 raise InvalidInput(

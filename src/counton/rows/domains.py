@@ -378,8 +378,8 @@ def columns_of(domain: object) -> list[str] | None:
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
     """Return True if lines of a text of declared groups are rows of the events.
 
-    A line shows it if it is the header of the events, or has a time where the events have their
-    column of times. At most 200 lines are checked, from all parts of the text.
+    A line is such a row if it is the header of the events, or has a time where the events have
+    their column of times. At most 200 lines are checked, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:

@@ -145,7 +145,7 @@ class Policies:
 
     @classmethod
     def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
-        """Return the policies that a job states by these options."""
+        """Return the rules for bad rows and missing values that a job states by these options."""
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(

@@ -168,14 +168,16 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Return the names of all columns of the rows."""
+        """Return the names of all columns of these rows."""
         try:
             return self.frame().collect_schema().names()
         except unreadable_errors(UnicodeDecodeError) as error:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """Build the error to raise when polars cannot read the rows."""
+        """Return the error to raise when polars cannot read these rows; ``error`` is what polars
+        raised.
+        """
         reason = str(error).strip().split("\n")[0]
         if isinstance(error, OSError):
             refused = isinstance(error, PermissionError) or "ermission denied" in reason
@@ -430,9 +432,7 @@ class _HashFile:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows as CSV in portions, because they may be larger than memory. Nested columns are
-    left out.
-    """
+    """Write rows as CSV, some at a time, because they may be larger than memory."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [

@@ -189,8 +189,8 @@ def sums_by_cell(
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
-    """Add a column ``place``: the position of each row's group in the list of declared groups; null
-    if it is not declared.
+    """Add a column ``place`` to rows: the position of each row's group in the list of declared
+    groups; null if it is not declared.
 
     A join is used, because categories of polars take seven times as long for a million names.
     """
@@ -278,8 +278,8 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     """Add up rows by window and position of the group; the result has the columns of `Tally.cells`.
 
     Args:
-        parts: portions of rows: columns ``step``, ``group`` (position in the domain) and ``total``
-            (value of the row), all Int64.
+        parts: data frames of rows: columns ``step``, ``group`` (position in the domain) and
+            ``total`` (value of the row), all Int64.
     """
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
@@ -296,11 +296,11 @@ def _sum_batches(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that come in portions: each portion by itself, and then the results.
+    """Add up rows that come in several data frames: each by itself, and then the results.
 
     Args:
-        none: an empty portion, used if there are no portions.
-        adding: function that adds up one portion, by the columns ``by``.
+        none: an empty data frame, used if none comes.
+        adding: function that adds up the rows of one data frame, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []
     least = 0
@@ -398,7 +398,7 @@ class RowHolder(Protocol):
         """
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold a portion of rows; the portions come in the order of the rows."""
+        """Hold some rows in memory; successive calls have the rows in their order."""
 
 
 #: Bound on the sum of one cell, so that a total over cells stays exact in int64.
@@ -538,7 +538,9 @@ def _hold(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows in portions, and pass each portion to ``bound``, which holds it in memory."""
+    """Add up rows, one data frame after another, and pass each data frame to ``bound``, which holds
+    its rows in memory.
+    """
 
     def batches() -> Iterator[pl.DataFrame]:
         for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):

@@ -30,7 +30,7 @@ class EventPart(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the value, as the statistic calls it."""
+        """Name of this value of an event, as the statistic calls it."""
 
     @property
     def kind(self) -> str:
@@ -201,8 +201,8 @@ class RowReading:
 
 def cells_across(adds: Adds | None) -> int:
     """Return the number of cells that sums of rows have for each window and group: one for each
-    combination of places to which a row may add, and one for rows with an unknown value; 1 if
-    values do not decide the place.
+    combination of places (the sums kept for a group) to which a row may add, and one for rows with
+    an unknown value; 1 if a row's values do not decide to which sums it adds.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -252,7 +252,7 @@ def mark_rows(
     value.
 
     Args:
-        watch: function that is called with the number of rows in each portion read.
+        watch: function that is called with the number of rows each time that some rows are read.
         raw_labels: keep the labels of rows that consist of labels alone (`says_labels`), instead of
             ``total``.
 
