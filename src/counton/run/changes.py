@@ -305,7 +305,9 @@ class SumBounds(NamedTuple):
 
     @classmethod
     def of(cls, definition: Definition) -> SumBounds:
-        """Compute the largest exact sums for the stream with this definition."""
+        """Compute the largest exact sums that a stream with this definition (columns, windows,
+        groups and guarantee) can release.
+        """
         largest, statistic = _largest_sum(definition), definition.statistic
         if not isinstance(statistic, TallyStatistic):
             return cls(largest, math.inf)
@@ -379,8 +381,8 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return the numbers of rows that can be told from the rows alone. How many of them the stream
-    has counted already is not known yet.
+    """Return those numbers of rows that follow from the rows alone, before it is known how many of
+    them the stream has counted already.
 
     Args:
         tally: sums and numbers of the rows read.
@@ -482,8 +484,8 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the uncounted totals as three arrays, with an entry for each row of ``cells``: the
-        step that will count it, its group, and the uncounted total.
+        """Return the uncounted totals as three arrays, with one element for each row of ``cells``:
+        the step that will count it, its group, and the uncounted total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due

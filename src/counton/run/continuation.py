@@ -159,8 +159,8 @@ def _withdraw(
 
 
 def _definition_of(reader: JournalReader) -> Definition:
-    """Return the definition of an existing stream; refuse a stream that finds its groups in the
-    data.
+    """Return the definition of an existing stream (columns, windows, groups and guarantee); refuse
+    a stream that finds its groups in the data.
     """
     found = Definition.reopen(reader.design, reader.details)
     if not found.cells.named_beforehand:
@@ -187,8 +187,8 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     options.
 
     Returns:
-        The completed job, and of the earlier stream its definition and its end: last step and
-            dropped rows.
+        The completed job, and of the earlier stream its definition (columns, windows, groups and
+            guarantee) and its end: last step and dropped rows.
     """
     assert request.keeping.continues is not None
     if store is None:
@@ -335,8 +335,8 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return a stream's definition, marked (``reread``) if this run reads times by other options
-    than the first run, whose definition is ``before``.
+    """Return a stream's definition (columns, windows, groups and guarantee), marked (``reread``) if
+    this run reads times by other options than the first run, whose definition is ``before``.
 
     Refuse other options if the stream continues an earlier one, and its guarantee depends on no row
     being counted in both.
@@ -360,15 +360,16 @@ def as_read(definition: Definition, before: Definition) -> Definition:
 def as_continuation(
     definition: Definition, job: Job, before: Definition, step: int, store: Store | None
 ) -> Definition:
-    """Return a new stream's definition, completed with the name and last step of the earlier stream
-    that it continues.
+    """Return a new stream's definition (columns, windows, groups and guarantee), completed with the
+    name and last step of the earlier stream that it continues.
 
     Args:
         definition: definition of the new stream.
         job: job of the new stream.
         before: definition of the earlier stream.
         step: last released step of the earlier stream; the new stream begins after it.
-        store: state of both streams; None if a ledger shared with other states counts them.
+        store: state of both streams; None if their privacy loss is counted in a ledger shared with
+            other states.
     """
     inherited = (
         definition.declared_groups == before.declared_groups and definition.other == before.other

@@ -144,8 +144,8 @@ class DigestHolder:
             self._pool.add(HeldRows(us, step, group, total, *names))
 
     def by_keys(self) -> Iterator[HeldRows]:
-        """Yield the held rows in portions, all rows of one user (or id) together; see
-        `Pool.by_keys`.
+        """Yield the held rows in portions (arrays of some of the rows), all rows of one user (or
+        id) together; see `Pool.by_keys`.
         """
         return self._pool.by_keys()
 
@@ -284,7 +284,7 @@ class ContributionBounder:
         return Private(ChosenRows(cells, ids, users, *told))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
-        """Yield sums of the rows that count by window and group, one portion of users at a time.
+        """Yield sums of the rows that count by window and group, for some of the users at a time.
 
         Other results, such as numbers of rows left out, are added to ``found``.
         """
@@ -329,8 +329,8 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the digests of counted rows that the stream must add for the chosen rows, and
-        those that it must delete.
+        """Return the change of the stream's stored digests (keyed hashes of users and row ids)
+        after a choice of rows: digests to add for these rows, and digests to delete.
 
         ``target`` is the number of steps released after the run.
         """
@@ -521,7 +521,7 @@ class ContributionBounder:
 
         Return the joined rows, their periods, and a mask that is True for remembered rows. They are
         ordered by user and period. Remembered rows come first and count towards the bound, also in
-        a file of all rows: a row that vanished gives no room back.
+        a file of all rows: a row that vanished from the file still uses up its user's bound.
 
         Args:
             beyond: leave out the remembered rows of a user with at most this many rows in the
@@ -680,8 +680,8 @@ def _remembered_rows(
 
 @dataclass
 class _Findings:
-    """Side results of a run's choice of rows, such as numbers of rows left out, collected portion
-    by portion of users.
+    """Side results of a run's choice of rows, such as numbers of rows left out, added up while the
+    rows are processed, some users at a time.
     """
 
     over: int

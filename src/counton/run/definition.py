@@ -49,8 +49,8 @@ class Continuation(NamedTuple):
         step: last released step of the earlier stream; this stream begins after it.
         totals: whether this stream's totals are added to the earlier stream's totals; otherwise
             they begin at 0.
-        apart: whether no protected unit counts in both streams, so that the ledger counts only the
-            larger of both guarantees.
+        apart: whether no protected unit counts in both streams, so that the ledger (the record of
+            spent privacy loss) counts only the larger of both guarantees.
     """
 
     name: str
@@ -177,7 +177,9 @@ class Definition(Description):
 
     @classmethod
     def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
-        """Return the definition of an existing stream; refuse a stream that no job made."""
+        """Return the definition (columns, windows, groups and guarantee) of an existing stream,
+        from its saved design and its public facts; refuse a stream that no job made.
+        """
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} was not made from events and windows of time; continue it "
@@ -192,8 +194,8 @@ class Definition(Description):
         )
 
     def having(self, **facts: Any) -> Definition:
-        """Return a copy of this definition in which some of the public facts (``details``) are
-        replaced.
+        """Return a copy of this stream definition in which some of the public facts (``details``)
+        are replaced.
         """
         return Definition.from_details(
             {**self.details, **facts},
@@ -236,7 +238,9 @@ class Definition(Description):
 
     @property
     def unit_in_ledger(self) -> str:
-        """Name of the protected unit in the ledger. The name of a period includes its time zone."""
+        """Name that the ledger (the record of spent privacy loss) uses for the stream's protected
+        unit. The name of a period includes its time zone.
+        """
         from counton.state.unit_names import by_its_clock  # which needs a database's library
 
         window = getattr(self.statistic, "window", None)
@@ -303,7 +307,9 @@ class Definition(Description):
 
     @property
     def declared_groups(self) -> GroupNames:
-        """The groups that were declared when the stream was created."""
+        """Names of the groups that were declared when the stream was created, in the order of their
+        cells.
+        """
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
 
     def current_name(self, column: str) -> str:

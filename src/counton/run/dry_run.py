@@ -23,7 +23,7 @@ class DryRun:
     """The steps that a run would release, and the numbers of rows that it would read.
 
     Attributes:
-        definition: definition of the stream.
+        definition: definition of the stream: its columns, windows, groups and guarantee.
         before: number of steps released so far; None: the stream would be new.
         after: number of released steps after the run.
         until: time in microseconds since 1970; windows that ended by then would be released.

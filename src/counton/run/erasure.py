@@ -45,7 +45,7 @@ X = TypeVar("X")
 
 
 class Forgetting(NamedTuple):
-    """The result of a deletion in one stream.
+    """The result of deleting, in one stream, what is stored about a person or about old periods.
 
     Attributes:
         name: name of the stream.

@@ -158,7 +158,9 @@ class _OneTransaction(NamedTuple):
     connection: Connection
 
     def transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
-        """Return the transaction that is open already; ``write`` is ignored."""
+        """Return a context manager that yields the connection of the transaction that is open
+        already; ``write`` is ignored.
+        """
         return nullcontext(self.connection)
 
 
@@ -310,7 +312,7 @@ class _Selection(NamedTuple):
     as_of: When | None = None
 
     def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
-        """Return a release cut down to the selected steps and groups."""
+        """Return a release that has only the selected steps and groups."""
         if self.as_of is not None:
             found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):

@@ -137,7 +137,8 @@ class Pool:
 
 
 def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> Places:
-    """Return positions that sort rows by key, then period, then arrival.
+    """Return the positions that sort rows by ``key`` (digest of a user or id), then by ``period``;
+    rows that are equal in both stay in their order.
 
     >>> by_key(np.array([7, 5, 7], np.uint64), np.array([1, 0, 0])).tolist()
     [1, 2, 0]

@@ -62,7 +62,7 @@ def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
     Args:
         job: the job.
         terms: options of the alarms.
-        definition: definition of the job's stream.
+        definition: definition of the job's stream: its columns, windows, groups and guarantee.
 
     Raises:
         InvalidInput: the job releases no counts or sums of windows, its groups are found or have
@@ -125,7 +125,7 @@ def planned_alarms(
     Args:
         job: the job.
         terms: the job's options for alarms.
-        definition: definition of the job's stream.
+        definition: definition of the job's stream: its columns, windows, groups and guarantee.
         steps: number of windows to plan for; with ``revise`` the job's own number is used.
         size: expected number of rows by the last step; None: the number that the job states. Counts
             are then assumed to vary as Poisson counts. Without a size the delay takes only noise

@@ -101,7 +101,7 @@ class PlannedJob:
             which is not stated.
         state: path or URL of its state.
         ledger: path or URL of the shared ledger that it counts in, if any.
-        spend: its entry in the ledger of its state.
+        spend: its entry in the ledger of its state: guarantee and protected unit.
         shown: the numbers of its statistic that the job shows.
         delays: for windows that are released again when late rows come: errors with the job's time
             for late rows (``revise``), and with a shorter and a longer time.
@@ -186,7 +186,7 @@ class PlannedJob:
         return Release(begun).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan of the job as JSON values."""
+        """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
         return {
             "what": self.definition.what,
             "steps": list(self.steps),
@@ -215,7 +215,7 @@ class PlannedJob:
 
 
 class Account(NamedTuple):
-    """Planned spending in a ledger, for one kind of protected unit.
+    """Planned spending in a ledger (record of spent privacy loss), for one kind of protected unit.
 
     Attributes:
         unit: the protected unit.
@@ -244,7 +244,8 @@ class PlannedFile:
         failed: errors of jobs that cannot be planned or do not fit a limit, by name.
         ended: last step of each job whose stream has ended, by name.
         accounts: planned spending by kind of unit, for each state.
-        shared: planned spending by kind of unit, for each ledger that several states share.
+        shared: planned spending by kind of unit, for each ledger (record of spent privacy loss)
+            that several states share.
     """
 
     jobs: Mapping[str, PlannedJob]
@@ -255,7 +256,8 @@ class PlannedFile:
 
 
 class _Book:
-    """The entries in the ledger of a state: existing entries, and entries of planned jobs.
+    """The entries in the ledger of a state, the record of spent privacy loss: existing entries, and
+    entries of planned jobs.
 
     Args:
         label: name of the state, for messages.
@@ -284,7 +286,8 @@ class _Book:
             self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
-        """Add the ledger entry of a planned job, unless its stream has one already.
+        """Add the guarantee of a planned job as an entry of the ledger (the record of spent privacy
+        loss), unless its stream has one already.
 
         ``shared`` holds the ledgers that several states share, by address.
         """
@@ -408,7 +411,8 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
     """Yield a job, completed from its state without reading rows, and the selection of its
     statistic's numbers to show.
 
-    ``units`` are further protected units that will have entries in the state's ledger.
+    ``units`` are further protected units that will have entries in the state's ledger, the record
+    of spent privacy loss.
     """
     if statements.is_numbered(job):
         raise InvalidInput(
@@ -520,10 +524,10 @@ def _with_percent(
 def _accounts(
     ledger: Ledger | None, spends: Sequence[Spend], jobs: Mapping[str, str]
 ) -> tuple[Account, ...]:
-    """Return the planned ledger for each kind of unit.
+    """Return the planned spending of privacy loss, one account for each kind of protected unit.
 
     Args:
-        ledger: ledger with a limit; None: there is no limit.
+        ledger: ledger (record of spent privacy loss) with a limit; None: there is no limit.
         spends: entries to add up if there is no ledger.
         jobs: by name of a stream, the name of its planned job.
     """

@@ -43,7 +43,7 @@ def read_released(
     level: float | None,
     shown: View | None = None,
 ) -> ReleasedNumbers:
-    """Read all releases of a stream from its journal.
+    """Read all releases of a stream from its journal, the stored table of releases.
 
     Args:
         level: probability with which each interval holds; None: the level of the stream's last job.
@@ -164,8 +164,8 @@ def read_cells(
     shown: View,
     steps: range | None = None,
 ) -> ReleasedNumbers:
-    """Read counts, sums, or numbers of groups found in the data from the journal, with intervals
-    that hold with probability ``level``.
+    """Read counts, sums, or numbers of groups found in the data from the journal (the table of
+    releases), with intervals that hold with probability ``level``.
 
     Args:
         steps: read only these steps, and the step before them, because a window is the difference

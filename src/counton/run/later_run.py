@@ -30,8 +30,8 @@ from counton.strategies import Expiring
 
 
 def with_kept(job: Job, kept: Definition) -> Job:
-    """Complete a later run's job with the options that define its stream, whose definition is
-    ``kept``.
+    """Complete a later run's job with the options that define its stream, whose definition
+    (columns, windows, groups and guarantee) is ``kept``.
 
     Columns that were renamed get the names that they had when the stream was created.
     """

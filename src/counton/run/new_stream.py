@@ -62,8 +62,8 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     depend on its events.
 
     Args:
-        units: protected units that have entries in the ledger of its state, or in the shared
-            ledger.
+        units: protected units that have entries in the ledger (the record of spent privacy loss) of
+            its state, or in the shared ledger.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -92,8 +92,8 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 
 def _definition_of(request: StreamRequest) -> Definition:
-    """Return the definition of a requested stream: choose its guarantee and strategy, and derive
-    the rest.
+    """Return the definition (columns, windows, groups and guarantee) of a requested stream: choose
+    its guarantee and strategy, and derive the rest.
     """
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee

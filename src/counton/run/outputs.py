@@ -116,7 +116,9 @@ class Outputs:
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
-        """Refuse outputs that a stream of this definition cannot have; called before a release."""
+        """Refuse output files that a stream with this definition (statistic, windows, groups)
+        cannot have; called before a release.
+        """
         check_shown(self.shown, definition, self.level)
         if self.out is not None and is_folder(self.out):
             from counton.run.written_files import check_foldable
@@ -148,7 +150,8 @@ class Outputs:
         all_steps: bool = False,
         left: str | None = None,
     ) -> WrittenOutputs:
-        """Write the output files of a run, from the released values in its journal.
+        """Write the output files of a run, from the released values in its journal, the table of
+        releases.
 
         Args:
             outcome: outcome of the run.

@@ -81,7 +81,7 @@ class Activity:
 
     @property
     def events(self) -> int:
-        """Number of all events of all users."""
+        """Total number of events of all users. Exact: only for the operator."""
         return int(self.sizes @ self.units)
 
     @property
@@ -293,7 +293,8 @@ def inspect(
     """Ask privately how many events users have, or between which bounds the values of a column lie.
 
     The answer is one release of one step, and protects each user with all events. The state's
-    ledger counts it. The same call again reads the journal and spends nothing more.
+    ledger, the record of spent privacy loss, counts it. The same call again reads the journal (the
+    table of releases) and spends nothing more.
 
     *Events.* Each user counts once, in the cell for that user's number of events: each number up to
     16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
@@ -418,8 +419,8 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """Return the word for the protected unit that the state or its ledger already uses, else
-    ``unit``.
+    """Return the word for the protected unit that the state or the ledger (of spent privacy loss)
+    that it shares already uses, else ``unit``.
     """
     if per is None:
         return unit

@@ -181,7 +181,7 @@ class _MarkedRowHolder:
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Hold a portion of rows in memory."""
+        """Add some of the run's rows to those that are held in memory."""
         self.rows.append(rows)
 
 

@@ -36,8 +36,8 @@ class Outcome(Closing):
     """The result of a run. It holds the stream open: close it, or use it in a ``with`` block.
 
     Attributes:
-        definition: the definition of the stream.
-        stream: the stream, to read the journal from.
+        definition: the definition of the stream: its columns, windows, groups and guarantee.
+        stream: the stream, from whose journal (the table of releases) results are read.
         before, after: steps released before and after the run.
         until: time in microseconds since 1970; windows that ended by then are released.
         until_stated: True if the current time or the job decides ``until``; False if the newest
@@ -63,7 +63,8 @@ class Outcome(Closing):
         return for_operator(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
-        """Read all releases so far from the journal, with intervals.
+        """Read all releases so far from the journal (the stream's table of releases), with
+        intervals.
 
         Args:
             level: probability with which each interval holds; None: the level of the stream's last
@@ -93,7 +94,7 @@ class Outcome(Closing):
         return Release(read_released(self.stream, self.definition, level, shown))
 
     def close(self) -> None:
-        """Close the stream."""
+        """Close the stream that the run has left open, with its database."""
         self.stream.close()
 
 

@@ -85,7 +85,7 @@ class OpenedJob(Closing):
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
-        """Close the state."""
+        """Close the state (database) of the job, if it exists."""
         if self.store is not None:
             self.store.close()
 
@@ -96,7 +96,8 @@ class SettledJob(OpenedJob):
     no row is read yet.
 
     Attributes:
-        definition: definition of the stream, including the options of this job that it will keep.
+        definition: definition of the stream (columns, windows, groups and guarantee), including the
+            options of this job that it will keep.
         source: source of the rows; None if events are the letters of a text.
         outputs: the job by which outputs are written, completed with the outputs that the stream
             keeps. Its columns have the names that they had when the stream was created.
@@ -114,19 +115,23 @@ class SettledJob(OpenedJob):
 
     @property
     def steps_released(self) -> int | None:
-        """Number of released steps; None for a new stream."""
+        """Number of steps that the job's stream has released before this run; None for a new
+        stream.
+        """
         return None if self.saved is None else self.saved.step
 
     @property
     def spend(self) -> Spend:
-        """Ledger entry of the job's stream: its guarantee and its protected unit."""
+        """Entry of the job's stream in the ledger (the record of spent privacy loss): its guarantee
+        and its protected unit.
+        """
         this, name = self.definition, self.job.keeping.name
         promise = this.guarantee, this.unit_in_ledger, this.contribution.relation
         return Spend(name, *promise, this.apart_from, self.job.keeping.party)
 
     def shared_book(self) -> SharedBook | None:
-        """Return a copy of the ledger that the job's state shares with other states; None if it
-        shares none.
+        """Return a copy of the ledger (record of spent privacy loss) that the job's state shares
+        with other states; None if it shares none.
         """
         database = None if self.store is None else self.store.database
         shared = ledger_of(database, self.job.keeping.ledger)
@@ -146,7 +151,8 @@ def resolve(
 
     Args:
         asked: the job; or a job with an open state, which then belongs to the result.
-        units: further protected units for which the state's ledger will have entries.
+        units: further protected units for which the state's ledger (the record of spent privacy
+            loss) will have entries.
         progress: called with the current task and the finished share of the run.
 
     Raises:
@@ -189,7 +195,7 @@ def resolve(
 
 def _refuse_other_party(settled: SettledJob) -> None:
     """Refuse a job whose party (the one whose quota of the privacy budget it spends) is not the
-    party that the ledger has for its stream.
+    party that the ledger (the record of spent privacy loss) has for its stream.
     """
     name, party = settled.spend.name, settled.spend.party
     assert settled.store is not None
@@ -275,8 +281,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
-    """Return the definition of an existing stream after the changes that a job states (renamed
-    columns, new groups); refuse an ended stream.
+    """Return the definition of an existing stream (columns, windows, groups and guarantee) after
+    the changes that a job states (renamed columns, new groups); refuse an ended stream.
     """
     definition = amend(kept, job, released)
     if definition.ended is not None:
@@ -293,8 +299,8 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
-    """Return a stream's definition with the policies and outputs of this job, which later jobs
-    inherit.
+    """Return a stream's definition (columns, windows, groups and guarantee) with the policies and
+    outputs of this job, which later jobs inherit.
 
     A job without outputs leaves the kept outputs unchanged. Outputs are not kept for a statistic
     whose cells are computed on request, because each job requests other cells.
@@ -575,8 +581,8 @@ def as_before(job: Job, saved: JournalReader) -> Job:
 
 
 def amend(definition: Definition, request: Job, released: int) -> Definition:
-    """Return a stream's definition with the changes that a job states: renamed columns, and new
-    groups that get free cells.
+    """Return a stream's definition (columns, windows, groups and guarantee) with the changes that a
+    job states: renamed columns, and new groups that get free cells.
 
     Changes that were made already are left as they are, so that the same job may run again.
 

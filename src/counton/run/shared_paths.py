@@ -168,7 +168,7 @@ class JobStates(Closing):
                 _refuse_other_unit(name, job, about)
 
     def close(self) -> None:
-        """Close the states of all jobs."""
+        """Close the states (databases) of all jobs that were opened."""
         for store in self._stores.values():
             if store is not None:
                 store.close()
@@ -177,7 +177,8 @@ class JobStates(Closing):
 def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
-    """Return the ledger that a state would have with the limit of its job file. Nothing is set.
+    """Return the ledger (record of spent privacy loss) that a state would have with the limit of
+    its job file. Nothing is set.
 
     Existing entries count.
 

@@ -94,8 +94,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     """Build the request of a job for a new stream.
 
     Args:
-        units: protected units that have entries in the ledger of its state, or in the shared
-            ledger.
+        units: protected units that have entries in the ledger (the record of spent privacy loss) of
+            its state, or in the shared ledger.
 
     Raises:
         InvalidInput: a value of the job is out of range.
@@ -643,7 +643,8 @@ def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
     """Return the word for the protected unit of a job's stream: the word that the job states, or
     the word that its state already uses for it.
 
-    ``known`` are the protected units that have entries in the state's ledger.
+    ``known`` are the protected units that have entries in the state's ledger, the record of spent
+    privacy loss.
     """
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:

@@ -212,8 +212,8 @@ class AddedRows(ReadRows):
         return Changes(Private(counts), additions, again, seen)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
-        """Return whether earlier runs have counted all files of new events, and the digests of the
-        files that are not counted yet.
+        """Return whether earlier runs have counted all files of new events, and the digests (hashes
+        of contents) of the files that are not counted yet.
 
         Raises:
             InvalidInput: windows would be released without a new event, without permission.

@@ -385,7 +385,8 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
     """Refuse a stream whose releases cannot be written to a folder with a file for each step.
 
     Args:
-        definition: definition of the stream; None if it was not made from events.
+        definition: definition of the stream (columns, windows, groups and guarantee); None if it
+            was not made from events.
 
     Raises:
         InvalidInput: the statistic is neither counts nor sums, its groups are not declared, or its

@@ -47,7 +47,7 @@ class Closing:
     """A resource that a ``with`` block closes at its end."""
 
     def close(self) -> None:
-        """Close everything that is held open, such as connections."""
+        """Close everything that this object holds open, such as connections."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -272,7 +272,7 @@ def witness_remarks(
     A damaged or missing witness is not reported here: every release refuses it.
 
     Args:
-        witness: place of a second witness, as named in this run.
+        witness: path or URL of a second witness, as named in this run.
         opened: the state, if the caller has it open.
         in_file: whether the advice may say that a job file can name the second witness's place.
     """
@@ -323,7 +323,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> Mark:
-        """Build the mark of a stream from the stream's database row."""
+        """Build the mark (progress) of a stream from the stream's database row."""
         return cls(row.key_fingerprint, row.name, row.step, row.writer_epoch, row.forgotten)
 
 
@@ -387,18 +387,21 @@ class Witness:
 
     @property
     def where(self) -> str:
-        """Path or address of the witness's first place, for messages."""
+        """Path or URL of the first file or database that holds the witness (the record of releases
+        outside the state), for messages.
+        """
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the recorded entries of all streams, one for each stream and place of the witness,
-        the latest steps first.
+        """Return everything that the witness (the record of releases outside the state) holds: one
+        entry, with the last released step, for each stream and each file or database that holds the
+        witness, the latest steps first.
         """
         return self._look().entries
 
     def snapshot(self) -> Witness:
-        """Return a copy of the witness with its present entries, for a caller who then reads the
-        state without a lock.
+        """Return a copy of the witness (the record of releases outside the state) with its present
+        entries, for a caller who then reads the state without a lock.
 
         A release is recorded only after its commit. So a state read later has every release that
         the copy has.
@@ -418,8 +421,8 @@ class Witness:
         return self._database
 
     def _look_at_places(self) -> _Look:
-        """Return the entries that were last read from the witness's places (files or database
-        rows), even if a place has changed since then.
+        """Return the records of releases that were last read from the witness's places (files or
+        database rows outside the state), even if a place has changed since then.
 
         The places are read again only if the list of places has changed.
         """
@@ -478,8 +481,8 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Keep the second witness at this path or URL from now on; its earlier places get a pointer
-        there.
+        """Keep the second witness (a record of releases away from the state) at this path or URL
+        from now on; its earlier places get a pointer there.
 
         Args:
             connection: a transaction that writes the state. The pointers are written before it
@@ -506,7 +509,8 @@ class Witness:
         self._remember(connection, {**known, address: NAMED})
 
     def keep(self, connection: Connection, place: State | None) -> None:
-        """Keep the second witness at this path or URL, or where it was before if ``place`` is None.
+        """Keep the second witness (a record of releases away from the state) at this path or URL,
+        or where it was before if ``place`` is None.
 
         If it had no place, it is kept in the user's folder for program state. For a state on a
         server, the folder is on each user's own machine.
@@ -526,8 +530,8 @@ class Witness:
         self._remember(connection, known)
 
     def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
-        """Record that the second witness's missing places are lost, because the user says so;
-        return their addresses.
+        """Record that the missing files or databases of the second witness (a record of releases
+        away from the state) are lost, because the user says so; return their addresses.
         """
         second = self._look().second
         lost = {one.address: LOST for one in second.missing_places}
@@ -535,8 +539,8 @@ class Witness:
         return tuple(lost)
 
     def _begin(self, address: str, look: _Look) -> None:
-        """Make a new place of the second witness, and copy the entries of all other places into
-        it.
+        """Make the second witness (a record of releases away from the state) at a new address, and
+        copy into it the entries that the witness has at all other places.
         """
         database = self._state()
         known = [
@@ -560,8 +564,8 @@ class Witness:
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
-        """Return sentences that warn if the witness would not notice some old copy of the state;
-        none if it would notice every one.
+        """Return sentences that warn if the witness (the record of releases outside the state)
+        would not notice some old copy of the state; none if it would notice every one.
         """
         named = None if witness is None else address_of(witness)
         second, remarks = self._look().second, list[str]()
@@ -603,7 +607,7 @@ class Witness:
 
     def _serves(self) -> bool:
         """Return True if the state has released something under the key beside which the first
-        witness file lies.
+        witness file (a record of releases) lies.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
@@ -627,8 +631,8 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """Return the path of a place if it lies in the state's folder or below; None if it lies
-        elsewhere.
+        """Return the path of a place of the witness (the record of releases) if it lies in the
+        state's folder or below; None if it lies elsewhere.
         """
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:
@@ -639,7 +643,7 @@ class Witness:
 
     def refuse_unknown(self, connection: Connection, beginning: str) -> None:
         """Refuse a stream's first step if another stream of the state has released something, but
-        the witness, which should have recorded it, is empty.
+        the witness (the record outside the state), which should have recorded it, is empty.
 
         Args:
             beginning: name of the stream that releases its first step, or "".
@@ -654,7 +658,8 @@ class Witness:
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
 
     def refuse_missing(self) -> None:
-        """Refuse a state if a place of its second witness should exist and is missing.
+        """Refuse a state if a file or database of its second witness (a record of releases away
+        from the state) should exist and is missing.
 
         Raises:
             StateUnavailable: the place may be on a disk that is not mounted.
@@ -673,8 +678,8 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """Return entries of released streams that the state lacks: streams of this state, or under
-        one of its keys.
+        """Return the witness's entries (last recorded step of a stream) of released streams that
+        the state lacks: streams of this state, or under one of its keys.
 
         Args:
             known: names of the state's streams, by fingerprint of their keys.
@@ -694,7 +699,7 @@ class Witness:
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
         """Refuse a state that lacks streams which have released something, according to the
-        witness.
+        witness, the record outside the state.
         """
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
@@ -710,8 +715,8 @@ class Witness:
     def check(
         self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
-        """Refuse a stream that lacks releases or deletions of people which the witness has
-        recorded.
+        """Refuse a stream that lacks releases or deletions of people which the witness, the record
+        outside the state, has.
 
         Args:
             at: the stream's progress as the state has it.
@@ -748,14 +753,15 @@ class Witness:
                 )
 
     def _of(self, at: Mark) -> list[dict[str, Any]]:
-        """Return the witness's entries for one stream, the latest steps first. ``at`` has the
-        stream's name and the fingerprint of its key.
+        """Return the entries that the witness (the record of releases outside the state) has for
+        one stream, the latest steps first. ``at`` has the stream's name and the fingerprint of its
+        key.
         """
         return [one for one in self.entries() if (one["key"], one["stream"]) == at[:2]]
 
     def check_shown(self, at: Mark, digest: str | None) -> bool:
-        """Refuse to show a stream's last release if the witness has recorded another release of
-        that step.
+        """Refuse to show a stream's last release if the witness (the record outside the state) has
+        recorded another release of that step.
 
         ``digest`` is the digest of the release that would be shown.
 
@@ -777,18 +783,20 @@ class Witness:
         return known
 
     def is_later(self, at: Mark) -> bool:
-        """Return True if the witness has recorded later steps of a stream than ``at``, its progress
-        in the state.
+        """Return True if the witness (the record outside the state) has recorded later steps of a
+        stream than ``at``, its progress in the state.
         """
         return any(entry["step"] > at.step for entry in self._of(at))
 
     def knows(self, at: Mark) -> bool:
-        """Return True if the witness has an entry for the stream that ``at`` names."""
+        """Return True if the witness (the record of releases outside the state) has an entry for
+        the stream that ``at`` names.
+        """
         return bool(self._of(at))
 
     def vouches(self, at: Mark) -> bool:
-        """Return True if the witness proves that a stream, whose progress in the state is ``at``,
-        is not an old copy.
+        """Return True if the witness (the record of releases outside the state) proves that a
+        stream, whose progress in the state is ``at``, is not an old copy.
 
         For a state in a file, an entry for the stream is proof enough. On a server the witness must
         also have recorded the last writer, or have seen the stream exactly as it is: otherwise
@@ -814,8 +822,8 @@ class Witness:
         return False
 
     def unseen(self, at: Mark) -> str | None:
-        """Return why the witness cannot tell whether a stream, whose progress in the state is
-        ``at``, is an old copy; None if it can.
+        """Return why the witness (the record of releases outside the state) cannot tell whether a
+        stream, whose progress in the state is ``at``, is an old copy; None if it can.
         """
         if self.is_later(at) or self.vouches(at):
             return None
@@ -861,8 +869,8 @@ class Witness:
         writes: bool = False,
         seen: bool = False,
     ) -> None:
-        """Record a committed release in all places of the witness, before the release is shown to
-        anybody.
+        """Record a committed release in all places of the witness (the record outside the state),
+        before the release is shown to anybody.
 
         Args:
             at: the stream's progress after the release.
@@ -895,15 +903,15 @@ class Witness:
         )
 
     def reserve(self, at: Mark) -> None:
-        """Check, before a release is committed, that every place of the witness can record it
-        afterwards.
+        """Check, before a release is committed, that every file and database of the witness (the
+        record of releases outside the state) can record it afterwards.
         """
         entry = self._entry(at, "0" * 64, writes=True)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, at: Mark) -> bool:
-        """Return True if some place of the witness has not recorded the step, or the deletions of
-        people, that ``at`` has.
+        """Return True if some file or database of the witness (the record outside the state) has
+        not recorded the step, or the deletions of people, that ``at`` has.
         """
         return any(
             all(
@@ -916,8 +924,9 @@ class Witness:
         )
 
     def lacks(self, at: Mark) -> str | None:
-        """Return, in words, why the witness would not notice an old copy of the state; None if it
-        would notice it. ``at`` is the stream's progress as the state has it.
+        """Return, in words, why the witness (the record of releases outside the state) would not
+        notice an old copy of the state; None if it would notice it. ``at`` is the stream's progress
+        as the state has it.
         """
         if not at.step:
             return None
@@ -965,8 +974,9 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], StateError | None], what: str) -> None:
-        """Call ``act`` for every place of the witness; raise an error if no place can be written,
-        unless the user wants no witness.
+        """Call ``act`` for every place (file or database) of the witness, the record of releases
+        outside the state; raise an error if no place can be written, unless the user wants no
+        witness.
 
         Args:
             act: function that writes a place; it returns an error to raise, or None.
@@ -1002,7 +1012,8 @@ def other_release(name: str, state: str, step: int, where: str) -> OldCopy:
     """Build the error for a step whose release in the state differs from the one recorded outside
     it.
 
-    ``where`` names that record: a witness or a ledger.
+    ``where`` names that record: a witness (a file of last releases) or a ledger (the record of
+    spent privacy loss).
     """
     return OldCopy(
         f"step {step:,} of stream {name!r} has another release in state {state} than {where} "
@@ -1028,7 +1039,9 @@ def _why(error: Exception) -> str:
 
 
 def witness_key(key: Key, name: str) -> bytes:
-    """Return the key for the digests of a stream's releases that its witness keeps."""
+    """Return the key for the digests of a stream's releases that its witness, a record outside the
+    state, keeps.
+    """
     return key.derive(b"witness", name.encode())
 
 

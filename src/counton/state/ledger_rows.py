@@ -31,13 +31,14 @@ from counton.state.stream_facts import record_in
 
 
 class ForeignEntry(NamedTuple):
-    """An entry in this state's ledger that another state has made.
+    """An entry in this state's ledger (the record of spent privacy loss) that another state has
+    made.
 
     Attributes:
         number: number of the entry, counted from 1.
         state: identity of the other state.
         place: last known address of that state.
-        spend: stream, guarantee and protected unit of the entry.
+        spend: name of the stream, guarantee and protected unit of the entry.
         begun: whether the entry's stream exists; False if the run that made the entry was
             interrupted before it made the stream.
         step: number of released steps of that stream, as last reported.
@@ -59,12 +60,14 @@ class ForeignEntry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Short name of the stream and of its state, for messages."""
+        """Short name of the entry's stream and of the state that has the stream, for messages."""
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
-    """Return the entries that other states have made in this ledger, in order."""
+    """Return the entries that other states have made in this state's ledger (the record of spent
+    privacy loss), in the order in which they were made.
+    """
     rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     with reading("the ledger"):
         return tuple(
@@ -77,15 +80,17 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
 
 
 def spend_of(row: Any) -> Spend:
-    """Return the spending in a row of a ledger: stream, guarantee and unit."""
+    """Convert a database row of a ledger (the record of spent privacy loss) to its entry: stream,
+    guarantee and protected unit.
+    """
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
     kept |= {} if row.party is None else {"party": row.party}
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return the database rows in which a state notes its entries in a shared ledger, one row for
-    each of its streams.
+    """Return the database rows in which a state notes its entries in a ledger (of spent privacy
+    loss) that it shares with other states, one row for each of its streams.
     """
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
@@ -99,7 +104,8 @@ SHARED_OUT: Final = "shared out"
 
 
 def stamp(column: str) -> dict[str, str]:
-    """Return the values of the columns that record the time of an entry, the user, and the machine.
+    """Return the values of the columns that record the time of an entry in a ledger (of spent
+    privacy loss), the user, and the machine.
 
     The time is ISO 8601 in UTC, in seconds. The user is the operating system's: environment
     variables can be forged.
@@ -121,7 +127,7 @@ def stamp(column: str) -> dict[str, str]:
 
 class LimitChange(NamedTuple):
     """A change of a state's privacy limit. The limit was set, raised, lowered or removed, or only
-    the quotas of parties changed ("shared out").
+    the quotas of parties (such as departments) changed ("shared out").
 
     Attributes:
         time: time of the change, ISO 8601 in UTC.
@@ -182,8 +188,8 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
 
 
 def shares_in_words(stated: Mapping[str, Any]) -> str:
-    """Describe how much of a limit each party may spend; ``stated`` has the limit's terms (see
-    `LimitChange`).
+    """Describe how much of a privacy limit each party (such as a department) may spend; ``stated``
+    has the limit's terms (see `LimitChange`).
 
     >>> shares_in_words({"quotas": {"sales": {"guarantee": "pure", "epsilon": "1/2"}}})
     "'sales' pure differential privacy with epsilon = 0.5"
@@ -194,8 +200,8 @@ def shares_in_words(stated: Mapping[str, Any]) -> str:
 
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
-    """Return the time of each ledger entry of this state's streams, ISO 8601 in UTC, in the order
-    of `entries`.
+    """Return the time at which each of this state's streams was entered in the ledger (the record
+    of spent privacy loss), ISO 8601 in UTC, in the order of `entries`.
     """
     rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
     return tuple(row.entered for row in rows)
@@ -216,7 +222,8 @@ def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
 
 
 class LedgerEvent(NamedTuple):
-    """An event in a ledger's history: an entry, or a change of its limit.
+    """An event in the history of a ledger (the record of spent privacy loss): the entry of a
+    stream's guarantee, or a change of the ledger's limit.
 
     Attributes:
         time: time of the event, ISO 8601 in UTC.
@@ -261,8 +268,8 @@ class LedgerEvent(NamedTuple):
 
 
 def history(connection: Connection) -> tuple[LedgerEvent, ...]:
-    """Return all ledger entries, including other states', and all changes of the limit, in order of
-    time.
+    """Return all entries of the ledger (the record of spent privacy loss), including other states',
+    and all changes of the limit, in order of time.
 
     Times are whole seconds. Within one second, changes of the limit come first.
     """
@@ -292,7 +299,9 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
 def _event_of(
     time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
 ) -> LedgerEvent:
-    """Build the history event of a ledger entry from its fields."""
+    """Build the event of a ledger's history that says when an entry (a stream's guarantee) was
+    made, and by whom, from its fields.
+    """
     return LedgerEvent(
         time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party
     )
@@ -313,8 +322,8 @@ def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _without_quotas(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the terms of a limit without its quotas, which divide the limit among parties and
-    allow nothing beyond it.
+    """Return the terms of a limit without its quotas, which divide the limit among parties (such as
+    departments) and allow nothing beyond it.
     """
     return {name: value for name, value in stated.items() if name != "quotas"}
 
@@ -362,8 +371,8 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
 
 
 def lock(connection: Connection) -> None:
-    """Wait until no other transaction changes the ledger; needed on a server only, because a SQLite
-    file is locked as a whole.
+    """Wait until no other transaction changes the ledger (the record of spent privacy loss); needed
+    on a server only, because a SQLite file is locked as a whole.
     """
     if not connection.is_sqlite:
         connection.run("SELECT id FROM counton_database FOR UPDATE")
@@ -377,7 +386,8 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """Return the ledger entries of this state, and those that other states made under its limit.
+    """Return the ledger entries of this state (guarantees of its streams and tables), and those
+    that other states made under its limit.
 
     The losses of other states' streams are always added: no stream of another state counts as the
     continuation of a stream here, even if their names are equal.
@@ -396,7 +406,9 @@ def terms(connection: Connection) -> dict[str, Any] | None:
 
 
 def ledger(connection: Connection) -> Ledger | None:
-    """Return the ledger with its entries and its limit; None if there is no limit."""
+    """Return the ledger, the record of spent privacy loss, with its entries and its limit; None if
+    there is no limit.
+    """
     bound = terms(connection)
     if bound is None:
         return None
@@ -406,8 +418,8 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
-    """Add up all ledger entries for each kind of protected unit: return, by unit, how neighbouring
-    datasets differ, and the total privacy loss.
+    """Add up all ledger entries (guarantees of streams and tables) for each kind of protected unit:
+    return, by unit, how neighbouring datasets differ, and the total privacy loss.
     """
     found = ledger(connection)
     if found is None:
@@ -416,8 +428,8 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
 
 
 def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
-    """Return the ledger as it would be with one more entry; None if there is no limit. The database
-    is not changed.
+    """Return the ledger (the record of spent privacy loss) as it would be with one more entry; None
+    if there is no limit. The database is not changed.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -432,7 +444,7 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
 def enter(
     connection: Connection, entry: Spend, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
-    """Write the ledger entry of a new stream or table.
+    """Enter the guarantee of a new stream or table in the ledger, the record of spent privacy loss.
 
     Args:
         contribution: bound on what one protected unit changes in the new stream.
@@ -453,7 +465,8 @@ def enter(
 
 
 def add(connection: Connection, entry: Spend) -> None:
-    """Write a ledger entry for what a program other than counton has spent.
+    """Enter in the ledger, the record of spent privacy loss, what a program other than counton has
+    spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
@@ -532,8 +545,8 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
-    """Return a ledger with a new limit, in which all existing spending is entered. The database is
-    not changed.
+    """Return a ledger (record of spent privacy loss) with a new limit, in which all existing
+    spending is entered. The database is not changed.
 
     Args:
         proposed: a ledger with the new limit and no entries; it keeps the former limit's quotas.

@@ -168,7 +168,7 @@ CREATE TABLE counton_turns (
 
 def first_row() -> dict[str, Any]:
     """Return the only row of the table ``counton_database`` for a new state: its format, its new
-    random identity, and no witnesses.
+    random identity, and no addresses of witnesses (records of releases elsewhere).
     """
     drawn = secrets.token_hex(16)
     return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}

@@ -57,8 +57,8 @@ def default_folder() -> Path | None:
 
 
 def address_of(place: Place) -> str:
-    """Return the address of a place for a second witness as a state stores it: an absolute path, or
-    a URL without its password.
+    """Return the address of a place for a second witness (a record of releases away from the state)
+    as a state stores it: an absolute path, or a URL without its password.
 
     Raises:
         InvalidInput: neither a folder nor a database URL.
@@ -77,8 +77,8 @@ def address_of(place: Place) -> str:
 
 
 def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
-    """Build the entry that is written to a former place of the second witness, and points to the
-    places that replace it.
+    """Build the entry that is written to a former place of the second witness (the record of
+    releases away from the state), and points to the places that replace it.
 
     Args:
         identity: identity of the state.
@@ -90,7 +90,8 @@ def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]
 
 
 class SecondPlace(NamedTuple):
-    """A place of a second witness, a file or database rows, with its content.
+    """One place (a file or database rows) of a second witness, the record of releases away from the
+    state, with its content.
 
     Attributes:
         note: the state's note on the place: that it is the user's folder, that a run named it, or
@@ -106,15 +107,15 @@ class SecondPlace(NamedTuple):
 
     @property
     def onward(self) -> list[str]:
-        """Addresses of later places of the second witness that replace this place, as recorded in
-        it.
+        """Addresses of later places of the second witness (the record of releases away from the
+        state) that replace this one, as recorded here.
         """
         return [to for entry in self.entries for to in entry.get("onward", ())]
 
 
 class SecondPlaces:
-    """All places (files or database rows) of a state's second witness: places whose addresses the
-    state stores, and places to which these point.
+    """All places (files or database rows) of a state's second witness, the record of releases away
+    from the state: places whose addresses the state stores, and places to which these point.
 
     The folder of the current user is read too.
 
@@ -180,8 +181,8 @@ class SecondPlaces:
 
 
 def place_at(address: str, identity: str) -> SecondWitness:
-    """Return the place (a file or database rows) at this address that holds the second witness of
-    the state with this identity.
+    """Return the place (a file or database rows) at this address that holds the second witness (the
+    record of releases) of the state with this identity.
     """
     if "://" in address:
         return WitnessTable(address, identity)
@@ -189,8 +190,8 @@ def place_at(address: str, identity: str) -> SecondWitness:
 
 
 def refuse_the_state(address: str, database: Database) -> None:
-    """Refuse a second witness in the state's own database, because restoring an old state would
-    restore an old witness too.
+    """Refuse a second witness (a record of releases that shows old copies) in the state's own
+    database, because restoring an old state would restore an old witness too.
     """
     if address == NONE or "://" not in address:
         return
@@ -207,7 +208,9 @@ def refuse_the_state(address: str, database: Database) -> None:
 
 
 class WitnessTable(WitnessPlace):
-    """A second witness kept in tables of a database; `WitnessFile` is one kept in a file."""
+    """A second witness (a record of releases away from the state) kept in tables of a database;
+    `WitnessFile` is one kept in a file.
+    """
 
     def __init__(self, address: str, identity: str) -> None:
         self._address, self._identity = address, identity
@@ -224,8 +227,8 @@ class WitnessTable(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the tables if needed, and write entries into them, in place of entries of earlier
-        steps.
+        """Make the tables of this second witness if needed, and write entries (last released steps
+        of streams) into them, in place of entries of earlier steps.
         """
         with (
             self.open_database(create=True) as database,

@@ -71,8 +71,8 @@ class Change(NamedTuple):
             marks.
         forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
             are deleted.
-        forgets: whether the change carries out a request to forget people; the witness counts such
-            requests.
+        forgets: whether the change carries out a request to forget people; the witness (a record
+            outside the state) counts such requests.
     """
 
     secret: Secret

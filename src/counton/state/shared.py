@@ -62,8 +62,8 @@ _ENTRIES = "entries of a ledger"
 
 
 class _End(NamedTuple):
-    """The end of a shared ledger: the number of its last entry (0 if it has none), and a digest of
-    all entries up to it.
+    """The end of a shared ledger (a record of spent privacy loss): the number of its last entry (0
+    if it has none), and a digest of all entries up to it.
     """
 
     number: int
@@ -71,7 +71,8 @@ class _End(NamedTuple):
 
 
 class SharedBook(NamedTuple):
-    """A copy of the entries of a ledger that several states share.
+    """A copy of the entries of a ledger, the record of spent privacy loss, that several states
+    share.
 
     Attributes:
         label: address of the ledger, for messages.
@@ -85,8 +86,8 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Add the spending of a stream to this copy, unless the stream has an entry already; refuse
-        it if it goes beyond the limit.
+        """Add the spending of a stream to this copy of a shared ledger (the record of spent privacy
+        loss), unless the stream has an entry already; refuse it if it goes beyond the limit.
         """
         if self.entered:
             return
@@ -100,8 +101,8 @@ class SharedBook(NamedTuple):
 
 
 class SharedLedger(Closing):
-    """A ledger in one state database, with a privacy limit for the streams of several states
-    together.
+    """A ledger (record of spent privacy loss) in one state database, with a privacy limit for the
+    streams of several states together.
 
     Args:
         place: path of a SQLite file, or a database URL.
@@ -126,12 +127,14 @@ class SharedLedger(Closing):
 
     @property
     def label(self) -> str:
-        """Address of the ledger, for messages."""
+        """Path or URL of the shared ledger's database, for messages; without a password."""
         return self._database.label
 
     @property
     def identity(self) -> str:
-        """Random identifier of the ledger, which is the same in all of its copies."""
+        """Random identifier of this shared ledger (of spent privacy loss), which is the same in all
+        of its copies.
+        """
         return self._database.identity
 
     def __str__(self) -> str:
@@ -142,8 +145,8 @@ class SharedLedger(Closing):
         self._database.close()
 
     def book(self, database: Database | None, name: str) -> SharedBook:
-        """Return a copy of the ledger's entries, against which the stream ``name`` can check its
-        spending.
+        """Return a copy of the entries of this shared ledger, the record of spent privacy loss,
+        against which the stream ``name`` can check its spending.
 
         Args:
             database: the stream's state; None if it does not exist yet.
@@ -153,12 +156,14 @@ class SharedLedger(Closing):
             return SharedBook(self.label, self._ledger(connection), entered)
 
     def known_units(self) -> list[units.SpentUnit]:
-        """Return the protected unit of each ledger entry, as the ledger names it."""
+        """Return the protected unit of each entry (stream or table) of this shared ledger, as the
+        ledger names it.
+        """
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse spending that goes beyond the ledger's limit; enter nothing.
+        """Refuse spending that goes beyond the privacy limit of this shared ledger; enter nothing.
 
         This check is for a stream whose state does not exist yet.
         """
@@ -170,8 +175,8 @@ class SharedLedger(Closing):
         self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
-        """Reserve a ledger entry for each stream of a state that has none, and note the entry in
-        the state.
+        """Reserve an entry in this shared ledger (the record of spent privacy loss) for each stream
+        of a state that has none, and note the entry in the state.
 
         Args:
             connection: a transaction that writes the state. It is committed after the ledger's
@@ -203,8 +208,9 @@ class SharedLedger(Closing):
             connection.insert("counton_shared_ledgers", own | same)
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
-        """Return the ledger entry of an existing stream; None if there is no such stream. If the
-        state has not shared a ledger so far, entries for all its streams are made.
+        """Return the entry that an existing stream has in this shared ledger (the record of spent
+        privacy loss); None if there is no such stream. If the state has not shared a ledger so far,
+        entries for all its streams are made.
         """
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
@@ -213,8 +219,9 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return the ledger entry of a stream, which must have one. The newest entry of the ledger
-        is also noted in the state, so that an old copy of the ledger is noticed.
+        """Return a stream's entry in this shared ledger (the record of spent privacy loss), which
+        must have one. The newest entry of the ledger is also noted in the state, so that an old
+        copy of the ledger is noticed.
         """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
@@ -229,8 +236,8 @@ class SharedLedger(Closing):
         return SharedEntry(self, database.identity, database.label, name, token)
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
-        """Refuse a ledger that lacks entries which a state or the ledger's witness has noted;
-        return the ledger's last entry.
+        """Refuse this shared ledger if it lacks entries that a state, or the ledger's witness (a
+        file beside it that records the last entry), has noted; return the ledger's last entry.
 
         ``ties`` are the state's database rows (`ledger_rows.ties`) that note its entries in the
         ledger.
@@ -337,8 +344,8 @@ class SharedLedger(Closing):
         return present
 
     def refuse_as_ledger(self) -> None:
-        """Refuse to use a state as the shared ledger if it enters its own spending into another
-        ledger.
+        """Refuse to use a state as the shared ledger (record of spent privacy loss) if it enters
+        its own spending into another ledger.
         """
         with self._database.transaction(write=False) as connection:
             ties = books.ties(connection)
@@ -412,22 +419,24 @@ class SharedLedger(Closing):
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
-        """Return the database row of a stream's entry; None if it has none. ``state`` is the
-        identity of the stream's state.
+        """Return the database row of a stream's entry in this shared ledger; None if it has none.
+        ``state`` is the identity of the stream's state.
         """
         with self._database.transaction(write=False) as connection:
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
         """Return the names of the streams of a state, given by its identity, that have an entry in
-        this ledger and exist. A run that was interrupted leaves an entry without a stream.
+        this shared ledger (the record of spent privacy loss) and exist. A run that was interrupted
+        leaves an entry without a stream.
         """
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)
         return frozenset(one.spend.name for one in every if one.state == state and one.begun)
 
     def change(self, number: int, change: Callable[[Any], dict[str, Any]]) -> None:
-        """Change an entry in a transaction of its own; an exception undoes the change.
+        """Change an entry of this shared ledger in a transaction of its own; an exception undoes
+        the change.
 
         ``change`` returns new values by column, given the entry's row.
         """
@@ -442,8 +451,8 @@ class SharedLedger(Closing):
 
 
 class SharedEntry:
-    """The entry of one stream in a shared ledger. It also shows whether the stream's state is an
-    old copy.
+    """The entry of one stream in a shared ledger, the record of privacy loss spent by several
+    states. It also shows whether the stream's state is an old copy.
 
     Args:
         state: identity of the stream's state.
@@ -456,11 +465,12 @@ class SharedEntry:
         self._name, self._token = name, token
 
     def close(self) -> None:
-        """Close the ledger."""
+        """Close the database of the shared ledger that has this entry."""
         self._ledger.close()
 
     def check(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Claim the ledger entry for this copy of the state before a release; refuse an old copy.
+        """Claim the stream's entry in the shared ledger (of spent privacy loss) for this copy of
+        the state before a release; refuse an old copy.
 
         ``digest`` returns the digest of a step's release in the state.
 
@@ -473,7 +483,8 @@ class SharedEntry:
         self.refuse_forgotten(step, digest)
 
     def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
-        """Refuse a state that is an old copy, or whose ledger entry belongs to another copy.
+        """Refuse a state that is an old copy, or whose entry in the shared ledger (of spent privacy
+        loss) belongs to another copy of the state.
 
         Nothing is changed. Called before releases are shown and before rows are accepted. ``step``
         is the state's last step; ``digest`` returns the digest of a step's release in the state.
@@ -492,7 +503,8 @@ class SharedEntry:
             raise other_release(self._name, self._label, row.step, str(self._ledger))
 
     def reserve(self, step: int) -> None:
-        """Check, before a release is committed, that the ledger can record it afterwards.
+        """Check, before a release is committed, that the shared ledger (of spent privacy loss) can
+        record it afterwards.
 
         The check writes to the ledger, and to the witness file beside it.
 
@@ -509,7 +521,8 @@ class SharedEntry:
         self._ledger.write_witness(WitnessFile.reserve, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
-        """Record a committed release in the ledger, before anybody is shown it.
+        """Record a committed release in the shared ledger (of spent privacy loss), before anybody
+        is shown it.
 
         ``digest`` is the digest of this release; ``released`` returns the digest of an earlier
         step's release in the state.
@@ -547,8 +560,8 @@ class SharedEntry:
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Return True if the ledger, or the witness file beside it, has not recorded this step
-        yet.
+        """Return True if the shared ledger (of spent privacy loss), or the witness file beside it,
+        has not recorded this step yet.
         """
         marks = self._ledger.witness_ends(self._state, self._name)
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
@@ -586,7 +599,8 @@ class SharedEntry:
 
 @contextmanager
 def entry_in(connection: Connection, database: Database, name: str) -> Iterator[SharedEntry | None]:
-    """Yield a stream's entry in the ledger that its state shares; None if it shares none.
+    """Yield a stream's entry in the ledger (record of spent privacy loss) that its state shares
+    with other states; None if it shares none.
 
     The state is not changed.
     """
@@ -601,7 +615,8 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Return the names of the state's streams that were made, according to its shared ledger.
+    """Return the names of the state's streams that were made, according to the ledger (of spent
+    privacy loss) that it shares with other states.
 
     A state that was restored from an old copy may lack some of these streams.
     """
@@ -613,8 +628,8 @@ def names_in_ledger(connection: Connection, database: Database) -> frozenset[str
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
-    """Return the shared ledger of a state, from the address ``given`` or from the address in the
-    state.
+    """Return the ledger (record of spent privacy loss) that a state shares with other states, from
+    the address ``given`` or from the address in the state.
 
     Returns:
         The open ledger; None if the state shares no ledger, or is itself the ledger at ``given``.
@@ -653,7 +668,8 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
 
 
 def ledger_files(place: Place) -> list[Path]:
-    """List the files of a ledger and of its witness; empty for a ledger on a server.
+    """List the files of a shared ledger (of spent privacy loss) and of its witness, which records
+    its last entry; empty for a ledger on a server.
 
     >>> [path.name for path in ledger_files("team.db")][-1]
     'team.db.witness'
@@ -665,7 +681,7 @@ def ledger_files(place: Place) -> list[Path]:
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
     """Return the total loss for each kind of protected unit, over all states that share this
-    state's ledger.
+    state's ledger, the record of spent privacy loss.
 
     Without a shared ledger these are the totals of the state alone.
     """
@@ -677,7 +693,8 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
-    """Return the protected units in the ledger that a state shares, as the ledger names them.
+    """Return the protected units in the ledger (of spent privacy loss) that a state shares with
+    other states, as the ledger names them.
 
     The ledger is found at the address ``given``, or at the address in the state. Without a ledger
     the result is empty.
@@ -690,8 +707,8 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
-    """Return the protected units of a database's own streams, and of entries that other states
-    made.
+    """Return the protected units of a database's own streams, and of ledger entries (spent privacy
+    loss) that other states made.
 
     Units have the names that this database uses for them.
 
