@@ -665,7 +665,7 @@ class _Questions:
             usual["watermark"] = self.usual_watermark()
             late = self.words(_late_row(self.job) + _words_of_revising(self.job))
             self.say(f"  A row that comes after its window is released {late}.")
-        text = "rows that lack something (skip or refuse), and the wait for late ones"
+        text = "rows that lack something (skip; refuse stops at bad rows), the wait for late ones"
         self.choose(text, usual, self.take_rows, ["domain"])
 
     def take_rows(self, **fields: Any) -> None:

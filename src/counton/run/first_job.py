@@ -74,7 +74,8 @@ def init(
 
     The header tells which column holds times, and the first rows tell their format. All other
     defaults are common ones: each day's own number (``release="windows"``), rows without a value
-    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups.
+    and unreadable rows left out, ten years. ``by`` and ``domain`` declare the groups. With
+    ``missing="refuse"`` or ``clock_change="raise"`` an unreadable row ends a run.
 
     Args:
         events: see `counton.release`; also the address of a database, with ``query``.
@@ -367,9 +368,20 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
         found |= {
             "name": _stem(path),
             "out": os.fspath(_beside(job.events, ".released.csv")),
-            "bad_rows": f"quarantine:{_beside(job.events, '.unreadable.csv')}",
         }
+        if not _refuses_rows(values):
+            found["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
     return job_of(found | dict(values))
+
+
+def _refuses_rows(values: JobValues) -> bool:
+    """Return True if the user stated that a row which cannot be counted ends the run. A file for
+    bad rows (``bad_rows``) would take that row instead.
+
+    >>> _refuses_rows({"missing": "refuse"}), _refuses_rows({"missing": "skip"})
+    (True, False)
+    """
+    return values.get("missing") == "refuse" or values.get("clock_change") == "raise"
 
 
 def states_no_loss(values: JobValues) -> bool:
