@@ -265,7 +265,9 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
         assert done.code == 2
         assert "the limit of this ledger is about one reader" in done.err
     said = place("ledger", str(place.state)).out
-    assert "about one reader: what protects less is refused" in " ".join(said.split())
+    assert "for one reader; a release that protects a shorter time is refused" in " ".join(
+        said.split()
+    )
     assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
     refused = place("ledger", str(place.state), "--limit-unit", "reader")
     assert "--limit-unit reader describes a limit of the ledger" in refused.err

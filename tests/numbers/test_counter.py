@@ -265,7 +265,7 @@ def test_sums_beyond_the_exact_range_are_refused(strategy: StreamStrategy) -> No
     stream = counter(strategy)
     stream.release(largest // 2)
     before = stream.checkpoint()
-    with pytest.raises(SumOverflow, match="give a larger resolution"):
+    with pytest.raises(SumOverflow, match="give a coarser resolution"):
         stream.release_many([largest // 4, largest // 2, 1])
     with pytest.raises(SumOverflow):
         stream.release(largest)

@@ -52,7 +52,7 @@ class DiscreteLaplace:
         if not 0 < self.scale <= LARGEST_SPREAD:
             raise InvalidInput(
                 f"scale of a discrete Laplace noise distribution is {self.scale}; it must be above "
-                "0 and at most 2^40: raise epsilon or give a larger resolution"
+                "0 and at most 2^40: raise epsilon or give a coarser resolution"
             )
 
     @property

@@ -135,7 +135,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     _write_delays(console, planned)
     if len(plans) > 1:
         console.write_line(
-            f"--release {form} is asked for; the others are beside it, for the same promise"
+            f"You asked for --release {form}; other lines show other forms for the same promise"
         )
     if planned.bound_note is not None:
         console.write_line(f"note: {planned.bound_note}")

@@ -167,7 +167,7 @@ def print_ledger(options: LedgerOptions) -> None:
         console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and ledger.unit is not None:
-        words += f", about one {ledger.unit}: what protects less is refused"
+        words += f", for one {ledger.unit}; a release that protects a shorter time is refused"
     elif ledger is not None and len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()
         words += f" for one {unit} {NEIGHBOURS[relation]}"

@@ -108,7 +108,7 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     except InvalidInput:
         pass
     else:
-        raise LawBroken(f"{strategy}: from_dict() accepts another tree; it must refuse it")
+        raise LawBroken(f"{strategy}: from_dict() accepts another strategy; it must refuse it")
     try:
         described = json.loads(json.dumps(strategy.to_dict()))
         rebuilt = type(strategy).from_dict(described, strategy.tree)

@@ -273,7 +273,7 @@ def _refuse_overflow(
             most,
             lambda: (
                 f"an input is {largest:,} times the resolution, but at most {most:,} times can be "
-                "released exactly: give a larger resolution, or count in larger units"
+                "released exactly: give a coarser resolution, or count in larger units"
             ),
         )
         return
@@ -290,7 +290,7 @@ def _refuse_overflow(
         lambda: (
             f"the running total {running[wrong][0]:.6g} at step "
             f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is more than {most:,} times the "
-            "resolution, the largest sum that is exact: give a larger resolution, or split the "
+            "resolution, the largest sum that is exact: give a coarser resolution, or split the "
             "stream"
         ),
     )

@@ -87,7 +87,7 @@ def totals_and_extremes(
                 (numbers > _MOST) | (numbers < -_MOST),
                 numbers,
                 "total",
-                "sums are exact only up to 2^62: give a larger resolution, or split the stream",
+                "sums are exact only up to 2^62: give a coarser resolution, or split the stream",
                 SumOverflow,
             )
         return numbers.astype(np.int64, copy=False), smallest, largest
@@ -209,7 +209,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
         numbers,
         "total",
         f"a float of more than 2^46 times the resolution {text(resolution)} is not exact enough: "
-        "pass a Decimal or Fraction, or give a larger resolution",
+        "pass a Decimal or Fraction, or give a coarser resolution",
     )
     nearest = np.rint(cells)
     _refuse(

@@ -102,8 +102,13 @@ class WatchReport:
         said = [
             f"Watched for {for_what}, {windows.span(range(first, self.last + 1))}, with "
             f"{self.false_alarms:g} false alarm{'s' * (self.false_alarms != 1)} expected in a year"
-            f"{where} where nothing changes."
+            f"{where} where nothing changes. Earlier windows show what is usual."
         ]
+        if any(len(found.windows) for found in self.alarms.values()):
+            said.append(
+                "The value says how much speaks for a change, in standard deviations of one "
+                "window; an alarm is a value above the threshold."
+            )
         if self.last < self.released.steps[-1]:
             said.append(
                 "Provisional windows are not watched, because rows of theirs still come in."

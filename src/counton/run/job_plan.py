@@ -132,7 +132,7 @@ class PlannedJob:
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; most-a-window = 1 beside it, ...
+        late windows of a period are counted too low: ...; the option most-a-window = 1 ...
         """
         late = self.definition.late_note
         if late is None:
@@ -143,7 +143,7 @@ class PlannedJob:
         if distinct or self.definition.contribution.pattern is not None:
             return f"{late}; a larger most, or a period of one window, avoids it"
         return (
-            f"{late}; most-a-window = 1 beside it, or another small number, keeps windows from "
+            f"{late}; the option most-a-window = 1, or another small number, keeps windows from "
             f"taking what later ones need"
         )
 

@@ -210,7 +210,7 @@ class Average(ClippedValues):
             _LARGEST_SUM,
             lambda: (
                 f"a step has {most:,} values, which can add up to {most * size:.3g} times the "
-                "resolution; sums are exact up to 2^62: take shorter steps, or a larger resolution"
+                "resolution; sums are exact up to 2^62: take shorter steps, or a coarser resolution"
             ),
         )
 

@@ -165,7 +165,7 @@ class Machine:
                         most,
                         lambda: (
                             f"a count is {shorten(largest)} times the resolution, but sums are "
-                            f"exact only up to {most:,} times: give a larger resolution, or split "
+                            f"exact only up to {most:,} times: give a coarser resolution, or split "
                             "the stream"
                         ),
                     )

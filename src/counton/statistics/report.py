@@ -376,7 +376,7 @@ class Report(TallyStatistic):
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInput(
                 "the values that the report reads from one row take more than 62 bits: give a "
-                "larger resolution, fewer cells, or two reports"
+                "coarser resolution, fewer cells, or two reports"
             )
 
     # Statistics and columns.
@@ -787,7 +787,7 @@ class Report(TallyStatistic):
             LARGEST_MEASUREMENT - 1,
             lambda: (
                 f"the sums of a step of the report may reach {most:.3g}, but they are exact only "
-                f"below {LARGEST_MEASUREMENT:.3g}: take shorter steps, or a larger resolution"
+                f"below {LARGEST_MEASUREMENT:.3g}: take shorter steps, or a coarser resolution"
             ),
         )
         parts = [
