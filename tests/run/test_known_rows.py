@@ -156,7 +156,7 @@ def test_a_window_that_has_ended_since_is_released(folder: Path) -> None:
         with resolve(job) as settled:  # the record of a run by the clock, some years ago
             asked = known_rows.look_up(settled, rows=False)[0]
             assert asked is not None
-            outcome.stream.take(Private(Addition(last_read=(asked, outcome.found))))
+            outcome.stream.take(Private(Addition(last_read=(asked, outcome.found, None))))
     with resolve(job) as settled:
         assert settled.saved is not None
         assert settled.saved.last_read(asked) is not None

@@ -191,7 +191,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
     console.write_line(f"the rest: counton show {state} --full")
-    if outcome.before == 0 and is_beside(outputs.job):
+    if outcome.before == 0 and state.endswith(".counton.db") and is_beside(outputs.job):
         key = "" if outputs.job.keeping.key is not None else f" and {state}.key"
         console.write_line(
             f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
@@ -204,8 +204,6 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 def is_beside(job: Job) -> bool:
     """Return whether a job's state has the default path, which lies beside the events."""
-    if not str(job.keeping.state).endswith(".counton.db"):
-        return False
     from counton.run.first_job import state_beside
 
     try:

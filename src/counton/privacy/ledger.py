@@ -1092,14 +1092,16 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     found = Filter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
         found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
-
-    def count(entry: Spend) -> Limit:
-        guarantee = cast("Limit", entry.guarantee)
-        return guarantee if entry.relation == relation else when_replaced(guarantee)
-
     total = _Account(relation, found)
     for entry in entries:
-        total = total.after(entry, count)
+        total = total.after(
+            entry,
+            lambda one: (
+                cast("Limit", one.guarantee)
+                if one.relation == relation
+                else when_replaced(cast("Limit", one.guarantee))
+            ),
+        )
     try:
         return relation, total.filter.cost
     except InvalidInput:  # a delta of 1 or more promises nothing

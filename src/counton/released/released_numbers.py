@@ -1191,7 +1191,7 @@ class ReleasedNumbers:
         """Sentences for numbers that a report releases more than once: each names these numbers,
         and which of them has the smallest error.
         """
-        inner = inner_of(self.statistic)
+        inner = inner_of(self.definition.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
             return []
         from counton.statistics.repeated_counts import repeated_counts  # only reports need it

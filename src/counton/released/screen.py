@@ -92,7 +92,8 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             released._request_at(released.steps.stop - 1), released.level
         )
         notes = [f"note: {note}" for note in released.facts().get("notes", ())]
-        return Screen(tables=tables, notes=[*notes, *_besides(released)])
+        notes += [f"besides noise: {line}" for line in besides_noise(released.definition)]
+        return Screen(tables=tables, notes=notes)
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room:,} groups"
     rows = released.last_rows()
@@ -103,16 +104,15 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             none = "nothing yet: fewer steps are released than are to be looked back over"
         return Screen(heading=heading, notes=[none])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
-    return Screen((), heading, [table], left_out, [*_notes(released), *_besides(released)])
+    return Screen((), heading, [table], left_out, _below(released))
 
 
-def _notes(released: ReleasedNumbers) -> list[str]:
-    """Return lines with the notes of a release, without those on fitted tables."""
-    return [f"note: {line}" for line in (*released.notes, *released._repeats)]
-
-
-def _besides(released: ReleasedNumbers) -> list[str]:
-    return [f"besides noise: {line}" for line in besides_noise(released.definition)]
+def _below(released: ReleasedNumbers) -> list[str]:
+    """Return the lines below a table: notes of the release, without those on fitted tables, and
+    reasons besides noise why numbers differ from the truth.
+    """
+    notes = [f"note: {line}" for line in (*released.notes, *released._repeats)]
+    return notes + [f"besides noise: {line}" for line in besides_noise(released.definition)]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -174,7 +174,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     )
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
-    return Screen(noise, heading, [table], left_out, [*_notes(released), *_besides(released)])
+    return Screen(noise, heading, [table], left_out, _below(released))
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:

@@ -127,12 +127,13 @@ def release(
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, all_steps=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers
-            counts = outcome.for_operator()
+            counts, apart = outcome.for_operator(), ""
             where = "database" if isinstance(events, str) else "frame"
-            apart = (
-                f"does it hold other data? Then the numbers shown are not of it: give it a "
-                f"{field('state')} or a {field('name')} of its own"
-            )
+            if unnamed and (counts.gone or counts.shut):
+                apart = (
+                    f"does it hold other data? Then the numbers shown are not of it: give it a "
+                    f"{field('state')} or a {field('name')} of its own"
+                )
             if unnamed and counts.gone:
                 warnings.warn(
                     f"rows that {state} has counted are missing from this {where}: {apart}",

@@ -114,9 +114,8 @@ def remember(
     Args:
         outputs: digest of the output files as the run left them; None if there are none.
     """
-    found = Private({**open_private(found), "outputs": outputs})
     request = look_up(settled, rows=False)[0]
     alone = settled.saved is not None and stream.epoch_before == settled.saved.epoch
     if request is not None and alone:
         with suppress(StreamConflict, StateUnavailable):
-            stream.take(Private(Addition(last_read=(request, found))))
+            stream.take(Private(Addition(last_read=(request, found, outputs))))

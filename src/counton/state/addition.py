@@ -48,7 +48,8 @@ class Addition(NamedTuple):
         events: for a statistic that takes events in order, in place of all other fields: events of
             the new steps, and for each step the number of events up to its end.
         last_read: for a run that released and counted nothing, in place of all other fields: a text
-            that identifies its files and options, and the facts that it found about the rows.
+            that identifies its files and options, the facts that it found about the rows, and the
+            digest of its output files (None if there are none).
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
@@ -59,4 +60,4 @@ class Addition(NamedTuple):
     labels: tuple[int, Sequence[str]] | None = None
     events: tuple[Events, NDArray[np.int64]] | None = None
     arrivals: Arrivals | None = None
-    last_read: tuple[str, Private[Mapping[str, Any]]] | None = None
+    last_read: tuple[str, Private[Mapping[str, Any]], str | None] | None = None
