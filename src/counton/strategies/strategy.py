@@ -127,16 +127,19 @@ class Node(NamedTuple):
 class NodeNoise(Protocol):
     """A source of noise: independent integers, one for each (level, node, coordinate).
 
-    They are in units of ``2**-strategy.facts.lattice_bits`` of the strategy that takes them.
+    They are in units of ``2**-lattice_bits``, which the strategy that adds them states in its
+    ``facts``.
     """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one node's noise; () for a scalar stream."""
+        """Shape of the noise of one node (a measured sum); () for a scalar stream."""
         ...
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return noise of consecutive nodes of a level: int64, ``(len(nodes), *self.shape)``."""
+        """Return the noise of consecutive nodes (measured sums) of a level: int64, shape
+        ``(len(nodes), *self.shape)``.
+        """
         ...
 
 
@@ -649,8 +652,9 @@ def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
     """Return an object that computes the noise of all values that a running stream releases at each
     step.
 
-    If a step releases several versions of recent windows, they lie along the last axis of the
-    noise. For all other strategies, the result is that of `reader_of`, one value for each step.
+    If a step releases the counts of several recent windows, because rows arrive late, these lie
+    along the last axis of the noise. For all other strategies, the result is that of `reader_of`,
+    one value for each step.
     """
     return strategy._step_reader(field)
 

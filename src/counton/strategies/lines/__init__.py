@@ -36,8 +36,8 @@ __all__ += ["public_line_strategies"]
 
 
 def public_line_strategies() -> tuple[type[LineStrategy], ...]:
-    """Return the classes of all strategies for lines of cells that ``counton.strategies.lines``
-    exports, sorted by name.
+    """Return the classes of all strategies for lines of cells (counts in a fixed order) that
+    ``counton.strategies.lines`` exports, sorted by name.
 
     >>> [cls.__name__ for cls in public_line_strategies()]
     ['Dense', 'Dyadic', 'Haar', 'Hats', 'Nodes', 'SquareRoot']

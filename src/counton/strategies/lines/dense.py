@@ -25,7 +25,8 @@ _LARGEST_SQUARED = 2.0**60
 
 
 class Dense(OwnCells):
-    """A strategy for a line of cells, with any integer measurement matrix C of full column rank.
+    """A strategy for a line of cells (counts in a fixed order), with any integer measurement matrix
+    C of full column rank.
 
     Cells are estimated by least squares.
 
@@ -69,8 +70,8 @@ class Dense(OwnCells):
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
-        """Return the strategy whose matrix a named formula computes (`scaled_root`), equally on
-        every machine.
+        """Return the strategy whose measurement matrix is computed by the rule named ``formula``
+        (see `scaled_root`), equally on every machine.
 
         Raises:
             InvalidInput: an unknown formula, or too many cells.
@@ -138,7 +139,9 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: the parameters, the name, and the exact matrix or its formula."""
+        """Return the strategy's description: its parameters, its name, and the exact matrix, or the
+        name of the formula that computes it.
+        """
         description = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**description, "formula": self._formula}
@@ -267,8 +270,8 @@ class Dense(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return the largest absolute inner product of two columns of C ``lag`` or more cells
-        apart.
+        """Return the largest absolute inner product of two columns of the measurement matrix C that
+        are ``lag`` or more cells apart.
 
         Rows of C that measure one cell alone are left out.
         """
@@ -418,8 +421,8 @@ class _DenseEquations(NormalEquations):
 
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """Return the variance of the estimated sum between two real positions on the line; a cell
-        that is cut by a position counts in proportion.
+        """Return the variance of the estimated sum of the cells between two real positions, counted
+        in cells; a cell that a position divides counts in proportion.
         """
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
@@ -463,8 +466,8 @@ def _bits(numbers: Integers) -> int:
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Yield (place, digit): the numbers are the sum of digit * 2^place, with digits of ``bits``
-    bits.
+    """Yield pairs of an exponent, called place, and a digit: each number is the sum of digit *
+    2^place, with digits of ``bits`` bits.
 
     The lowest digit comes first; only the highest one is signed. Digits have the shape of
     ``numbers``.

@@ -48,8 +48,8 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return the largest number of binary digits of the weights of each axis of a grid, if the grid
-    has ``axes`` axes.
+    """Return the largest number of binary digits of the weights of each axis of a grid, a table
+    with ``axes`` axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -58,10 +58,11 @@ def axis_bits(axes: int) -> int:
 
 
 class Grid(TableStrategy):
-    """A strategy for a table with several axes: the product of one line strategy for each axis.
+    """A strategy for a table with several axes: the product of one strategy for each axis, whose
+    cells are a line of counts.
 
     Args:
-        axes: a line strategy for each axis of the table.
+        axes: for each axis of the table, a strategy for the line of its cells.
 
     Raises:
         InvalidInput: no axis, or several axes with a strategy that works on a line only.
@@ -88,7 +89,7 @@ class Grid(TableStrategy):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of cells along each axis."""
+        """Number of cells along each axis of the table that this strategy measures."""
         return tuple(axis.cells for axis in self.axes)
 
     @property
@@ -109,7 +110,7 @@ class Grid(TableStrategy):
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """Rebuild the grid from a description that `to_dict` made.
+        """Rebuild the grid, a strategy for a table, from a description that `to_dict` made.
 
         Raises:
             InvalidInput: not a grid, or an axis that is not a strategy for lines of counton.
@@ -159,8 +160,8 @@ class Grid(TableStrategy):
         return 2 * (squared - min(least, 0))
 
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of the counts in a grid; each axis of cells becomes an axis
-        of measurements.
+        """Return the exact measurements of a table of counts: each axis of cells becomes an axis of
+        measurements.
         """
         measured = counts
         for number, axis in enumerate(self.axes):
@@ -169,8 +170,8 @@ class Grid(TableStrategy):
         return measured
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return unbiased estimates of the cells of a grid from its noisy measurements; each axis
-        of measurements becomes an axis of cells.
+        """Return unbiased estimates of a table's cells from its noisy measurements: each axis of
+        measurements becomes an axis of cells.
         """
         cells = measured
         for number, axis in enumerate(self.axes):
@@ -401,7 +402,7 @@ def _axis(cells: int, weights: tuple[int, int]) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
-    """Return candidates for the integer weights by which one axis of a grid is measured.
+    """Return candidates for the integer weights by which one axis of a table of counts is measured.
 
     A candidate is (error, (cell, sum)): ``cell`` is the weight of each cell, and ``sum`` the weight
     of the sum of all cells. The error is the squared sensitivity times the summed variance of all

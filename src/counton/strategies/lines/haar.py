@@ -37,8 +37,8 @@ from counton.strategies.strategy import Norm
 
 
 class Haar(WeightedTree):
-    """A strategy for a line of cells that measures the total, and the differences of sibling nodes
-    in a binary tree over the cells.
+    """A strategy for a line of cells (counts in a fixed order) that measures the total, and the
+    differences of sibling nodes in a binary tree over the cells.
 
     Args:
         cells: the number of cells.
@@ -107,8 +107,8 @@ class Haar(WeightedTree):
 
     @classmethod
     def best(cls, workload: Workload, norm: Norm, bits: int = LATTICE_BITS) -> Self:
-        """Return the strategy with the weights of least total error over a workload, by a closed
-        formula.
+        """Return the strategy with the weights of least total error over a workload (a set of
+        queries); a closed formula gives them.
 
         Noise is Laplace (``norm`` 1) or Gaussian (``norm`` 2). Weights are rounded to multiples of
         2^-bits of the largest.

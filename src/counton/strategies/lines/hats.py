@@ -47,7 +47,7 @@ _CHUNK = 2**16
 
 
 class _Level(NamedTuple):
-    """The hats of one level.
+    """The hats (triangular weights) of one level, in a strategy for a line of cells.
 
     A hat is a piecewise linear function on the line: it rises from 0 at one knot (a position) to
     its peak at the next knot, and falls to 0 at the one after that. Each cell lies under one hat
@@ -130,8 +130,8 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return strategies for tests: without hats, with knots (places of the hats' peaks) that do
-        not nest from level to level, and with given knots.
+        """Return strategies for tests: one without hats (triangular weights over several cells),
+        one whose peaks do not nest from level to level, and one with given peaks.
         """
 
         def waves(spacing: int, most: int) -> Integers:
@@ -150,7 +150,8 @@ class Hats(OwnCells):
     @override
     def short_text(self) -> str:
         """Short text for ``repr``: the number of cells and, for each level, the distance between
-        its knots (places of the hats' peaks), or the number of its knots if they were given.
+        its knots (the peaks of its triangular weights), or the number of its knots if they were
+        given.
         """
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
@@ -159,15 +160,15 @@ class Hats(OwnCells):
 
     @property
     def amplitudes(self) -> tuple[Integers, ...]:
-        """Heights of the hats of each level at their knots (places of their peaks), in units of
-        ``2**-bits``: int64, one for each knot.
+        """Heights of the triangular weights ("hats") of each level at their peaks, which are called
+        knots, in units of ``2**-bits``: int64, one for each knot.
         """
         return tuple(self._amplitudes)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: sizes, and a digest of the amplitudes (heights of
-        the hats).
+        """JSON values that identify the strategy: its sizes, and a digest of the amplitudes
+        (heights of the triangular weights called hats).
         """
         digest = hashlib.sha256()
         for row in self._amplitudes:
@@ -182,8 +183,8 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description: the parameters, the name, and all amplitudes (heights of the
-        hats) exactly.
+        """Return the description of the strategy: its parameters, its name, and all amplitudes
+        (heights of the triangular weights called hats) exactly.
         """
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
@@ -248,15 +249,15 @@ class Hats(OwnCells):
 
     @cached_property
     def _intervals(self) -> list[Integers]:
-        """For each level: the index of the interval between two knots (places of the hats' peaks)
-        that contains each cell, shape (cells,).
+        """For each level, an array of shape (cells,): the index of the interval that contains each
+        cell. Intervals lie between knots, the peaks of the level's triangular weights.
         """
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements of counts: first the sums weighted by the hats of each
-        level, then the single cells.
+        """Return the exact measurements of counts: first their sums weighted by the triangles
+        ("hats") of each level, then the single cells.
         """
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
@@ -285,8 +286,8 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return an upper bound on the inner product of two columns of the hats' weights, for two
-        cells that are ``lag`` or more apart.
+        """Return an upper bound on the inner product of two columns of weights, for two cells that
+        are ``lag`` or more apart. The rows are the hats, triangular weights over several cells.
 
         For each hat, the weight in the second cell is replaced by the largest weight that the hat
         has at that distance or farther.
@@ -322,8 +323,8 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations that combine the measured sums under the hats with a separate
-        estimate of each cell.
+        """Return the normal equations that combine two kinds of measurements: sums weighted by
+        triangles ("hats"), and a separate estimate of each cell.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is linear
         in the number of cells.
@@ -382,8 +383,8 @@ def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
     """Return the knots of one level, checked and as Python integers: the distance between two
     knots, or the positions of all knots.
 
-    A knot is the place of a hat's peak on a line of ``cells`` cells. ``given`` is the unchecked
-    distance or sequence of positions.
+    A knot is the position of the peak of a triangular weight (a "hat") over ``cells`` cells.
+    ``given`` is the unchecked distance or sequence of positions.
     """
     if not _is_row(given):
         return check_integer("spacing", given, 1, LARGEST_KNOT)
@@ -391,8 +392,8 @@ def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
 
 
 def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
-    """Return the knots of one level, where its hats have their peaks: int64, increasing; only the
-    last may lie beyond the line.
+    """Return the knots of one level, the positions where its triangular weights ("hats") have their
+    peaks: int64, increasing; only the last may lie beyond the cells.
 
     ``spacing`` is the distance between two knots, or all knots.
     """
@@ -436,9 +437,10 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
 
 
 def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Level:
-    """Return the intervals between knots of a level, and the weights of its hats in each cell.
+    """Return two things for a level: the intervals between its knots, and the weights of its hats
+    (triangles) in each cell.
 
-    The knots are the places of the hats' peaks, and ``amplitudes`` the heights there: shape
+    The knots are the positions of the hats' peaks, and ``amplitudes`` the heights there: shape
     (knots,). ``first`` is the index of the level's first hat among the hats of all levels.
     """
     # A hat's weight is its height at the middle of the cell times its amplitude, rounded.
@@ -462,8 +464,9 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
 class _HatEquations(NormalEquations):
     """The normal equations G u = r of least squares, with G = H^T H + D and D = diag(precision).
 
-    H has a row for each hat, with its weight in every cell. The equations are solved with the
-    matrix K = I + H D^-1 H^T, which has a row for each hat; the module's docstring has the formula.
+    H has a row for each hat (a triangle of weights), with its weight in every cell. The equations
+    are solved with the matrix K = I + H D^-1 H^T, which has a row for each hat; the module's
+    docstring has the formula.
 
     At every cell two hats of each level are above 0, one with an even and one with an odd index. So
     each level has two *slots*, one for its present hat with an even index and one for its present
@@ -489,8 +492,8 @@ class _HatEquations(NormalEquations):
         self._factor(of_level.tolist(), number.tolist())
 
     def _segment_sums(self, numbers: Floats) -> Floats:
-        """Return the sum of ``numbers``, one for each cell, over each segment (a range of cells in
-        which no hat ends); 0 for an empty segment.
+        """Return the sums of ``numbers``, one for each cell, over each segment: a range of cells in
+        which no hat (triangle of weights) ends. The sum of an empty segment is 0.
         """
         starts = np.concatenate([[0], self._ends])
         sums = np.add.reduceat(numbers, starts)
@@ -499,7 +502,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _in_slots(self) -> list[NDArray[np.float64]]:
-        """For each level, two arrays of shape (cells,): the weights of two hats in every cell.
+        """For each level, two arrays of shape (cells,): the weights of two hats (triangles) in
+        every cell.
 
         They are the hats that are above 0 in the cell: one with an even index (first array), and
         one with an odd index. The places in this list are called slots.
@@ -515,9 +519,9 @@ class _HatEquations(NormalEquations):
         """Factor K = I + H D^-1 H^T as L diag(pivots) L^T, eliminating hats in the order in which
         they fall to 0.
 
-        H has a row for each hat, with its weight in every cell; D is diag(precision). ``of_level``
-        and ``number`` state the level of each hat that ends within the line, and its index in the
-        level.
+        H has a row for each hat (a triangle of weights), with its weight in every cell; D is
+        diag(precision). ``of_level`` and ``number`` state the level of each hat that ends within
+        the line, and its index in the level.
         """
         slots, inverse = self._slots, 1.0 / self._precision
         weights = self._in_slots
@@ -566,8 +570,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Some entries of the inverse of K = I + H D^-1 H^T (a row for each hat): those between the
-        hats that are above 0 in each segment.
+        """Some entries of the inverse of K = I + H D^-1 H^T, which has a row for each hat (a
+        triangle of weights): those between the hats that are above 0 in each segment.
 
         A segment is a range of cells in which no hat ends. The shape is (segments, slots, slots),
         with two slots for each level: for its hat with an even index, and for its hat with an odd
@@ -649,8 +653,8 @@ class _HatEquations(NormalEquations):
     def _solve(self, right: Floats) -> Floats:
         """Return K^-1 ``right`` for the matrix K = I + H D^-1 H^T, which `_factor` has factored.
 
-        H has a row for each hat, with its weight in every cell; D is diag(precision). ``right`` has
-        the shape (hats, columns) and is overwritten.
+        H has a row for each hat (a triangle of weights), with its weight in every cell; D is
+        diag(precision). ``right`` has the shape (hats, columns) and is overwritten.
         """
         own = self._own.tolist()
         if right.shape[1] == 1:
@@ -667,9 +671,9 @@ class _HatEquations(NormalEquations):
         """Return K^-1 ``right`` for a single column, with K = I + H D^-1 H^T, by a loop over Python
         numbers.
 
-        For one column this is faster than the arrays of `_solve`. ``own`` has the indices of all
-        hats in the order in which they were eliminated, and ``right`` a number for each hat; it is
-        overwritten.
+        For one column this is faster than the arrays of `_solve`. K has a row for each hat, a
+        triangle of weights. ``own`` has the indices of all hats in the order in which they were
+        eliminated, and ``right`` a number for each hat; it is overwritten.
         """
         others = self._others.tolist()
         ratios = self._ratios.tolist()
@@ -704,8 +708,8 @@ class _HatEquations(NormalEquations):
         return found.reshape(shape)
 
     def _prefix(self, ends: Floats) -> Floats:
-        """Return the variances of estimated sums from 0 to real positions ``ends``; a cut cell
-        counts in proportion.
+        """Return the variances of estimated sums of the cells from 0 to the real positions
+        ``ends``; a cell that a position divides counts in proportion.
         """
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
@@ -718,8 +722,8 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level, running sums over the cells of a hat's weight / precision: of the hat
-        that falls in each cell, and of the hat that rises there.
+        """For each level, two arrays of running sums over the cells of weight / precision: the
+        weights of the hat (triangle) that falls in each cell, and of the hat that rises there.
 
         Each has the shape (cells + 1,) and begins with 0.
         """
@@ -736,8 +740,8 @@ class _HatEquations(NormalEquations):
         """Return the vector H D^-1 w for each sum from 0 to a real position in ``ends``: shape
         (hats, ends).
 
-        H has the weights of the hats in each cell, D is diag(precision), and w has the weight of
-        each cell in the sum.
+        H has the weights of the hats (triangles) in each cell, D is diag(precision), and w has the
+        weight of each cell in the sum.
         """
         # For hats whose interval lies wholly before a position, running sums over whole intervals
         # are used.

@@ -70,8 +70,8 @@ class NormalEquations(ABC):
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         """Return the variances of estimated sums between real positions 0 <= low <= high <= cells.
 
-        A cell that is cut by a position counts in proportion to its part. The result has the shape
-        of ``low``.
+        A cell that a position divides counts in proportion to its part. The result has the shape of
+        ``low``.
         """
 
 
@@ -80,7 +80,8 @@ class IntegerEquations:
     correctly.
 
     Args:
-        line: the line strategy whose rows over several cells are H.
+        line: the strategy for a line of cells (counts in a fixed order) whose rows over several
+            cells are H.
         factor: the number a.
         diagonal: the numbers b, int64, shape (cells,).
         equations: the same equations divided by a, in float64.
@@ -256,7 +257,8 @@ def modulo_prime(
     """Return factor H^T rows + weights * cells modulo the prime 2^31 - 1: shape (vectors, cells).
 
     Args:
-        line: the line strategy whose rows over several cells are H.
+        line: the strategy for a line of cells (counts in a fixed order) whose rows over several
+            cells are H.
         factor: an integer.
         rows: integers, shape (vectors, rows of H).
         weights: one integer for each cell: shape (cells,).
@@ -290,8 +292,8 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
 
 
 class OwnCells(LineStrategy):
-    """A line strategy whose measurement matrix has a row for each single cell, and rows H over
-    several.
+    """A strategy for a line of cells (counts in a fixed order) whose measurement matrix has a row
+    for each single cell, and rows H over several cells.
 
     Attributes:
         own: weight of each cell in its own row: int64, shape (cells,); 0 if a cell has no

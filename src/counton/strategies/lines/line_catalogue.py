@@ -61,8 +61,8 @@ _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 @lru_cache(maxsize=64)
 def build(name: str, workload: Workload, norm: Norm, bits: int) -> LineStrategy:
-    """Return the strategy for lines of cells with this name, fitted to a workload (set of queries)
-    and a norm of the sensitivity.
+    """Return the strategy of this name for a line of cells (counts in a fixed order), fitted to a
+    workload (set of queries) and to a norm of the sensitivity.
 
     Real weights are rounded to multiples of 2^-bits of the largest weight.
     """
@@ -91,16 +91,16 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the line strategy of least error over a workload, for counts that are added up over
-    time.
+    """Return the strategy of least error over a workload for a line of cells: counts in a fixed
+    order, which are added up over time.
 
     Its weights are so small that the sums fit int64.
 
     Args:
         workload: the set of queries.
         norm: the norm to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
-        name: the name of the strategy; None: the best of independent cells, Haar contrasts, a
-            hierarchy and, up to 256 cells, a dense matrix.
+        name: the name of the strategy; None: the best of independent cells, differences of
+            neighbours (Haar), a hierarchy and, up to 256 cells, a dense matrix.
         neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.
         moved: a function that returns the sensitivity of a strategy under this relation.
     """
@@ -119,7 +119,7 @@ def line_over_time(
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
     """Return True if the choice "auto" tries the strategy of this name for a workload.
 
-    ``axes`` is 1 for a line, more for a grid.
+    ``axes`` is the number of axes of the table of counts.
     """
     if name == "dyadic":  # it cannot be released as a line, and binary is never worse
         return False

@@ -24,7 +24,8 @@ _EXACT_TERMS = 64
 
 
 class SquareRoot(LineStrategy):
-    """A strategy for lines that releases running totals by the square-root factorisation.
+    """A strategy for a line of cells (counts in a fixed order) that releases their running totals
+    by the square-root factorisation.
 
     Args:
         cells: number of cells, at most 2^22.
@@ -69,7 +70,8 @@ class SquareRoot(LineStrategy):
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums, in units of 2^-places, and ``places``.
+        """Return two things: private running sums, as integers in units of 2^-places, and the
+        number ``places``.
 
         They are the releases of `SqrtToeplitz`, with cells as steps.
         """

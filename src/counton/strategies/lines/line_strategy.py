@@ -32,13 +32,14 @@ LARGEST_CELLS = 2**32
 
 
 class LineStrategy(TableStrategy):
-    """A way to measure a line of cells with noise, and to estimate cells and their sums.
+    """A way to measure a line of cells (counts in a fixed order) with noise, and to estimate cells
+    and their sums.
 
     Attributes:
         name: the name by which users choose the strategy.
         cells: the number of cells n.
         measurements: the number of rows of the measurement matrix C.
-        works_on_grids: True if the strategy can be one axis of a grid, not only a line.
+        works_on_grids: True if the strategy can also measure one axis of a table with several axes.
         consistent: True if answers to all queries are sums of one set of least-squares
             estimates of the cells, so that answers for two adjacent intervals add up to the
             answer for both. If False, the answer to each query is computed from
@@ -74,7 +75,8 @@ class LineStrategy(TableStrategy):
         """
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private sums of the first cells of one line: a function of y = C x + z alone.
+        """Return private running sums of a line of cells (counts in a fixed order): a function of
+        the noisy measurements y = C x + z alone.
 
         Args:
             counts: the counts x, shape (cells,); so small that C x plus noise fits int64.
@@ -94,7 +96,8 @@ class LineStrategy(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in the answer to each query, for small lines.
+        """Return the weight of each measurement in the answer to each query, if there are few
+        cells.
 
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
 
@@ -156,12 +159,12 @@ class LineStrategy(TableStrategy):
         """
 
     def matrix(self) -> Integers:
-        """Return the measurement matrix C, shape (measurements, cells); for small lines only."""
+        """Return the measurement matrix C, shape (measurements, cells), if there are few cells."""
         return self.measure(np.eye(self.cells, dtype=np.int64))
 
 
 def check_cells(cells: int) -> int:
-    """Return ``cells``, the number of cells of a line, after a check.
+    """Return ``cells``, the number of cells that a strategy measures, after a check.
 
     Raises:
         InvalidInput: below 1 or above 2^32.
@@ -218,7 +221,8 @@ KINDS = ("Dense", "Dyadic", "Haar", "Hats", "Nodes", "SquareRoot")
 
 
 def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
-    """Rebuild a strategy for lines from a description that its ``to_dict`` made.
+    """Rebuild a strategy for a line of cells (counts in a fixed order) from a description that its
+    ``to_dict`` made.
 
     Only the module of this strategy's class is imported.
 

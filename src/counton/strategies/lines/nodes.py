@@ -332,11 +332,11 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return trees over a line of cells in which all nodes, on every level, have the same number of
-    children.
+    """Return trees over a number of cells in which all nodes, on every level, have the same number
+    of children.
 
-    A tree is given by the numbers of children of its levels, lowest first. For a short line, the
-    tree whose root has all cells as children is added.
+    A tree is given by the numbers of children of its levels, lowest first. If there are few cells,
+    the tree whose root has all cells as children is added.
     """
     found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:

@@ -28,7 +28,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
 
     Args:
         steps: the number of steps.
-        formula: one of `FORMULAS`.
+        formula: the name of the rule by which rows are scaled, one of `FORMULAS`.
 
     Raises:
         InvalidInput: an unknown formula.

@@ -53,7 +53,8 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """The joint distribution of estimates on a tree over a line, filled with cells from the left.
+    """The joint distribution of the estimates of a tree's nodes. The leaves are a line of cells
+    (counts in a fixed order), and nodes are filled from the left.
 
     The last node of each level may be incomplete. Each node has a number b. Among siblings, the
     noise of the parent's estimate is divided in proportion to b, and further noise is added that

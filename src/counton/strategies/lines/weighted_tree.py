@@ -15,7 +15,8 @@ from counton.strategies.strategy import Norm
 
 
 class WeightedTree(LineStrategy):
-    """A strategy on a tree over a line, with one weight for each level of the tree.
+    """A strategy on a tree over a line of cells (counts in a fixed order), with one weight for each
+    level of the tree.
 
     `TreeLaw` is the joint distribution of the noise in its estimates.
 

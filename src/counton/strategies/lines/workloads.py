@@ -35,7 +35,7 @@ class Estimator(Protocol):
         ...
 
     def ranges_variance(self) -> float:
-        """Return the summed variance of all intervals of cells."""
+        """Return the summed variance of the estimated sums over all intervals of cells."""
         ...
 
     def functional_variance(self, weights: Floats) -> float:
@@ -55,14 +55,15 @@ def tree_law(estimator: Estimator) -> TreeLaw | None:
 
 
 class Workload(ABC):
-    """A set of queries on a line of cells; each query is a weighted sum of the cells.
+    """A set of queries on a line of cells (counts in a fixed order); each query is a weighted sum
+    of the cells.
 
     Attributes:
         cells: number of cells.
         queries: number of queries; 1 for random subsets, whose error is the expectation over one
             random query.
-        costly: True if the method `levels` computes each query by itself, which is slow on long
-            lines.
+        costly: True if the method `levels` computes each query by itself, which is slow for many
+            cells.
     """
 
     name: ClassVar[str]
@@ -136,8 +137,8 @@ class NamedWorkload(Workload):
     def _queries(self) -> int: ...
 
     def check_dense(self) -> None:
-        """Raise `InvalidInput` if the line has more than 4096 cells, too many for a matrix over
-        them.
+        """Raise `InvalidInput` if the queries are on more than 4096 cells, too many for a matrix
+        over them.
         """
         if self.cells > LARGEST_DENSE:
             raise InvalidInput(
@@ -201,7 +202,7 @@ class AllRanges(NamedWorkload):
 
 
 class Prefixes(NamedWorkload):
-    """The workload of all prefixes of the line, cells 0 .. high - 1: running totals.
+    """The queries for all running totals of a line of cells: the sums of the cells 0 .. high - 1.
 
     >>> Prefixes(3).gram().astype(int).tolist()
     [[3, 2, 1], [2, 2, 1], [1, 1, 1]]

@@ -32,7 +32,8 @@ from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):
-    """A strategy for lines that adds up noisy nodes of a binary tree.
+    """A strategy for a line of cells (counts in a fixed order) that adds up noisy nodes of a binary
+    tree.
 
     The sum over an interval is the sum of the fewest nodes that compose it; other nodes are not
     used.
@@ -90,8 +91,8 @@ class Dyadic(LineStrategy):
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return the estimate of each cell: its own measurement.
 
-        The last cell of the line may be the only cell of some larger nodes. Then its estimate is
-        the measurement of the largest such node.
+        The last cell may be the only cell of some larger nodes. Then its estimate is the
+        measurement of the largest such node.
         """
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)

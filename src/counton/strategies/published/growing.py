@@ -107,8 +107,8 @@ class GrowingCascade(StreamStrategy):
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
-        """Return strategies for tests: the smallest for ``horizon``, and one with one more doubling
-        and another grid.
+        """Return strategies for tests: the smallest one that serves ``horizon`` steps, and one with
+        one more doubling and with noise in multiples of 2^-3.
         """
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)

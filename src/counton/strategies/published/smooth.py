@@ -206,7 +206,8 @@ class SmoothBinary(StreamStrategy):
         """Yield, for each bit from the highest down, a mask of the leaves whose index has a 1
         there.
 
-        A leaf is given by its rank: the number of smaller leaves.
+        A leaf is a binary number, one for each step. It is given by its rank: the number of smaller
+        leaves.
         """
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
@@ -227,7 +228,7 @@ class SmoothBinary(StreamStrategy):
     def structure(self) -> Structure:
         """Facts about the tree of leaves, for the sensitivity to units that count in several steps.
 
-        Nodes have indices if leaves have at most 62 bits.
+        A leaf stands for a step. Nodes have indices if leaves have at most 62 bits.
         """
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
@@ -335,7 +336,8 @@ class SmoothBinary(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the releases of consecutive steps.
 
-        Partial sums are shared by all leaves whose highest bits are equal.
+        A leaf is the binary number that stands for a step. Partial sums are shared by all leaves
+        whose highest bits are equal.
         """
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)

@@ -28,13 +28,12 @@ _WEIGHT_BITS = 8
 
 
 class BlockTree:
-    """A tree of measured nodes inside every block of steps, in a line strategy whose cells are
-    blocks.
+    """A tree of measured nodes inside every block of steps, for a strategy whose cells are blocks.
 
-    In the line strategy each block has a measurement of its own, with a weight w. The tree replaces
-    it by measurements of its nodes, and divides the weight among its levels: a node of level l is
-    measured with weight ``shares[l] * w``. Nodes of a level have consecutive indices across all
-    blocks.
+    In that strategy, a `LineStrategy`, each block has a measurement of its own, with a weight w.
+    The tree replaces it by measurements of its nodes, and divides the weight among its levels: a
+    node of level l is measured with weight ``shares[l] * w``. Nodes of a level have consecutive
+    indices across all blocks.
 
     Args:
         radices: number of children of the nodes of levels 1, 2, ...; the last is for the block
@@ -47,8 +46,8 @@ class BlockTree:
         InvalidInput: an argument out of range.
 
     Attributes:
-        unit: the factor by which the line's weights are multiplied so that shares are integers: the
-            norm of the shares, rounded up.
+        unit: the factor by which that strategy's weights are multiplied so that shares are
+            integers: the norm of the shares, rounded up.
         exact_variance: the variance of the tree's own estimate of a block's total, times the square
             of the block's weight, in units of one node's noise variance.
         variance: a nearby fraction with small numerator and denominator, which least squares use
@@ -117,7 +116,7 @@ class BlockTree:
 
         It is a draw of noise divided by the node's weight: shape (nodes, coordinates), with as many
         coordinates as ``field``, the source of noise, draws numbers for each node. ``own`` has the
-        weight of each block in the line.
+        weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -130,7 +129,7 @@ class BlockTree:
         shape (children, coordinates), in units of 2^-24.
 
         ``level`` is above 0. ``field`` is the source of noise; coordinates are the numbers that it
-        draws for each node. ``own`` has the weight of each block in the line.
+        draws for each node. ``own`` has the weight of each block.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
@@ -159,7 +158,7 @@ class BlockTree:
         """Return the noise of the tree's estimate of each block's total, in units of 2^-24.
 
         The shape is (blocks, coordinates), with as many coordinates as ``field``, the source of
-        noise, draws numbers for each node. ``own`` has the weight of each block in the line.
+        noise, draws numbers for each node. ``own`` has the weight of each block.
         """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
@@ -181,9 +180,9 @@ class BlockTree:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
         The shape is (steps, coordinates), with as many coordinates as ``field``, the source of
-        noise, draws numbers for each node. ``own`` has the weight of each block in the line.
-        ``sums`` has the noise of the running totals before the first of the blocks in which these
-        steps lie, and after each of the blocks.
+        noise, draws numbers for each node. ``own`` has the weight of each block. ``sums`` has the
+        noise of the running totals before the first of the blocks in which these steps lie, and
+        after each of the blocks.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)

@@ -74,12 +74,14 @@ class _Epoch(LookAhead):
 
     @property
     def root(self) -> float:
-        """Variance of the estimate of the epoch's total, in units of one node's noise variance."""
+        """Variance of the estimated total of the epoch, a stretch of steps, in units of one node's
+        noise variance.
+        """
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of the noise of this epoch's nodes, in which its levels are numbered 0,
-        1, ...
+        """Return a source of the noise of the nodes of this epoch, a stretch of steps, in which its
+        levels are numbered 0, 1, ...
         """
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
@@ -166,7 +168,9 @@ def _epoch(radix: int, number: int) -> _Epoch:
 
 
 class _EpochReader(Reader):
-    """The noise of one running stream, computed epoch by epoch."""
+    """The noise of one running stream, computed for one epoch (a stretch of steps with a tree of
+    its own) after another.
+    """
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._epoch_by_epoch)
@@ -233,7 +237,9 @@ class Epochs(EndlessStrategy):
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        """Return the tree of the epoch that contains a step."""
+        """Return the tree of the epoch (a stretch of steps with a tree of its own) that contains a
+        step.
+        """
         number, end = 0, self.radix
         while end < step:
             number, end = number + 1, end * self.radix
@@ -248,7 +254,7 @@ class Epochs(EndlessStrategy):
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) that the count of ``step`` enters: one on each
-        level of its epoch, and the root.
+        level of the tree of its epoch (a stretch of steps), and the root.
         """
         epoch = self._at(check_step(self, step))
         return tuple(
@@ -270,7 +276,7 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the number of the epoch whose nodes have this level of noise."""
+        """Return the number of the epoch (a stretch of steps) whose nodes have noise of this level."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
@@ -383,7 +389,8 @@ class Epochs(EndlessStrategy):
         return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of the noise of an epoch's nodes.
+        """Return the variance of the noise of the nodes (measured sums) of an epoch, a stretch of
+        steps.
 
         The unit is the variance of Laplace noise in the first epoch; with ``law``, the calibrated
         noise distribution, it is squared data units.
@@ -394,7 +401,7 @@ class Epochs(EndlessStrategy):
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Return a bound on the rounding of a window's count: the sum of the bounds in all epochs
-        of the window.
+        (stretches of steps with trees of their own) of the window.
         """
         found = np.zeros(first.shape)
         if last.size:
@@ -406,13 +413,13 @@ class Epochs(EndlessStrategy):
 
     def _reader(self, field: NodeNoise) -> Reader:
         """Return the reader of a running stream's noise. It keeps the noise of the totals of
-        completed epochs, and has a reader for the present epoch.
+        completed epochs (stretches of steps), and has a reader for the present epoch.
         """
         return _EpochReader(self, field)
 
     def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
-        """Return the noise of the total of all epochs before ``epoch``, in the shape of one node's
-        noise.
+        """Return the noise of the total of all epochs (stretches of steps) before ``epoch``, in the
+        shape of one node's noise.
         """
         past = np.zeros(field.shape, np.int64)
         for earlier in self._before(epoch):

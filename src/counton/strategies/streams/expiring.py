@@ -87,12 +87,12 @@ class Expiring(EndlessStrategy):
 
     @property
     def growth(self) -> Fraction:
-        """The paper's lambda: how fast privacy expires."""
+        """How fast privacy expires with age: the paper's lambda."""
         return self.expiry.growth
 
     @property
     def levels(self) -> int | None:
-        """The number of levels of intervals; None for all."""
+        """The number of levels of intervals that are measured; None for all levels."""
         return self.expiry.levels
 
     @property

@@ -409,12 +409,12 @@ class _Kind(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The last step of the last block."""
+        """The last step of the last block of this size."""
         return self.before + self.size * self.blocks
 
 
 class _BlockPlace(NamedTuple):
-    """The place of a step among blocks.
+    """The position of a step among blocks of steps.
 
     ``kind`` states the size of the step's block, ``block`` the index of the block among the blocks
     of this size, from 0, and ``step`` the number of the step in the block, from 1.

@@ -59,7 +59,9 @@ class Independent(StreamStrategy):
         return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the node in the release at ``step``: the step's own."""
+        """Return the only node (noisy measurement) in the release at ``step``: that of the step
+        itself.
+        """
         return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:

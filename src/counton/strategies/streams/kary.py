@@ -61,7 +61,7 @@ class Digits:
 
     @property
     def above(self) -> int:
-        """The largest digit."""
+        """The largest digit that these digits allow."""
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:

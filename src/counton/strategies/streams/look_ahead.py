@@ -408,7 +408,7 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield the places of steps in the nodes of each level, lowest level first.
+        """Yield, for each level of the tree from the lowest up, where steps lie in its nodes.
 
         ``ends`` are the steps; step 0 is before the first.
         """

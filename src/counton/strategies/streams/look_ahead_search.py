@@ -131,7 +131,7 @@ class _Peaks:
             self._most.append((whole, last))
 
     def largest(self) -> float:
-        """Return the largest variance over all steps."""
+        """Return the largest noise variance of a release over all steps."""
         # It is in the last complete node of the highest level, or in the last node, which may be
         # incomplete.
         top = self._trees.top

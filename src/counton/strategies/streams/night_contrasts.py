@@ -65,7 +65,7 @@ class NightContrasts:
 
     def independent(self, nights: int) -> Floats:
         """Return the matrix P for which P d has independent entries of variance 1, where d are the
-        contrasts of the first nights: shape ``(nights, nights)``.
+        contrasts of the first nights (releases at ends of windows): shape ``(nights, nights)``.
 
         The contrast of a night is the growth of the total since the night before, minus the growth
         of the sum of all windows' newest versions.
@@ -76,15 +76,18 @@ class NightContrasts:
         """Return the covariances of the entries of P d with sums of final windows: shape
         ``(nights,)``.
 
-        d are the contrasts of the nights, and P is the matrix of `independent`. Entry m is the
-        covariance with the sum of the windows 1 .. m, once they are final, or with any longer sum
-        of final windows: later windows have no part in the contrast of night m.
+        A night is the release at the end of a window. Its contrast, an entry of d, is the growth of
+        the total since the night before minus that of the sum of the windows' newest counts: noise
+        alone. P is the matrix of `independent`. Entry m is the covariance with the sum of the
+        windows 1 .. m, once they are final, or with any longer sum of final windows: later windows
+        have no part in the contrast of night m.
         """
         return self._up_to(nights)[1][:nights]
 
     def read_by_final(self, nights: int) -> Floats:
         """Return the weights of the nights' contrasts in the least-squares estimate of a sum of
-        final windows: shape ``(nights,)``.
+        final windows: shape ``(nights,)``. A night is the release at the end of a window; its
+        contrast is a difference of released numbers that is noise alone.
 
         They are P' times the covariances of `of_final`, where P is the matrix of `independent`.
         """
@@ -99,8 +102,8 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return the matrix P of `independent` and the covariances of `of_final`, for ``nights``
-        nights or more.
+        """Return two arrays for ``nights`` releases or more: the matrix P of `independent`, and the
+        covariances of `of_final`.
         """
         found, seen = self._known
         first = len(found)
@@ -128,7 +131,9 @@ class NightContrasts:
         """Return, for each night m, the covariance of its contrast with the sum of the windows 1 ..
         m, once they are final: shape ``(nights,)``.
 
-        A longer sum of final windows has the same covariance.
+        Night m is the release after window m. Its contrast is the growth of the total minus that of
+        the sum of the windows' newest counts: noise alone. A longer sum of final windows has the
+        same covariance.
         """
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
@@ -137,9 +142,9 @@ class NightContrasts:
         contrasts of nights from ``first`` on with the contrasts of the same and of all earlier
         nights.
 
-        The contrast of a night is the growth of the total since the night before, minus the growth
-        of the sum of all windows' newest versions. Nights are numbered from 0 on. Entries above the
-        diagonal have no meaning.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of all windows' newest versions. Nights are
+        numbered from 0 on. Entries above the diagonal have no meaning.
         """
         # A strategy may be quick for few beginnings and many ends: so few columns at a time.
         for start in range(0, len(into), _TOGETHER):
@@ -153,8 +158,11 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariances of the contrasts of all nights so far with weighted sums of the
-        newest versions on a night.
+        """Return covariances of two kinds of numbers: the contrasts of all nights so far, and
+        weighted sums of the windows' newest counts on one night.
+
+        A night is the release at the end of a window. Its contrast is the growth of the total minus
+        that of the sum of the windows' newest counts: noise alone.
 
         Args:
             night: the number of the night.
@@ -174,8 +182,10 @@ class NightContrasts:
     def weights_of_final(self, read: Floats) -> Floats:
         """Return by how much the nights' contrasts change the estimate of each final window.
 
-        It is the sum over nights of ``read`` times the covariance of the night's contrast with the
-        window's number: the product of ``read`` and the transposed matrix of `covariance`.
+        A night is the release at the end of a window. Its contrast is the growth of the total minus
+        that of the sum of the windows' newest counts: noise alone. The result is the sum over
+        nights of ``read`` times the covariance of the night's contrast with the window's number:
+        the product of ``read`` and the transposed matrix of `covariance`.
 
         Args:
             read: a number for each night, shape ``(nights, columns)``.
@@ -196,9 +206,9 @@ def _sums_along_diagonals(changes: Floats) -> Floats:
     entries (l, l + k) for l = 0 .. q.
 
     Row and column of the matrix are numbers of changes of a window. Change 0 is the window's first
-    version, change l what version l adds to the version before. For two nights that are k apart,
-    the entry (l, l + k) is for a window whose change l is on the earlier night, and whose change l
-    + k is on the later night.
+    version, change l what version l adds to the version before. For two nights (releases at ends of
+    windows) that are k windows apart, the entry (l, l + k) is for a window whose change l is on the
+    earlier night, and whose change l + k is on the later night.
 
     >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
     [[1.0, 3.0], [5.0, 0.0]]

@@ -108,8 +108,8 @@ class Tables(NamedTuple):
 
     g is defined for a step and a node: the part of the step's count that the measurements of the
     node's level and of all higher levels contain together at this node. It is 0 well before the
-    step and 1 well after it; the tables have its values at the 48 nodes in between, at the places
-    -23 .. 24 from the step's own node.
+    step and 1 well after it; the tables have its values at the 48 nodes in between, which are the
+    nodes -23 .. 24, counted from the step's own.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -123,7 +123,9 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load_shipped() -> dict[str, Any]:
-    """Return the content of ``octave.json``: tables and weights that a search found."""
+    """Return the content of the file ``octave.json``: tables and weights that a search found for
+    `MultiscaleInterpolation`.
+    """
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
 
@@ -333,7 +335,8 @@ class OctaveColumns:
 
     @staticmethod
     def first_shared_level(lag: int) -> int:
-        """Return the first level on which two columns of C, ``lag`` steps apart, can share a node.
+        """Return the first level on which two columns of the measurement matrix C, for steps that
+        are ``lag`` apart, can share a node.
 
         >>> [OctaveColumns.first_shared_level(lag) for lag in (99, 100, 799)]
         [0, 1, 3]
@@ -455,7 +458,8 @@ class _Grid(NamedTuple):
 
 
 class MultiscaleInterpolation(StreamStrategy):
-    """Running totals with independent Gaussian noise on every octave of time, interpolated.
+    """Running totals with independent Gaussian noise on every octave of time (points 1, 2, 4, ...
+    steps apart), interpolated between these points.
 
     Level l has points of time that are 2^l steps apart; the noise of the release at a step is
     interpolated from points near the step on each level.
@@ -520,7 +524,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, with the weights of nodes."""
+        """Return the description of this strategy as JSON values, with the weights of nodes."""
         if self._grid.upper < _WEIGHED:
             return super().to_dict()
         return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
@@ -795,8 +799,8 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding of a release, in units of 2^-fraction_bits: half a unit, and half a
-        unit of the finer grid for every level.
+        """Bound on the rounding of a release, in units of 2^-fraction_bits: half a unit, and for
+        every level half of the finer unit to which its noise is rounded.
         """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)

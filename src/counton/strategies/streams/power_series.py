@@ -193,7 +193,7 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return the number of fraction bits of digit j."""
+        """Return the number of fraction bits of digit j of a coefficient."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:

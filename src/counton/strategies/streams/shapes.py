@@ -89,7 +89,7 @@ class Shape(NamedTuple):
         return self.cells * prod(self.radices)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shape as JSON values, for `from_json`."""
+        """Return this shape, a strategy found by search, as JSON values for `from_json`."""
         levels = [
             {
                 "knots": len(heights),
@@ -105,7 +105,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Self:
-        """Return the shape that `to_json` wrote.
+        """Return the shape (a strategy found by search) that `to_json` wrote as JSON values.
 
         >>> shape = shapes(1, "mean")[20]
         >>> shape.horizon, str(Shape.from_json(shape.to_json())) == str(shape)
@@ -164,12 +164,12 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the heights of a level of hats, for a line of ``cells`` cells instead of the
-        shape's number of cells.
+        """Return the heights of one level of triangular weights for ``cells`` cells, instead of the
+        shape's own number of cells.
 
-        Hats are triangular weights, and knots the places of their peaks, ``spacing`` cells apart on
-        the shape's line. ``heights`` has the shape's heights at the knots, and the result is
-        interpolated linearly between them; both are integers in units of 2^-12.
+        The peaks of the triangles, called knots, are ``spacing`` cells apart in the shape.
+        ``heights`` has the shape's heights at the knots, and the result is interpolated linearly
+        between them; both are integers in units of 2^-12.
         """
         if cells == self.cells:
             return heights
@@ -263,10 +263,10 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """Return a strategy for Gaussian noise with nearly the least error: a matrix square root with
-    weighted rows.
+    """Return a strategy for Gaussian noise with nearly the least error: its matrix is the square
+    root of the matrix of running totals, with weighted rows.
 
-    The formula is in `scaled_root`.
+    `scaled_root` computes the matrix.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)

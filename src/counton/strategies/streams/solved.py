@@ -97,10 +97,11 @@ class LeastSquaresFactorization(StreamStrategy):
     """Running totals by least squares, with the noise of the whole horizon computed before the
     first release.
 
-    C is the matrix of a line strategy, such as `Hats`. Each of its cells is a step, or a block of
-    steps with a small tree inside. B is the least-squares inverse: with z the noise of all nodes,
-    the noise of release t is the sum of the first t entries of u = (C^T C)^-1 C^T z. u is computed
-    once, before the first release. So a release uses noise of nodes that later steps enter.
+    C is the matrix of a strategy for a line of cells (numbers in a fixed order), such as `Hats`.
+    Each of its cells is a step, or a block of steps with a small tree inside. B is the
+    least-squares inverse: with z the noise of all nodes, the noise of release t is the sum of the
+    first t entries of u = (C^T C)^-1 C^T z. u is computed once, before the first release. So a
+    release uses noise of nodes that later steps enter.
 
     Args:
         line: the strategy that measures the steps, or the totals of blocks: `Dense` or `Hats`.
@@ -217,8 +218,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: the parameters of the line strategy and of the
-        tree inside blocks, and the horizon.
+        """JSON values that identify the strategy: the parameters of the strategy for its cells
+        (single steps or blocks of steps), those of the tree inside blocks, and the horizon.
         """
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
@@ -234,7 +235,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including the description of the line strategy."""
+        """Return the description of this strategy as JSON values, with that of the strategy for its
+        cells (single steps or blocks of steps).
+        """
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
@@ -313,8 +316,8 @@ class LeastSquaresFactorization(StreamStrategy):
         """Facts about the columns of the measurement matrix, for the sensitivity to units that
         count in several steps.
 
-        Two steps in different blocks share rows of the line strategy; two steps in one block also
-        share nodes of the block's tree.
+        Two steps in different blocks share rows of the strategy that measures blocks; two steps in
+        one block also share nodes of the block's tree.
         """
         return Structure(
             overlaps=self._overlaps,
@@ -341,8 +344,8 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     def _overlap(self, lag: int) -> int:
-        """Return a bound on the inner product of two columns of C whose steps are at least ``lag``
-        apart.
+        """Return a bound on the inner product of two columns of the measurement matrix C whose
+        steps are at least ``lag`` apart.
 
         The unit is ``4**-lattice_bits``.
         """
@@ -385,10 +388,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each row of the line over several cells: the sum of the rises of its entries from
-        cell to cell, with 0 before the first and after the last, and its largest entry.
+        """For each measurement of several cells (single steps or blocks of steps): the sum of the
+        rises of its weights from cell to cell, with 0 before the first and after the last, and its
+        largest weight.
 
-        They are two mappings from the number of the row.
+        They are two mappings from the number of the measurement.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
@@ -428,8 +432,8 @@ class LeastSquaresFactorization(StreamStrategy):
         """Return the nodes (noisy measurements) that the count of ``step`` enters, with their
         weights.
 
-        They are the line's rows that contain the step's block, and one node of each level of the
-        block's tree.
+        They are the measurements over several blocks that contain the step's block, and one node of
+        each level of the block's tree.
         """
         at = check_step(self, step) - 1
         block = at // self._block
@@ -474,9 +478,9 @@ class LeastSquaresFactorization(StreamStrategy):
         """Factors by which noise is multiplied in the right side of the normal equations, and the
         number of fraction bits of the solution's sums.
 
-        The first factor is for the noise of the line strategy's rows. The second is an array of
-        shape ``(cells,)``: for each block of steps, the factor for the noise of the block's total,
-        as its tree estimates it.
+        The first factor is for the noise of measurements over several blocks. The second is an
+        array of shape ``(cells,)``: for each block of steps, the factor for the noise of the
+        block's total, as its tree estimates it.
         """
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
@@ -531,8 +535,8 @@ class LeastSquaresFactorization(StreamStrategy):
         """Return the nodes (noisy measurements) whose noise is in the release at ``step``, with
         exact weights.
 
-        They are the line's rows, nodes of all blocks, and nodes inside the step's block. Only for
-        lines of up to 256 cells.
+        They are measurements over several blocks, nodes of all blocks, and nodes inside the step's
+        block. It works for up to 256 cells (steps or blocks).
         """
         at = check_step(self, step) - 1
         block, place = divmod(at, self._block)
@@ -639,7 +643,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     def _step_covariance(self, steps: range, others: range) -> Floats | None:
         """Return the covariance of the noise in the counts of single steps, in units of one node's
-        noise variance, if each step is a cell of the line; else None.
+        noise variance, if steps are measured singly, not in blocks; else None.
         """
         if self.radices or self._block != 1:
             return None

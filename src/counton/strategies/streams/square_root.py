@@ -189,7 +189,9 @@ class RootSeries:
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """The first column of B, to any precision."""
+        """The first column of the matrix B, which turns the noise of nodes into that of releases,
+        to any precision.
+        """
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:

@@ -28,8 +28,8 @@ from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, Wind
 
 
 class TwoNights(LeastSquaresAsOf):
-    """The number of one window as two nights estimate it: step 1 is the estimate of the earlier
-    night, step 2 that of the later night.
+    """The number of one window as estimated at two nights (releases at ends of windows): step 1 is
+    the estimate of the earlier night, step 2 that of the later night.
 
     Args:
         both: the stream's strategy.
@@ -60,10 +60,12 @@ class TwoNights(LeastSquaresAsOf):
         return f"{self.saved_name}({self.both!r}, window={self.window}, nights={nights})"
 
     def _contrast_covariance(self, lag: int, until: int) -> Floats:
-        """Return the covariances of a version of the window with the independent parts of the
-        contrasts of its own night and later ones, up to night ``until``.
+        """Return the covariances of one released count of the window with the independent parts of
+        the contrasts of several nights: from the window's own night up to night ``until``.
 
-        ``lag`` is the number of windows after which the version was released.
+        A night is the release at the end of a window; its contrast is the growth of the total minus
+        that of the sum of the windows' newest counts: noise alone. ``lag`` is the number of windows
+        after which the count was released.
         """
         start, contrasts = self.window - 1, self._contrasts
         nights = min(contrasts.lags + 1, until - start)
@@ -115,7 +117,7 @@ class TwoNights(LeastSquaresAsOf):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the estimates, computed from the noise of all nights so far: int64,
+        """Return the noise of the estimates, computed from the noise of all releases so far: int64,
         ``(len(steps), *field.shape)``, in multiples of 2^-10.
         """
         own = range(self.window, self.window + 1)

@@ -150,8 +150,8 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each noise level of the strategy of a window's versions (``inner``), the level's
-        number and the number of a window's nodes (noisy measurements).
+        """For each noise level of ``inner``, the strategy for the successive counts of one window:
+        the level's number, and how many nodes (noisy measurements) a window has there.
         """
         # From these numbers follow the indices of each window's nodes.
         return [[level, width] for level, width in sorted(self._widths.items())]
@@ -229,7 +229,8 @@ class WindowVersions(StreamStrategy):
         *field.shape)``.
 
         ``nodes`` are the indices within one window of nodes (noisy measurements) on ``level``;
-        ``field`` is the source of their noise. Nodes whose noise is in no version get the noise 0.
+        ``field`` is the source of their noise. Nodes whose noise is in no released count get the
+        noise 0.
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
@@ -263,8 +264,8 @@ class WindowVersions(StreamStrategy):
         return self.lag_column(step, 0)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the final version of a window;
-        ``step`` is its number.
+        """Return the nodes (noisy measurements) whose noise is in the final count of a window;
+        ``step`` is the window's number.
         """
         return self.lag_row(step, self.lags)
 
@@ -280,7 +281,7 @@ class WindowVersions(StreamStrategy):
         return self._in_block(check_step(self, window), found)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) whose noise is in the version of a window that is
+        """Return the nodes (noisy measurements) whose noise is in the count of a window that is
         released ``lag`` windows later.
         """
         found = self.inner.row(self._check_lag(lag) + 1)
@@ -290,24 +291,26 @@ class WindowVersions(StreamStrategy):
         return check_integer("lag", lag, 0, self.lags)
 
     def lag_variance(self, lags: Steps, since: Steps | None = None) -> Floats:
-        """Return the variances of versions of a window, in units of one node's noise variance.
+        """Return the noise variances of one window's counts, which are released again as rows
+        arrive late, in units of one node's noise variance.
 
         Args:
-            lags: the lags of the versions, from 0 on.
-            since: earlier lags: then the variances of the differences between the two versions are
-                returned. Default: the variances of the versions themselves.
+            lags: for each count, the number of windows after which it is released, from 0 on.
+            since: earlier lags: then the variances of the differences between the two counts are
+                returned. Default: the variances of the counts themselves.
         """
         steps = np.asarray(lags, np.int64) + 1
         return self.inner.variance(steps, 0 if since is None else np.asarray(since) + 1)
 
     def lag_covariance(self, one: Steps, other: Steps) -> Floats:
-        """Return the covariances of pairs of versions of one window, in units of one node's noise
-        variance.
+        """Return the noise covariances of pairs of counts of one window, which is released again as
+        rows arrive late, in units of one node's noise variance.
 
-        Versions of different windows are independent.
+        Counts of different windows are independent.
 
         Args:
-            one, other: the lags of the versions, from 0 on, in shapes that broadcast.
+            one, other: for each count, the number of windows after which it is released, from 0 on,
+                in shapes that broadcast.
 
         >>> from counton.strategies import Binary
         >>> windows = WindowVersions(9, Binary(3))
@@ -350,7 +353,7 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _taken_back(self) -> _TakenBack:
         """Largest changes of the measurements by a row that counts from one lag on and is taken
-        back at a later lag, over all pairs of lags.
+        back at a later one, over all pairs; a lag is a number of windows after the row's own.
         """
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
@@ -437,8 +440,8 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------- noise
 
     def lag_noise(self, field: NodeNoise, window: int, lags: range) -> Integers:
-        """Return the noise of versions of a window with consecutive lags: int64, ``(len(lags),
-        *field.shape)``.
+        """Return the noise of one window's counts as released at consecutive lags (numbers of
+        windows after it): int64, ``(len(lags), *field.shape)``.
 
         ``field`` is the source of the noise of nodes (noisy measurements).
         """
@@ -465,8 +468,8 @@ class WindowVersions(StreamStrategy):
         ``field`` is the source of the noise of nodes (noisy measurements).
 
         Returns:
-            int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the versions
-            by their lags: it begins with the window that just ended, and ends with the window that
+            int64, shape ``(len(nights), *field.shape, lags + 1)``. The last axis has the released
+            windows: it begins with the window that just ended, and ends with the window that
             becomes final.
         """
         check_window(self, nights)
@@ -485,10 +488,10 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of the versions of ``window`` that are released on consecutive nights.
+    """Return the lags of the counts of ``window`` that are released on consecutive nights.
 
-    A night is the release at the end of a window. The lag of a version is the number of windows
-    from its own window to the night's window, at most ``last``.
+    A night is the release at the end of a window. The lag of a count is the number of windows from
+    its own window to the night's window, at most ``last``.
     """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
@@ -524,8 +527,8 @@ _TOGETHER = 2**16
 
 
 class AsOf(StreamStrategy):
-    """The newest version of each window of a `WindowVersions` strategy as of one night, the release
-    at the end of a window.
+    """The newest count of each window as of one night, the release at the end of a window; windows
+    are released again as rows arrive late (`WindowVersions`).
 
     Each step is a window with one number. The measurement matrix is the same as in
     `WindowVersions`; errors depend on how long ago a window ended.
@@ -569,14 +572,16 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Return strategies for tests: newest versions of the examples of `WindowVersions`."""
+        """Return strategies for tests: newest counts of windows by the examples of
+        `WindowVersions`.
+        """
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
         """JSON values that identify the strategy: the parameters of the windows' strategy, and the
-        night.
+        night (number of the release whose counts are the newest).
         """
         windows = {"strategy": self.windows.saved_name, **self.windows.parameters}
         return {"windows": windows, "night": self.night}
@@ -594,8 +599,8 @@ class AsOf(StreamStrategy):
         return f"{self.saved_name}({self.windows!r}, night={self.night})"
 
     def lags(self, steps: Steps) -> Integers:
-        """Return, for each window in ``steps``, the lag of its newest version: the number of
-        windows that had ended after it when the version was released.
+        """Return, for each window in ``steps``, a lag: the number of windows that had ended after
+        it when its newest count was released.
 
         >>> from counton.strategies import Binary
         >>> AsOf(WindowVersions(365, Binary(3)), 9).lags([1, 7, 8, 9]).tolist()
@@ -611,8 +616,8 @@ class AsOf(StreamStrategy):
         return self.windows.column(check_step(self, step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in the newest version of a window; ``step`` is its
-        number.
+        """Return the nodes (noisy measurements) whose noise is in the newest count of a window;
+        ``step`` is the window's number.
         """
         lag = int(self.lags(check_step(self, step)))
         return self.windows.lag_row(step, lag)
@@ -634,22 +639,22 @@ class AsOf(StreamStrategy):
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of newest versions, or of sums of them over the windows after
-        ``since``, in units of one node's noise variance.
+        """Return the noise variances of windows' newest counts, or of sums of them over the windows
+        after ``since``, in units of one node's noise variance.
         """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
 
     @cached_property
     def _variances(self) -> Floats:
-        """Variances of a window's newest version by the lag at which it was released (in windows
-        after its own): shape ``(lags + 1,)``.
+        """Noise variances of a window's newest count by its lag, the number of windows after which
+        it was released: shape ``(lags + 1,)``.
         """
         return self.windows.lag_variance(np.arange(self.windows.lags + 1))
 
     def _sum(self, by_lag: Floats, first: Integers, last: Integers) -> Floats:
-        """Return sums over the windows first + 1 .. last of a value that depends on the lag of a
-        window's newest version.
+        """Return sums over the windows first + 1 .. last of a value that depends on a window's lag:
+        the number of windows after which its newest count was released.
 
         ``by_lag`` has the value of each lag, shape ``(lags + 1,)``.
         """
@@ -665,14 +670,14 @@ class AsOf(StreamStrategy):
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
         """Return the variance of a weighted sum of totals, in units of one node's noise variance.
 
-        Total i adds up the newest versions of the windows up to ``stops[i]``, and has the weight
+        Total i adds up the newest counts of the windows up to ``stops[i]``, and has the weight
         ``weights[i]``.
         """
         return _over_stretches(self, stops, weights)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or the largest variance of newest versions, in units of one node's noise
-        variance.
+        """Return the mean or the largest noise variance of windows' newest counts, in units of one
+        node's noise variance.
 
         ``of`` has no effect, because all numbers belong to windows.
         """
@@ -692,9 +697,11 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node's noise in any newest version as of this night.
+        """Largest weight of a node's noise in any window's newest count as of this night (the
+        release at the end of a window).
 
-        The newest versions have the lags 0 to ``night`` - 1, but at most ``windows.lags``.
+        The newest counts were released 0 to ``night`` - 1 windows after their own, but at most
+        ``windows.lags``.
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -711,8 +718,8 @@ class AsOf(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the newest versions of consecutive windows: int64, ``(len(steps),
-        *field.shape)``.
+        """Return the noise of the newest counts of consecutive windows, the ``steps``: int64,
+        ``(len(steps), *field.shape)``.
         """
         check_window(self, steps)
         found = np.empty((len(steps), *field.shape), np.int64)
@@ -723,10 +730,12 @@ class AsOf(StreamStrategy):
 
 
 class EveryVersion(StreamStrategy):
-    """All versions of all windows of a `WindowVersions` strategy, each as one step.
+    """All released counts (versions) of all windows of a `WindowVersions` strategy, each as one
+    step.
 
-    It gives the errors of sums and differences of versions. The version of window w with lag l is
-    the step (w - 1) (lags + 1) + l + 1. The measurements are the same as in `WindowVersions`.
+    It gives the errors of sums and differences of versions. The version of window w that is
+    released l windows later is the step (w - 1) (lags + 1) + l + 1. The measurements are the same
+    as in `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -769,7 +778,7 @@ class EveryVersion(StreamStrategy):
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
     def step_of(self, window: int, lag: int) -> int:
-        """Return the step of the version of ``window`` that is released ``lag`` windows later."""
+        """Return the step for the count of ``window`` that is released ``lag`` windows later."""
         return (window - 1) * (self.windows.lags + 1) + self.windows._check_lag(lag) + 1
 
     def _version(self, step: int) -> tuple[int, int]:
@@ -777,16 +786,17 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes that a row enters if it counts from a version on: it belongs to the
-        version's window, and arrives with its lag.
+        """Return the nodes (noisy measurements) that a row enters if it counts from one released
+        count (version) of a window on: it belongs to this window, and arrives when this count is
+        released.
 
         ``step`` is the number of the version (see `step_of`).
         """
         return self.windows.lag_column(*self._version(step))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes whose noise is in a version; ``step`` is the number of the version (see
-        `step_of`).
+        """Return the nodes (noisy measurements) whose noise is in one released count (version) of a
+        window; ``step`` is its number (see `step_of`).
         """
         return self.windows.lag_row(*self._version(step))
 

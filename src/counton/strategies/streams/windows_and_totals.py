@@ -224,7 +224,7 @@ class WindowsAndTotals(StreamStrategy):
         """Return the nodes that a data row enters if it belongs to ``window`` and arrives ``lag``
         windows later.
 
-        They are nodes of the window and of the totals. A row that arrives after the last night
+        They are nodes of the window and of the totals. A row that arrives after the last release
         enters nodes of its window alone.
         """
         night = window + lag
@@ -293,8 +293,8 @@ class WindowsAndTotals(StreamStrategy):
         """Return the covariances of the contrasts of all nights, for both strategies; one object
         serves all nights.
 
-        The contrast of a night is the growth of the total since the night before, minus the growth
-        of the sum of the windows' newest versions.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
 
         Args:
             law: the noise of a node of the windows.
@@ -325,8 +325,8 @@ class WindowsAndTotals(StreamStrategy):
 
 
 class _NightReader(Reader):
-    """The noise of one running stream, night by night: of the versions of windows, and last of the
-    total.
+    """The noise of one running stream, one release after another: first that of the newest counts
+    of the last windows, then that of the total.
     """
 
     def __init__(self, strategy: WindowsAndTotals, field: NodeNoise) -> None:
@@ -362,7 +362,7 @@ class _Sums(NamedTuple):
         variance: variance of the sum.
         alone: variance of its last window.
         size: sum of the absolute weights of released totals in its estimate.
-        versions: sum of the absolute weights of released versions of windows in its estimate.
+        versions: sum of the absolute weights of released counts of windows in its estimate.
     """
 
     variance: Floats
@@ -426,7 +426,7 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of the stream's strategy as JSON values."""
+        """Return the description of the whole stream's strategy, `both`, as JSON values."""
         return self.both.to_dict()
 
     @override
@@ -437,22 +437,22 @@ class LeastSquaresAsOf(AsOf):
 
     @property
     def first_newest(self) -> int:
-        """Number of windows that became final before this night; the windows after them are called
-        the newest windows.
+        """Number of windows that became final before this night (a release at the end of a window);
+        the windows after them are called the newest windows.
 
-        The night has released a version of each newest window. The first of them has become final
-        on this night.
+        The night has released a count of each newest window. The first of them has become final on
+        this night.
         """
         return max(self.night - self.windows.lags - 1, 0)
 
     @cached_property
     def _own(self) -> Floats:
-        """Variance of the newest version of each window."""
+        """Noise variance of the newest released count of each window."""
         return np.diag(self._contrasts.versions)[self.lags(np.arange(1, self.night + 1))]
 
     @cached_property
     def _alone(self) -> Floats:
-        """Variance of the sum of the newest versions of the first 0, 1, ... windows, as
+        """Noise variance of the sum of the newest counts of the first 0, 1, ... windows, as
         released.
         """
         return np.concatenate([[0.0], np.cumsum(self._own)])
@@ -461,10 +461,10 @@ class LeastSquaresAsOf(AsOf):
         """Return the covariances of sums of newest versions with the contrasts of nights: shape
         (nights, sums).
 
-        The contrast of a night is the growth of the total since the night before, minus the growth
-        of the sum of the windows' newest versions. Sum j has the windows 1 to ``stops[j]``. The
-        first ``since`` nights are left out, and so are windows that were final by then, because
-        they have no part in later contrasts.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the windows' newest versions. Sum j has the
+        windows 1 to ``stops[j]``. The first ``since`` nights are left out, and so are windows that
+        were final by then, because they have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -477,8 +477,10 @@ class LeastSquaresAsOf(AsOf):
         the contrasts of the last nights, made independent by the matrix of `NightContrasts`. Shape
         (nights, sums).
 
-        The newest windows and the last nights are those after `first_newest`. The contrasts of
-        earlier nights have equal covariances with all these sums.
+        A night is the release at the end of a window. Its contrast is the growth of the total minus
+        that of the sum of the windows' newest counts: noise alone. The newest windows and the last
+        nights are those after `first_newest`. The contrasts of earlier nights have equal
+        covariances with all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)
@@ -533,8 +535,8 @@ class LeastSquaresAsOf(AsOf):
     def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
         """Return errors and weights of the estimated sums of the windows up to each of ``stops``.
 
-        The contrast of a night is the growth of the total since the night before, minus the growth
-        of the sum of the windows' newest versions.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the windows' newest versions.
 
         Args:
             read: the weight of each night's contrast in each sum, shape ``(nights, sums)``.
@@ -568,9 +570,9 @@ class LeastSquaresAsOf(AsOf):
         """Return the independent part of each night's contrast, scaled to variance 1: a row for
         each night.
 
-        A night's contrast is the growth of the total since the night before, minus the growth of
-        the sum of the newest versions. Its independent part is uncorrelated with all earlier
-        contrasts.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the newest versions. Its independent part
+        is uncorrelated with all earlier contrasts.
 
         Args:
             summed: the sum of the newest versions of all windows, by night.
@@ -587,8 +589,9 @@ class LeastSquaresAsOf(AsOf):
         unit of the arguments.
 
         Args:
-            newest: the newest version of each window, shape ``(night, cells)``.
-            innovations: the result of the method `innovations` for these nights, or for more.
+            newest: the last released count of each window, shape ``(night, cells)``.
+            innovations: the result of the method `innovations` for the releases so far, or for
+                more.
         """
         first, errors = self.first_newest, innovations[: self.night]
         before = self._contrasts.of_final(first) @ errors[:first]
@@ -596,12 +599,13 @@ class LeastSquaresAsOf(AsOf):
         return _round_sums(np.asarray(sums - before - self._ends.T @ errors[first:]))
 
     def estimates(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return the least-squares estimate of each window's number, from all numbers that nights
-        have released.
+        """Return the least-squares estimate of each window's number, from all numbers released so
+        far.
 
         Args:
-            newest: the newest version of each window, shape ``(night, cells)``.
-            innovations: the result of the method `innovations` for these nights, or for more.
+            newest: the last released count of each window, shape ``(night, cells)``.
+            innovations: the result of the method `innovations` for the releases so far, or for
+                more.
 
         Returns:
             Shape ``(windows, cells)``: multiples of 2^-10, in the unit of the arguments.
@@ -624,8 +628,8 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of sums of windows, as estimated on the night, in units of the noise
-        variance of a node of the windows.
+        """Return the variances of sums of windows, as estimated after the releases up to this night
+        (the end of a window), in units of the noise variance of a node of the windows.
         """
         ends = window_ends(self, steps, since)
         first, last = (one.ravel() for one in ends)
@@ -655,7 +659,8 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of windows, as estimated on the night.
+        """Return the variance of a weighted sum of totals of windows, as estimated after the
+        releases up to this night (the end of a window).
 
         Total i sums the windows from 1 up to ``stops[i]`` and has the weight ``weights[i]``. The
         unit is the variance of one node's noise.
@@ -703,7 +708,7 @@ class LeastSquaresAsOf(AsOf):
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the estimates of consecutive windows, computed from the noise of all
-        nights so far.
+        releases so far.
 
         It is int64 of shape ``(len(steps), *field.shape)``, rounded to multiples of 2^-10.
         """
@@ -722,12 +727,12 @@ def _round_sums(sums: Floats) -> Floats:
 
 
 def by_night(released: NDArray[Any], lags: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the newest version of each window, the sum of newest versions on each night, and the
-    total of each night.
+    """Return three arrays: the newest count of each window, the sum of all newest counts in each
+    release, and the total in each release.
 
     Args:
-        released: the numbers released on each night, shape ``(nights, *cells, lags + 2)``:
-            versions by lag, then the total.
+        released: the numbers in each release ("night"), shape ``(nights, *cells, lags + 2)``:
+            counts of the last windows, the newest window first, then the total.
         lags: number of windows after which a window's number is final.
 
     >>> first, second = [7, 0, 0, 8], [4, 9, 0, 12]

@@ -281,7 +281,7 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT), rounded to
-    a grid.
+    multiples of a small number.
 
     ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, .... A strategy needs theta_1 > thetahat_1 >
     theta_2 > ...; rounding may break this order, and `interlaces` checks it.
@@ -441,7 +441,8 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
     """Return the values 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... of buffered linear Toeplitz
-    noise (BLT), improved by a search for step scaling with these shares.
+    noise (BLT), improved by a search. ``shares`` decide by which numbers the steps' noise is
+    divided.
 
     The search begins at ``start``, which has the same form.
     """

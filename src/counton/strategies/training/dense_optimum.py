@@ -98,8 +98,8 @@ class DenseOptimum(TrainingStrategy):
         self._matrix = self._on_grid(matrix)
 
     def _on_grid(self, matrix: Floats) -> Floats:
-        """Return the matrix rounded to a grid; store its integer multiples of 2^-bits, which
-        `to_dict` saves exactly.
+        """Return the matrix rounded to multiples of 2^-bits; store these multiples as integers,
+        which `to_dict` saves exactly.
         """
         self._entries, self._bits = matrix_on_grid(matrix)
         return np.ldexp(self._entries.astype(np.float64), -self._bits)
@@ -142,7 +142,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, with the exact matrix."""
+        """Return the description of the training strategy as JSON values, with its matrix."""
         return {**self.address, "matrix": integers_to_text(self._entries)}
 
     @classmethod
@@ -301,7 +301,7 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Store the inverse K of C, rounded to a grid, and compute C from it.
+        """Store the inverse K of C, with rounded entries, and compute C from it.
 
         ``increments`` is K before rounding; only a few diagonals have entries other than 0.
         """
@@ -377,7 +377,8 @@ class BandedOptimum(DenseOptimum):
     ) -> Self:
         """Rebuild the strategy from the parameters of its description.
 
-        ``matrix`` is a text that encodes C or, if ``lags`` are given, its inverse K.
+        ``matrix`` is a text that encodes C or, if ``lags`` (numbers of steps below the diagonal, at
+        which entries are not 0) are given, its inverse K.
         """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
@@ -496,8 +497,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the matrix C of least error found whose inverse has entries only at ``lags`` below the
-    diagonal.
+    """Return the matrix C of least error found whose inverse has entries only at ``lags``: numbers
+    of steps below the diagonal, which is 0.
     """
     from scipy.signal import lfilter
 

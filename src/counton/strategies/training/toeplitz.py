@@ -84,7 +84,9 @@ class ToeplitzTraining(TrainingStrategy):
 
     @property
     def scaling(self) -> Scaling:
-        """The kind of step scaling: "none", "equal", "epochs" or "free"."""
+        """The kind of step scaling, by which the noise of each step is divided by a number of its
+        own: "none", "equal", "epochs" or "free".
+        """
         if self.shares is None:
             return "none"
         if bool((self.shares == 1).all()):
@@ -213,7 +215,8 @@ def check_scaling(scaling: str) -> None:
 
 
 def check_shares(steps: int, shares: object) -> Floats | None:
-    """Return the shares of step scaling as floats, shape (steps,); None stays None.
+    """Return the shares of step scaling as floats, shape (steps,); None stays None. From these
+    numbers follow the divisors of the steps' noise.
 
     Raises:
         InvalidInput: the shares are not one finite number above 0 for each step.

@@ -328,7 +328,8 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Return the levels' weights of least error for given shares of step scaling.
+    """Return the levels' weights of least error, given ``shares``: one number for each step, which
+    decide by which numbers the steps' noise is divided.
 
     The search begins at ``start``. The first weight is 1.
     """

@@ -248,7 +248,7 @@ class Tree:
             ) from error
 
     def with_levels(self, names: Sequence[str]) -> Tree:
-        """Return a copy of the tree whose levels have other names.
+        """Return a copy of the tree whose levels have the names ``names``, coarsest level first.
 
         >>> Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]).with_levels(["land"]).levels
         ('total', 'land')

@@ -51,12 +51,12 @@ class Measuring:
 
     @cached_property
     def size(self) -> int:
-        """Number of cells: one for each measurement."""
+        """Number of cells of the stream: one for each measurement of the tree."""
         return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
     def leaves(self) -> int:
-        """Number of leaves of the tree."""
+        """Number of leaves of the tree, the nodes without children."""
         return sum(map(len, self.tree.leaves))
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
