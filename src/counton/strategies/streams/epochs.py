@@ -276,7 +276,7 @@ class Epochs(EndlessStrategy):
         )
 
     def _number(self, level: int) -> int:
-        """Return the number of the epoch (a stretch of steps) whose nodes have noise of this level."""
+        """Return the number of the epoch, a stretch of steps, whose noise has this level."""
         number = 0
         while (number + 1) * (number + 4) // 2 <= level:
             number += 1
