@@ -139,7 +139,9 @@ class CountonError(Exception):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the arguments that the message mentions, in order."""
+        """Names of the arguments (of a function or command) that this error's message mentions, in
+        order.
+        """
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
     @property
@@ -207,7 +209,9 @@ class StateError(CountonError):
 
 
 class OldCopy(StateError):
-    """A state or a ledger is not the newest: a copy was restored, or two copies were continued."""
+    """A state or a ledger (the record of spent privacy loss) is not the newest: a copy was
+    restored, or two copies were continued.
+    """
 
 
 class StateUnavailable(StateError):
@@ -241,4 +245,6 @@ class StreamConflict(CountonError):
 
 
 class BudgetExceeded(CountonError):
-    """A stream would spend more privacy than the ledger's limit leaves."""
+    """A stream would spend more privacy than the limit of the ledger (the record of spent privacy
+    loss) leaves.
+    """

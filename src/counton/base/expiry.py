@@ -84,7 +84,7 @@ class Expiry:
 
     @property
     def top(self) -> int:
-        """Highest level of intervals in use; the lowest is 0."""
+        """Highest level of dyadic intervals of steps that is in use; the lowest level is 0."""
         return (LEVELS if self.levels is None else self.levels) - 1
 
     def factor(self, level: int) -> Fraction:

@@ -78,7 +78,7 @@ class _Many:
         return self._column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield parts of the names: see `GroupNames.parts`."""
+        """Yield names in parts: the position of a part's first name, and the part as a column."""
         if self._column is not None:
             for start in range(0, len(self._column), BLOCK):
                 yield start, self._column.slice(start, BLOCK)
@@ -156,7 +156,7 @@ class GroupNames(Sequence[str]):
         return self._held.column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield the names in parts: the position of a part's first name, and the part as a column.
+        """Yield names in parts: the position of a part's first name, and the part as a column.
 
         Only one block is decoded at a time.
 
@@ -193,8 +193,8 @@ class GroupNames(Sequence[str]):
 
     @property
     def digest(self) -> str:
-        """Digest of the encoded blocks of names. Equal names may have different digests, because
-        their encoding may differ.
+        """Digest (hash) of all names of the sequence, in the blocks in which they are stored. Equal
+        names may have different digests, because their encoding may differ.
         """
         if self._digest is None:
             self.blocks()
@@ -258,7 +258,9 @@ class GroupNames(Sequence[str]):
         return isinstance(name, str) and self._held.place(name) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Return the position of a name."""
+        """Return the position of a name among those from ``start`` to ``stop``; raise ValueError if
+        it is not there.
+        """
         place = self[start:stop]._held.place(value)
         if place is None:
             raise ValueError(f"{value!r} is not among the names")
@@ -296,7 +298,9 @@ class GroupNames(Sequence[str]):
         return joined["place"].cast(int).fill_null(-1).to_numpy()
 
     def plus(self, *others: Sequence[str]) -> GroupNames:
-        """Return these names followed by others."""
+        """Return a new sequence of group names: these names, followed by the names of each given
+        sequence.
+        """
         if not any(others):
             return self
         import polars as pl

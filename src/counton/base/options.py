@@ -92,7 +92,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Name in commands and files, with hyphens and without leading dashes."""
+        """The option's name in commands and job files, with hyphens and without leading dashes."""
         return self.word or self.name.replace("_", "-")
 
 
@@ -160,7 +160,7 @@ class Statement(ABC):
         return self.options.get(name)
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Return those of the named options that are stated, by name."""
+        """Return the values of those named options that the job states, by name."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:

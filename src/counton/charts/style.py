@@ -248,7 +248,7 @@ class Bars(NamedTuple):
     high: NDArray[np.float64]
 
     def at(self, places: Sequence[int]) -> Bars:
-        """Return the bars at these indices, in this order."""
+        """Return only the bars at the indices ``places``, in the order of the indices."""
         numbers = (part[places] for part in (self.estimates, self.low, self.high))
         return Bars([self.names[place] for place in places], *numbers)
 

@@ -101,7 +101,7 @@ class Curves:
 
     @property
     def last(self) -> Bars:
-        """The numbers of the last step, as bars."""
+        """The estimates and intervals of the last step, one bar for each curve."""
         return Bars(self.groups, self.estimates[-1], self.lower[-1], self.upper[-1])
 
     @property

@@ -79,7 +79,7 @@ class Versions:
         return self.of(largest_groups(self.newest(self.estimates).mean(axis=0), count))
 
     def of(self, places: Sequence[int]) -> Versions:
-        """Return the data of the groups with these indices."""
+        """Return the data of only those groups whose indices are ``places``."""
         return replace(
             self,
             groups=[self.groups[place] for place in places],
@@ -89,7 +89,7 @@ class Versions:
         )
 
     def last(self, count: int) -> Versions:
-        """Return the data of the last ``count`` windows."""
+        """Return the data (all versions) of only the last ``count`` windows."""
         parts = {
             name: getattr(self, name)[-count:]
             for name in ("starts", "ends", "estimates", "lower", "upper")
@@ -98,7 +98,9 @@ class Versions:
 
     @property
     def lags(self) -> NDArray[np.int64]:
-        """Lag of the newest version of each window: int64, shape ``(windows,)``."""
+        """For each window, how many later windows had ended when its newest version was released:
+        int64, shape ``(windows,)``.
+        """
         known = np.isfinite(self.estimates[:, :, 0])
         return np.asarray(known.sum(axis=1) - 1, np.int64)
 
@@ -115,7 +117,7 @@ class Versions:
 
     @property
     def provisional(self) -> int:
-        """Number of the last windows whose numbers may still change."""
+        """Number of windows at the end whose numbers late rows may still change."""
         return int((self.lags < self.final).sum())
 
     @property

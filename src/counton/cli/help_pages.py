@@ -113,7 +113,7 @@ class CommandWithHeadings(TyperCommand):
         return _taken_plainly(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        """Parse the words after the command; errors show no password."""
+        """Parse the words after this command's name on a command line; errors show no password."""
         with without_passwords():
             return super().make_context(*words, **more)
 

@@ -220,8 +220,8 @@ def _quota(options: LedgerOptions) -> Limit | None:
 
 
 def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """Yield for each party and kind of unit the party's quota, what is spent of it, and the
-    rest.
+    """Yield for each party (such as a department) and kind of protected unit the party's quota of
+    the privacy limit, what is spent of it, and the rest.
     """
     for party, quota in ledger.quotas.items():
         for unit in ledger.units or [None]:
@@ -237,7 +237,9 @@ def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
 
 
 def _history_table(history: Sequence[LedgerEvent]) -> Table:
-    """Return the events of a ledger as a table, by time."""
+    """Return the history of a ledger (guarantees entered, limits changed) as a table to print,
+    ordered by time.
+    """
     table = Table()
     for name in ("time (UTC)", "event", "by"):
         table.add_column(name, overflow="fold")
@@ -332,8 +334,8 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return, as JSON values, the guarantee by which the limit counts a ledger entry, if it differs
-    from the entry's own guarantee; otherwise empty.
+    """Return, as JSON values, the guarantee by which the limit counts an entry of the ledger (the
+    guarantee of a stream), if it differs from the entry's own guarantee; otherwise empty.
     """
     if counted is None or counted[number] == guarantee:
         return {}
@@ -425,7 +427,9 @@ _ROWS = 20
 
 
 def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
-    """Print the facts of a release from a table, a published database or a service."""
+    """Print what is public about a release (guarantee, numbers, columns), read from a table, a
+    published database or a service.
+    """
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import (

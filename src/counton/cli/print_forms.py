@@ -67,7 +67,9 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """True if a person reads the output."""
+        """True if a person reads the output, on a terminal; False if it goes to a file or a
+        program.
+        """
         if self._more or not _FORCED.isdisjoint(os.environ) or self._file.isatty():
             return self.terminal.is_terminal
         return False

@@ -128,7 +128,7 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
     """Return words on the options that would let late rows count in their own windows.
 
     Args:
-        definition: definition of the stream of these rows.
+        definition: definition of the stream of these rows: its windows, groups and options.
         windows: number of windows within which 95% of the late rows came.
         waits: True if windows wait for late rows (``watermark``), but not long enough.
     """

@@ -265,7 +265,8 @@ class Keeping(JobPart):
 
     A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
     rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
-    them again. If no ``ledger`` is named, the state stays in the shared ledger that it has already.
+    them again. ``ledger`` names a record of spent privacy loss that several states share; if none
+    is named, the state stays in the one that it has already.
     """
 
     heading = "State"
@@ -857,7 +858,9 @@ class Arrow(Protocol):
     """A data frame of any library that exports its rows by the Arrow PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a PyCapsule with the rows as an Arrow stream."""
+        """Return the rows as an Arrow stream in a PyCapsule, as Arrow's C stream interface
+        prescribes.
+        """
 
 
 #: Sources of events.

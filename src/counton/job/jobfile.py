@@ -694,9 +694,9 @@ def save(
 ) -> None:
     """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
 
-    Comments and the order of other entries stay. The date of ``until`` is only for one run, and is
-    not written. Addresses of databases are written without passwords, which the environment may
-    give (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
+    Comments and the order of the file's other options stay. The date of ``until`` is only for one
+    run, and is not written. Addresses of databases are written without passwords, which the
+    environment may give (PGPASSWORD, PGPASSFILE). A new file has mode 0600.
 
     Args:
         comments: comments by the key that they stand above; "" is the comment above the job.

@@ -65,7 +65,8 @@ class Tile(NamedTuple):
     columns: int
 
     def parts(self, most: int) -> Iterator[tuple[Tile, tuple[slice, slice]]]:
-        """Split a tile into smaller ones of at most ``most`` samples each.
+        """Split this tile (a rectangle of the table of noise) into smaller ones of at most ``most``
+        samples each.
 
         Yield each small tile with the two slices (rows, columns) of its place in an array of this
         tile.
@@ -79,8 +80,8 @@ class Tile(NamedTuple):
                 yield tile, (slice(row, row + rows), slice(column, column + columns))
 
     def places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Words, Words]:
-        """Convert rows and columns, counted from the corner of this tile, to rows and columns of
-        the whole table of noise.
+        """Convert rows and columns, counted from the corner of this tile (a rectangle of the table
+        of noise), to rows and columns of the whole table of noise.
         """
         return (
             rows.astype(np.uint64) + np.uint64(self.first_row),
@@ -121,7 +122,8 @@ class BlockSource(threading.local):
         return memoryview(self._cipher)[:size]
 
     def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
-        """Return one uniform random word for each sample of a tile: shape ``(rows, columns)``.
+        """Return one uniform random word for each sample of a tile, a rectangle of the table of
+        noise: shape ``(rows, columns)``.
 
         ``dtype`` is the word's type, such as "<u2" or "<u8". The result is scratch space: the next
         call in this thread overwrites it.

@@ -94,7 +94,7 @@ class NoiseField:
         return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
     def law(self, level: int) -> NoiseDistribution:
-        """Return the noise distribution of the nodes of one level."""
+        """Return the distribution of the noise that this field draws for the nodes of one level."""
         return self._law(level) if callable(self._law) else self._law
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:

@@ -54,9 +54,9 @@ def identity_of(key: Key, name: str, identity: str) -> str:
     """Record the identity under which a key gives noise, or return the one recorded before.
 
     Noise depends on the identity: two identities have different noise. The record is kept in this
-    process and, if the key has a file, in its witness. An existing witness must be writable. If
-    there is no witness and none can be made, as in a read-only folder, only this process records
-    the identity.
+    process and, if the key has a file, in its witness, a record in a file beside it. An existing
+    witness must be writable. If there is no witness and none can be made, as in a read-only folder,
+    only this process records the identity.
 
     Args:
         key: the secret key; nothing is recorded for an `InsecureSeededKey`.
@@ -84,7 +84,7 @@ def identity_of(key: Key, name: str, identity: str) -> str:
 
 
 def witness_of(file: Path) -> Path:
-    """Return the path of the witness that belongs to a key file.
+    """Return the path of the witness (a record of the last releases) that belongs to a key file.
 
     The witness lies beside the file itself, even if the path given is a symbolic link.
 
@@ -132,11 +132,14 @@ class WitnessPlace(ABC):
 
     @property
     def stands(self) -> bool:
-        """True if numbers may be shown only after their release is recorded in this place."""
+        """True if numbers may be shown only after their release is recorded in this place (file or
+        table) of the witness, the record of last releases.
+        """
         return True
 
     def mark(self) -> object:
-        """Return a value that changes whenever the stored entries change.
+        """Return a value that changes whenever the entries that are stored here (last released
+        steps of streams) change.
 
         Two calls with equal results saw equal entries. A place that cannot tell returns a new value
         at each call.
@@ -145,7 +148,8 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def read(self) -> Entries:
-        """Return the entries of the witness; an empty list if nothing is written yet.
+        """Return the stored entries of the witness, one with the last released step of each stream;
+        an empty list if nothing is written yet.
 
         Raises:
             ValueError: the content is no list of entries.
@@ -153,10 +157,13 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        """Replace the entries by ``change(entries)`` under a lock; keep them if it returns None."""
+        """Replace the stored entries (last released steps of streams) by ``change(entries)`` under
+        a lock; keep them if it returns None.
+        """
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
-        """Write an entry; if it contradicts a known entry, return the step of that entry instead.
+        """Write an entry (the last released step of a stream); if it contradicts a known entry,
+        return the step of that entry instead.
 
         Args:
             entry: the new entry; it replaces known entries of the same key and stream, unless
@@ -182,7 +189,8 @@ class WitnessPlace(ABC):
         return other
 
     def join(self, entry: dict[str, Any]) -> None:
-        """Record in a stream's entry the processes that are about to write the stream.
+        """Record in a stream's entry (its last released step) the processes that are about to write
+        the stream.
 
         Args:
             entry: an entry as for `note`, whose "writers" are these processes. They are added
@@ -198,7 +206,8 @@ class WitnessPlace(ABC):
 
     @abstractmethod
     def reserve(self, entry: dict[str, Any]) -> None:
-        """Check before a release that its entry can be written afterwards: space, mode and lock.
+        """Check before a release that its entry (the step that will be recorded) can be written
+        afterwards: space, mode and lock.
 
         Args:
             entry: an entry as for `note`. If its key and stream have no entry yet, an entry of
@@ -207,7 +216,8 @@ class WitnessPlace(ABC):
 
 
 class WitnessFile(WitnessPlace):
-    """A witness kept in a file: beside a key, beside a state, or in a folder of its own.
+    """A witness, the record of last releases that shows old copies of a state, kept in a file:
+    beside a key, beside a state, or in a folder of its own.
 
     Args:
         second: True if the file is in a folder of its own. Only `begin` then creates it, since a
@@ -241,7 +251,8 @@ class WitnessFile(WitnessPlace):
             return []
 
     def begin(self, entries: Entries) -> None:
-        """Make the witness file with its folder, and merge ``entries`` into it.
+        """Make the file of this witness (record of last releases) with its folder, and merge
+        ``entries`` into it.
 
         Raises:
             OSError: the file cannot be made, read or written.
@@ -287,8 +298,8 @@ class WitnessFile(WitnessPlace):
 
 
 def merge_entries(entries: Entries, known: Entries) -> Entries:
-    """Merge new entries into known ones; for each key and stream, keep the entry of the largest
-    step.
+    """Merge new entries of a witness (last released steps of streams) into known ones; for each key
+    and stream, keep the entry of the largest step.
     """
     for entry in entries:
         same, others = _of(entry, known)
@@ -298,13 +309,16 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split the known entries into those with the key and stream of ``entry``, and all others."""
+    """Split the known entries of a witness (last released steps) into those with the key and stream
+    of ``entry``, and all others.
+    """
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add to a new witness entry of a stream what older entries of the stream record.
+    """Add to a stream's new entry in a witness (its last released step) what older entries of the
+    stream record.
 
     These are writers (processes that write the stream), digests of earlier releases, and "seen":
     the writer and step of a release that another process made.
@@ -337,7 +351,9 @@ def _write(descriptor: int, before: bytes, text: bytes) -> None:
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Open a witness file and lock it for one writer; yield its descriptor and content."""
+    """Open a witness file (the record of last releases) and lock it for one writer; yield its
+    descriptor and content.
+    """
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
@@ -345,7 +361,9 @@ def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _begin(path: Path, text: bytes) -> bool:
-    """Create a witness file with its first text; return False if another process has created it."""
+    """Create a witness file (the record of last releases) with its first text; return False if
+    another process has created it.
+    """
     waiting = path.with_name(f"{path.name}.new")
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
@@ -372,7 +390,8 @@ def _text(entries: Entries) -> bytes:
 
 
 def parse_entries(data: bytes) -> Entries:
-    """Parse the entries of a witness; ignore whatever follows their closing bracket.
+    """Parse the entries of a witness (last released steps of streams), JSON values; ignore whatever
+    follows their closing bracket.
 
     Raises:
         ValueError: there are no entries.

@@ -590,7 +590,7 @@ class Contribution:
 
     @property
     def neighbours(self) -> str:
-        """The neighbouring relation in words."""
+        """The neighbouring relation in words, such as "added or removed"."""
         return "added or removed" if self.relation == "add_remove" else "replaced by another"
 
     @property

@@ -39,7 +39,9 @@ class ExpiringGuarantee(Guarantee):
     expiry: Expiry | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
+        """Return this guarantee as JSON values, from which `guarantee_from_dict` rebuilds the
+        guarantee exactly.
+        """
         saved = Guarantee.to_dict(self)
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 

@@ -178,7 +178,7 @@ class Filter:
 
     @property
     def within(self) -> bool:
-        """True if the sums are within the limit."""
+        """True if the guarantees added up so far are within the filter's privacy limit."""
         if isinstance(self.limit, PureDP):
             return self.epsilon <= self.limit.epsilon
         if isinstance(self.limit, ZCDP):

@@ -72,7 +72,7 @@ class Guarantee(ABC):
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Rebuild the guarantee from `to_dict`."""
+        """Rebuild a guarantee from the JSON values that `to_dict` returned."""
         return cls(**{name: value for name, value in saved.items() if name != "guarantee"})
 
     @property

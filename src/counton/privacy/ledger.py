@@ -50,7 +50,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 
 
 class _Entry(NamedTuple):
-    """Fields of an entry of a ledger; `Spend` describes them."""
+    """Fields of an entry of a ledger, the record of spent privacy loss; `Spend` describes them."""
 
     name: str
     guarantee: Guarantee
@@ -61,7 +61,8 @@ class _Entry(NamedTuple):
 
 
 class Spend(_Entry):
-    """One entry of a ledger: a stream or table, and the guarantee that it spends.
+    """One entry of a ledger, the record of spent privacy loss: a stream or table, and the guarantee
+    that it spends.
 
     Attributes:
         name: name of the stream or table that spends.
@@ -93,12 +94,16 @@ class Spend(_Entry):
         follows: str | None = None,
         party: str | None = None,
     ) -> Self:
-        """Create an entry of a ledger, after checking the name of its party."""
+        """Create an entry of a ledger (what one stream or table spends), after checking the name of
+        its party.
+        """
         party = None if party is None else _checked_party(party)
         return super().__new__(cls, name, guarantee, unit, relation, follows, party)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values from which `from_dict` rebuilds the entry exactly."""
+        """Return this ledger entry (what a stream spends) as JSON values, from which `from_dict`
+        rebuilds it exactly.
+        """
         return {
             "name": self.name,
             "unit": self.unit,
@@ -108,18 +113,18 @@ class Spend(_Entry):
         }
 
     def promise(self) -> dict[str, Any]:
-        """Return the guarantee as JSON values, with the name of the stream that the entry follows,
-        if any.
+        """Return the entry's guarantee as JSON values; if the entry's stream follows an earlier
+        stream (no unit counts in both), with that stream's name.
         """
         after = {} if self.follows is None else {"follows": self.follows}
         return {**after, **self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
-        """Rebuild the entry from `to_dict`.
+        """Rebuild a ledger entry from the JSON values that `to_dict` returned.
 
         Raises:
-            InvalidInput: missing or invalid entries.
+            InvalidInput: a value is missing or invalid.
         """
         try:
             values = dict(saved)
@@ -141,7 +146,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
     not replaced. Two streams may not follow the same one, since both could count the same units.
 
     Args:
-        entry: the entry of the stream that shall follow another.
+        entry: the ledger entry (spent guarantee) of the stream that shall follow another.
         before: all earlier entries of the ledger.
 
     >>> known = [Spend("visits", PureDP(1))]
@@ -172,7 +177,8 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if ``entry`` names a stream that it may not follow.
+    """Raise `InvalidInput` if ``entry`` (a stream's spent guarantee) names an earlier stream that
+    it may not follow. A stream follows another if no unit counts in both.
 
     `why_not_following` has the conditions; ``before`` are all earlier entries of the ledger.
     """
@@ -223,7 +229,7 @@ class _Account:
     largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
     def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """Return the account after one more entry is spent.
+        """Return the account (the total of one kind of unit) after one more ledger entry is added.
 
         Args:
             entry: the entry to add.
@@ -359,7 +365,7 @@ class Ledger:
         return "\n".join(lines)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each entry: name, guarantee, unit, relation."""
+        """Return a row for each stream or table that spent: name, guarantee, unit, relation."""
         return [
             {
                 "name": entry.name,
@@ -389,7 +395,9 @@ class Ledger:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """All entries in the order in which they were spent."""
+        """All entries of the ledger (a stream or table with its guarantee), in the order in which
+        they were added.
+        """
         return tuple(self._spends)
 
     @property
@@ -450,7 +458,9 @@ class Ledger:
         self._enter(entry)
 
     def _enter(self, entry: Spend) -> None:
-        """Add an entry to the totals, or raise an error and leave the ledger as it was."""
+        """Add an entry (the guarantee of a stream) to the totals, or raise an error and leave the
+        ledger as it was.
+        """
         before, self.unit = self.unit, self._with_clock_of(entry)
         try:
             self._spend(entry, before or entry.unit)
@@ -459,7 +469,8 @@ class Ledger:
             raise
 
     def _spend(self, entry: Spend, known_as: str) -> None:
-        """Add an entry to the total of its unit and of its party, or raise `BudgetExceeded`.
+        """Add an entry (the guarantee of a stream) to the total of its unit and of its party, or
+        raise `BudgetExceeded`.
 
         ``known_as`` is the name under which the total of the unit is stored now; it may lack the
         clock (time zone and column of times).
@@ -491,8 +502,9 @@ class Ledger:
             accounts[unit] = after
 
     def _with_clock_of(self, entry: Spend) -> str | None:
-        """Return the ledger's unit; add the entry's clock (time zone and column) if it has none
-        yet.
+        """Return the name of the unit that the ledger's limit protects; None if each kind of unit
+        has a total of its own. If it is a period without a clock (time zone and column of times),
+        and this entry is the first with one, the entry's clock is added to the name.
         """
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:
@@ -503,8 +515,8 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return every entry with the guarantee that is added to the total of its unit; None: no
-        loss yet.
+        """Return every entry (a stream or table with its guarantee) with the guarantee that is
+        added to the total of its unit; None: no loss yet.
 
         This guarantee depends on the neighbouring relation of the total and on the ledger's age.
         """
@@ -600,7 +612,9 @@ class Ledger:
         return None if of_limit is None else _smaller(rest, of_limit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values from which `from_dict` rebuilds the ledger exactly."""
+        """Return the limit, rules and entries of the ledger as JSON values, from which `from_dict`
+        rebuilds it exactly.
+        """
         return {**self.terms(), "spends": [entry.to_dict() for entry in self._spends]}
 
     def terms(self) -> dict[str, Any]:
@@ -626,10 +640,10 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Ledger:
-        """Rebuild the ledger from `to_dict`.
+        """Rebuild a ledger (limit, rules and entries) from the JSON values that `to_dict` returned.
 
         Raises:
-            InvalidInput: missing or invalid entries.
+            InvalidInput: a value is missing or invalid.
             BudgetExceeded: the entries exceed the limit.
         """
         try:
@@ -658,8 +672,8 @@ class Ledger:
         return ledger
 
     def with_quota(self, party: str, quota: Limit | None) -> Ledger:
-        """Return a copy of the ledger in which a party has another quota; entries and shares of
-        delta stay.
+        """Return a copy of the ledger in which a party (such as a department) has another quota;
+        entries and shares of delta stay.
 
         Args:
             party: name of the party.
@@ -688,7 +702,8 @@ class Ledger:
             ) from error
 
     def enter_all(self, entries: Iterable[Spend]) -> None:
-        """Spend several entries together, such as the entries made before a limit was set.
+        """Spend several entries (guarantees of streams) together, such as the entries made before a
+        limit was set.
 
         If their kind of unit has no entry yet, they decide together its neighbouring relation and
         how the limit's delta is divided.
@@ -716,7 +731,7 @@ class Ledger:
             self._enter(entry)
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
-        """Return the entry with its unit's name spelt as in the ledger.
+        """Return an entry (what a stream spends) with its unit's name spelt as in the ledger.
 
         Raises `InvalidInput` if the limit is about another unit, which this entry does not protect.
 
@@ -739,7 +754,8 @@ class Ledger:
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
-        """Return an empty account for the kind of unit of some entries, which decide its rules.
+        """Return an empty account (total of privacy loss) for the kind of unit of some entries,
+        which decide its rules.
 
         The entries in ``known`` decide the neighbouring relation and how the limit's delta is
         divided. They must not depend on earlier releases.
@@ -751,8 +767,8 @@ class Ledger:
         return self._start(known, relation, self.limit)
 
     def _open_share(self, known: list[Spend], relation: Relation) -> _Account:
-        """Return an empty account for the party of the ``known`` entries; its limit is the party's
-        quota, the most that the party may spend.
+        """Return an empty account (total of privacy loss) for the party of the ``known`` entries;
+        its limit is the party's quota, the most that the party may spend.
 
         The entries decide how the delta of the quota is divided.
         """
@@ -776,8 +792,8 @@ class Ledger:
         return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
 
     def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
-        """Return the account of a kind of unit, of all parties or of one; None: nothing is
-        spent.
+        """Return the account (total of privacy loss) of a kind of unit: that of all parties
+        together, or of one party (such as a department); None: nothing is spent.
         """
         if party is not None and party not in self.quotas:
             raise InvalidInput(
@@ -806,7 +822,8 @@ class Ledger:
         return accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
-        """Return the guarantee that an entry adds to a total of this relation, at the ledger's age.
+        """Return the guarantee that an entry (a stream's guarantee) adds to a total of this
+        relation, at the ledger's age.
 
         None: the entry has no privacy loss yet at this age.
         """
@@ -940,8 +957,8 @@ class Ledger:
         return found if fits else None
 
     def _as_young(self, requested: AgesWithData, rest: Limit) -> Guarantee:
-        """Return a guarantee that weakens with age like ``requested``, and equals ``rest`` at the
-        ledger's age.
+        """Return a guarantee that weakens with the age of data like ``requested``, and equals
+        ``rest`` at the age for which the ledger counts.
         """
         assert self.age is not None
         name = next((name for name in _LOSSES if hasattr(requested, name)), None)
@@ -1007,7 +1024,8 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
 
 
 def _checked_party(party: object) -> str:
-    """Return the name of a party in Unicode form NFKC, with single spaces between words.
+    """Return the name of a party (such as a department with a quota of the limit) in Unicode form
+    NFKC, with single spaces between words.
 
     Raises:
         InvalidInput: the name is no text, empty, over 200 characters or not printable.

@@ -378,7 +378,7 @@ class AbsoluteCosts:
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Round the costs of shifts up to multiples of ``grid``."""
+        """Round costs, the privacy losses that shifts cause, up to multiples of ``grid``."""
         # Minima over labels then rise by at most ``grid``.
         above: Costs = np.ceil(costs / grid) * grid
         return above

@@ -153,7 +153,9 @@ class RequestLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one connection, as ASGI prescribes."""
+        """Pass one connection on to the application, and log its request; the signature is that of
+        ASGI.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

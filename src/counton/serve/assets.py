@@ -53,7 +53,9 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, plain: bytes) -> Asset:
-        """Build a static file from its name and its bytes."""
+        """Build the form in which a static file is served, also compressed, from its name and its
+        bytes.
+        """
         tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
         return cls(_KINDS[Path(name).suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
 

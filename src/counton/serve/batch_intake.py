@@ -258,7 +258,7 @@ class Committer:
         return done
 
     def close(self) -> None:
-        """Commit the waiting batches, and end the thread."""
+        """Commit the batches of rows that wait, and end the thread that commits."""
         self._queue.put(None)
         self._thread.join()
 

@@ -67,8 +67,8 @@ class Rates:
 class Rooms:
     """The memory for requests that are being received, of which each sender may fill only a part.
 
-    The first sender has room for sixteen batches at once, the second for eight, the n-th for
-    sixteen divided by n, and every sender for at least one.
+    The first sender may fill the memory of sixteen batches at once, the second that of eight, the
+    n-th that of sixteen divided by n, and every sender that of at least one.
 
     >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
     >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)
@@ -127,7 +127,9 @@ class ReadingLimit:
 
     @property
     def check(self) -> Any:
-        """FastAPI dependency that refuses too frequent requests, after tokens are checked."""
+        """FastAPI dependency that refuses the requests of a reader who asks too often; it runs
+        after the request's token (its permission) is checked.
+        """
 
         async def check(request: Request) -> None:
             token = getattr(request.state, "token", None)

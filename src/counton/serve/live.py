@@ -38,11 +38,13 @@ class Feed:
 
     @property
     def step(self) -> int:
-        """Number of the last step that was sent to listeners."""
+        """Number of the stream's last step that this feed has sent to listeners."""
         return self._step
 
     async def look(self) -> None:
-        """Read new steps from the journal, and wake all listeners if there are any."""
+        """Read the stream's new steps from its journal (the table of releases), and wake all
+        listeners if there are any.
+        """
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:
             return

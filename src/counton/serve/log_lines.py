@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("counton.serve")
 
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as one line of JSON."""
+        """Format a record of Python's ``logging`` as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -40,12 +40,12 @@ def begin() -> None:
 
 
 def note(event: str, **facts: Any) -> None:
-    """Log an event with its facts, which must not contain data."""
+    """Log an event with named values that describe it (``facts``), which must not contain data."""
     _LOGGER.info(event, extra={"facts": facts})
 
 
 def warn(event: str, **facts: Any) -> None:
-    """Log an event that needs the operator's attention, with its facts, which must not contain
-    data.
+    """Log an event that needs the operator's attention, with named values that describe it
+    (``facts``), which must not contain data.
     """
     _LOGGER.warning(event, extra={"facts": facts})

@@ -115,7 +115,7 @@ class Journal:
         """Read new steps from the state, and return the number of released steps.
 
         If the state lacks releases, because an old copy was restored, `refused` becomes True, and
-        the facts read earlier stay.
+        the public facts that were read earlier stay.
         """
         try:
             position = self._store.position(self.name, self.job.keeping.key)
@@ -137,7 +137,7 @@ class Journal:
 
     @property
     def step(self) -> int:
-        """Number of released steps, as of the last `refresh`."""
+        """Number of steps that the stream had released at the last `refresh`."""
         return self._found[0].step
 
     @property
@@ -164,7 +164,7 @@ class Journal:
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
-        """Return the public facts of the stream as JSON values."""
+        """Return public facts of the stream (unit, guarantee, windows, groups) as JSON values."""
         definition, step = self.definition, self.step
         last, due = self.ends(step), self.due(step + 1)
         forever = definition.strategy.horizon is None
@@ -189,7 +189,8 @@ class Journal:
         }
 
     def promise(self) -> dict[str, str]:
-        """Return the protected unit, the guarantee and the address of the description.
+        """Return the protected unit, the guarantee and the address (URL) of the stream's
+        description.
 
         Answers with few numbers repeat these facts, because their reader may see no other
         description.

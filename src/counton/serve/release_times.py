@@ -148,8 +148,8 @@ class Releaser:
         return self._served.definition.windows.end + self._late()
 
     def forget(self) -> None:
-        """Discard cached facts about the stream, because another process may have released
-        meanwhile.
+        """Discard what this worker has cached about the stream, such as its last step, because
+        another process may have released meanwhile.
         """
         self._step, self._looked, self._perhaps_written = None, False, True
 
@@ -259,7 +259,7 @@ class Releaser:
         return wrong
 
     def _has_ended(self) -> bool:
-        """Return whether the operator has ended the stream."""
+        """Return True if the operator has ended the stream, so that it releases nothing more."""
         found = self._store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 

@@ -37,16 +37,18 @@ class RowsOfFile(Closing):
             ) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file from which rows are read."""
         self._file.close()
 
     def bytes_of(self, begin: int, end: int) -> bytes:
-        """Return the bytes of the file between two positions."""
+        """Return the bytes of the file from position ``begin`` up to, not including, ``end``."""
         self._file.seek(begin)
         return self._file.read(end - begin)
 
     def digest(self, begin: int, end: int) -> str:
-        """Return the SHA-256 of the bytes between two positions, in hexadecimal."""
+        """Return the SHA-256, in hexadecimal, of the file's bytes from position ``begin`` up to,
+        not including, ``end``.
+        """
         return hashlib.sha256(self.bytes_of(begin, end)).hexdigest()
 
     def end_of_rows(self, begin: int, rows: int, size: int) -> int:

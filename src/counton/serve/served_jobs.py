@@ -70,7 +70,7 @@ class ServedJob:
     Attributes:
         called: name of the job in the job file.
         job: the job, completed with the options that its stream keeps.
-        definition: definition of the stream.
+        definition: definition of the stream: its columns, windows, groups and guarantee.
         reading: options by which its rows are read.
         alarm: options of the job's alarms; None if it has none.
     """
@@ -87,7 +87,9 @@ class ServedJob:
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
-        """Return the job with these rows as its source."""
+        """Return the job with these rows, which the service has accepted, in place of its source of
+        events.
+        """
         given = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(given, "the inbox")
         return self.job.having(events=source)

@@ -296,7 +296,7 @@ class Service:
                 self._start(address, self.states[address])
 
     def stop(self) -> None:
-        """Stop the releasing threads after their present work."""
+        """Tell the releasing threads to stop; each finishes its present work first."""
         self.stopping.set()
 
     def close(self) -> None:
@@ -343,7 +343,8 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Record the releases of other servers in this server's witness files.
+        """Record the releases of other servers in this server's witness files (records of the last
+        released steps).
 
         A witness distinguishes an old copy of a state from the newest, so this server can take over
         later. A stream for which no server can release takes no rows.

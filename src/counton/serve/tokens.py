@@ -77,7 +77,7 @@ class Tokens:
         return self._known
 
     def find(self, token: str) -> Token | None:
-        """Return the stored facts about a token; None if it is unknown."""
+        """Return what the file stores about a token (id, uses, sender); None if it is unknown."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: Token | None = None
         for known in self.all():  # compare with each, so that the time reveals nothing

@@ -19,7 +19,8 @@ from counton.state.sqlite_file import NoState
 
 
 def facts_of(one: LeftOut) -> dict[str, Any]:
-    """Return facts about a batch that could not be counted, as JSON values, without its rows.
+    """Return id, time of arrival, number of rows and reason of a batch that could not be counted,
+    as JSON values, without its rows.
 
     The facts are exact: only for the operator.
     """

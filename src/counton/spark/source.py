@@ -72,7 +72,9 @@ class SparkRows(Rows):
         return found
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return a lazy table with the frame's columns and no rows."""
+        """Return a lazy table with the columns of the Spark frame and no rows, because only
+        executors read rows.
+        """
         return self._empty.frame(columns)
 
     @override
@@ -151,11 +153,13 @@ class MicroBatch(Rows):
         self.name, self._query, self._number = f"batch {number:,} of the query", query, number
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Return an empty frame, without rows and columns."""
+        """Return a polars frame without rows and columns: this object only names a micro-batch."""
         return pl.LazyFrame()
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """Return the SHA-256 of the query's identifier and the batch's number."""
+        """Return the SHA-256 of the Spark query's identifier and the batch's number, by which a
+        batch that runs again is recognised.
+        """
         text = f"counton/spark batch {self._query} {self._number}"
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -78,7 +78,8 @@ class Batches:
 
     Attributes:
         job: the job.
-        check: function that refuses a stream's definition if a Spark frame cannot serve it.
+        check: function that refuses a stream's definition (columns, windows, groups) if a Spark
+            frame cannot serve it.
         empty: number of batches at the query's beginning that had no rows.
     """
 

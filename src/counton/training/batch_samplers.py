@@ -79,7 +79,7 @@ class Sampler(ABC):
 
     @property
     def steps(self) -> int:
-        """Number of steps of the whole run."""
+        """Number of steps of the whole training run, over all epochs."""
         return self.epochs * self.steps_per_epoch
 
     @property
