@@ -64,7 +64,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
 
 
 def perform_token(options: TokenOptions) -> None:
-    """Make, revoke or list the tokens of a service."""
+    """Make, revoke or list the tokens of a service, secret texts that permit its use."""
     from counton.serve.settings import settings_of
     from counton.serve.tokens import Tokens
 

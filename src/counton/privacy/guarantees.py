@@ -358,7 +358,8 @@ def plural(unit: str) -> str:
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """Return the guarantee for a replaced unit, given the one for a unit added or removed.
+    """Return the guarantee that holds if a unit is replaced by another, given ``guarantee``, which
+    holds if a unit is added or removed.
 
     A replacement is a removal and an addition. Dwork and Roth 2014, Theorem 2.2, also for delta;
     Bun and Steinke 2016, Proposition 1.9.

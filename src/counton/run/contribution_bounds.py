@@ -160,8 +160,9 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the bucket (0 to `BUCKETS` - 1), which is a part of all people, of each user's digest.
-    People are forgotten by bucket.
+    """Return the number (0 to `BUCKETS` - 1) of each user's bucket, given digests of users. A
+    bucket is a part of all people; if one of them is forgotten, no new person of the bucket can
+    count.
     """
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
@@ -546,7 +547,8 @@ class ContributionBounder:
         return both.at(order), number[order], order >= len(rows)
 
     def _due(self, rows: HeldRows) -> NDArray[np.int64]:
-        """Return the step that releases each row: its own, or the next one for a late row.
+        """Return the step that releases each row: the step of the row's own window, or for a late
+        row the next step to be released.
 
         If windows are revised, each row counts in its own window.
         """
@@ -634,8 +636,8 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The number of the first period of users, and of the first day of ids, of which rows may still
-    count.
+    """The earliest rows that may still count, as two numbers: the first period for the rows of
+    users, and the first day for row ids.
     """
 
     period: int

@@ -57,8 +57,8 @@ class HeldRows:
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """Digests by which rows of one user are found: those of users, or those of ids if there are
-        no users.
+        """One digest for each row, equal for rows that belong together: the digest of the row's
+        user, or of its id if there are no users.
         """
         key = self.id if self.user is None else self.user
         assert key is not None

@@ -16,7 +16,8 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class Access:
-    """Checker of requests: the token must have the scope that the path needs.
+    """Checker of requests: the request's token (a secret text) must have the scope (permitted use)
+    that the path needs.
 
     Args:
         tokens: the tokens of the service.
@@ -29,8 +30,8 @@ class Access:
         self._tokens, self._public, self._log = tokens, public, log
 
     def token(self, given: HTTPAuthorizationCredentials | None) -> Token | None:
-        """Return the token of a request, from its Authorization header; None if it is missing or
-        unknown.
+        """Return what is stored about a request's token (the secret text that permits it), from its
+        Authorization header; None if it is missing or unknown.
         """
         if given is None:
             return None
@@ -41,8 +42,8 @@ class Access:
             return None
 
     def needs(self, scope: str) -> Any:
-        """Return a FastAPI dependency that refuses requests whose token lacks this scope, such as
-        "ingest".
+        """Return a FastAPI dependency that refuses requests whose token (a secret text) lacks this
+        scope (permitted use), such as "ingest".
         """
 
         def check(request: Request, given: Given) -> None:

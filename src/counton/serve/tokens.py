@@ -33,7 +33,8 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Token:
-    """The stored facts about a token, which do not include the token itself.
+    """What a service stores about a token, a secret text that permits its use. The text itself is
+    not stored.
 
     Attributes:
         id: identifier for listing and revoking; not secret.
@@ -52,7 +53,8 @@ class Token:
 
 
 class Tokens:
-    """The tokens that a file stores.
+    """The tokens of a service (secret texts that permit its use), of which a file stores the
+    digests.
 
     Args:
         file: path of the file; made with the first token.
@@ -65,7 +67,7 @@ class Tokens:
         self._numbered = 0
 
     def all(self) -> tuple[Token, ...]:
-        """Return all tokens, oldest first.
+        """Return what the file stores about all tokens of the service, oldest first.
 
         Raises:
             InvalidInput: the file cannot be read, holds no tokens, or others may write it.
@@ -86,7 +88,8 @@ class Tokens:
         return found
 
     def make(self, scopes: Sequence[str]) -> str:
-        """Create a random token and return it. The file keeps only its digest.
+        """Create a random token, a secret text that permits these uses of the service, and return
+        it. The file keeps only its digest.
 
         Raises:
             InvalidInput: there is no scope, or an unknown one; or no number is left for a sender.
@@ -118,7 +121,7 @@ class Tokens:
         return token
 
     def revoke(self, id: str) -> None:
-        """Revoke a token.
+        """Revoke a token (the permission to use the service), given its id.
 
         Raises:
             InvalidInput: no token has this id.
@@ -140,7 +143,8 @@ class Tokens:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
     def _read(self) -> tuple[tuple[Token, ...], int]:
-        """Read the tokens from the file, and the largest number that any sender ever got.
+        """Read from the file what it stores about all tokens (permissions to use the service), and
+        the largest number that any sender ever got.
 
         In older files senders have no numbers; they get them in the order of the file.
         """

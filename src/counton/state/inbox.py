@@ -441,7 +441,8 @@ class Inbox(Closing):
         return known[1]
 
     def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
-        """Remove the rows of a fold (a group of batches) in the same transaction that counts them.
+        """Remove from the inbox the rows of a fold (a group of batches counted together), in
+        ``connection``, the transaction that counts them.
 
         Args:
             keep_aside: keep the fold's unreadable rows until the operator has them in a file: see
@@ -633,7 +634,9 @@ class Inbox(Closing):
             return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
     def waiting_bytes(self) -> dict[str, int]:
-        """Return the number of waiting bytes for each sender, by the id of the sender's token."""
+        """Return the number of waiting bytes for each sender, by the id of the sender's token (the
+        secret text that permits sending).
+        """
         said = (
             "SELECT sender, sum(length(body)) FROM counton_inbox_waiting"
             " WHERE sender IS NOT NULL GROUP BY sender"
@@ -642,8 +645,9 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return, by the id of the sender's token, the fraction (0 to 1) of its allowance that each
-        sender has used. The allowance is a share of the largest exact sums of the stream.
+        """Return, by the id of the sender's token (the secret text that permits sending), the
+        fraction (0 to 1) of its allowance that each sender has used. The allowance is a share of
+        the largest exact sums of the stream.
 
         If each release counts one window alone, each window has its own allowance, and the fraction
         is that of the sender's fullest window. Only for the operator.

@@ -53,8 +53,8 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the digests of the exact inputs ``xs`` (shape (steps, *shape)) of some steps, one
-        after the other, as bytes.
+        """Return the keyed digests (hashes) of the exact inputs ``xs`` (shape (steps, *shape)) of
+        some steps, one after the other, as bytes.
         """
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
@@ -331,7 +331,7 @@ class WindowTotals(NamedTuple):
 
     @classmethod
     def of_row(cls, row: Any) -> WindowTotals:
-        """Read totals from a database row: the inverse of `row`."""
+        """Build the totals of some windows from the database row in which they are stored."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
@@ -462,7 +462,9 @@ def write_sources(
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
-    """Return True if the stream has counted an input file with this digest."""
+    """Return True if the stream has counted an input file with this digest, a hash of its rows or
+    contents.
+    """
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
     known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
     return known is not None

@@ -347,7 +347,8 @@ def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bo
 
 
 def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
-    """Replace the limit; record the time, the user, and the former limit.
+    """Replace the state's privacy limit by the limit of ``proposed`` (None: no limit); record the
+    time, the user, and the former limit.
 
     Raises:
         InvalidInput: the new limit allows more, and ``allow_raise`` is False.

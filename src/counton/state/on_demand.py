@@ -67,7 +67,7 @@ class OnDemand(Counter):
 
     @classmethod
     def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """Restore the object from the bytes that `checkpoint` returned."""
+        """Restore this counter of steps from the bytes that its `checkpoint` returned."""
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(

@@ -216,8 +216,8 @@ class JournalReader:
             return marks.read_secret(connection, self._row.id, subkey)
 
     def has_source(self, digest: str) -> bool:
-        """Return True if the stream has counted an input file with this digest. Needs the stream's
-        key.
+        """Return True if the stream has counted an input file with this digest, a hash of its rows
+        or contents. Needs the stream's key.
 
         Raises:
             WrongKey: the key is not the stream's.

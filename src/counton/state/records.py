@@ -252,7 +252,7 @@ _NO_MEMORY = json.dumps([[], 0])
 
 def check_seal(connection: Connection, row: Any, key: Key) -> None:
     """Refuse a stream whose public facts, memory of counted users, ids and files, or labels of
-    found groups were changed without its key.
+    groups found in the data were changed by somebody without the stream's key.
     """
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)

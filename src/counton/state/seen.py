@@ -102,7 +102,9 @@ class Secret:
 
     @classmethod
     def fresh(cls) -> Secret:
-        """Draw a new secret from the operating system's random generator."""
+        """Draw a new secret key for digests of users and row ids from the operating system's random
+        generator.
+        """
         return cls(secrets.token_bytes(32))
 
     def wrap(self, subkey: bytes) -> bytes:

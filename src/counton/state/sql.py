@@ -111,7 +111,7 @@ class Connection:
         return self.one(statement, **values)[0]
 
     def has(self, table: str) -> bool:
-        """Return True if the database has this table of counton."""
+        """Return True if the connection's database has a table of this name that counton made."""
         return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
     def script(self, tables: str) -> None:
@@ -137,7 +137,7 @@ class Connection:
             self.execute(f"SELECT {kind}({', '.join(map(str, (number, *more)))})")
 
     def commit(self) -> None:
-        """Commit the transaction."""
+        """Commit the transaction that is open on this connection."""
         self.execute("COMMIT")
 
     def abandon(self) -> None:

@@ -99,7 +99,8 @@ class Store(Closing):
             return Private(Arrivals(*connection.one(said, name=name)))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
-        """Replace a stream's public facts; its current writer has to open it again. Needs no key.
+        """Replace a stream's public facts (JSON values, such as its options and names of groups);
+        its current writer has to open it again. Needs no key.
 
         Args:
             details: function that returns the new facts, given the number of released steps.
@@ -127,7 +128,8 @@ class Store(Closing):
 
     @property
     def details(self) -> dict[str, dict[str, Any]]:
-        """Public facts of all streams of this state, by name of the stream.
+        """Public facts (JSON values, such as options and names of groups) of all streams of this
+        state, by name of the stream.
 
         Raises:
             StateError: they cannot be read.
@@ -406,7 +408,7 @@ class Store(Closing):
             return ask(connection)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close all connections to the state's database."""
         self.database.close()
 
 

@@ -543,7 +543,8 @@ class Stream(JournalReader, Closing):
         return Private(restore(machine.statistic, machine._exact.save()))
 
     def amend(self, details: Mapping[str, Any]) -> None:
-        """Replace the public facts given to `create`; nothing that is released depends on them.
+        """Replace the public facts of the stream (JSON values such as names of groups) that
+        `create` got; nothing that is released depends on them.
 
         Raises:
             InvalidInput: the facts are no dictionary of JSON values.
@@ -608,7 +609,7 @@ class Stream(JournalReader, Closing):
         return self.release(x, step=step)
 
     def close(self) -> None:
-        """Close the database. Everything released is already in it."""
+        """Close the stream's database. Everything released is already in it."""
         with self._lock:
             if not self._closed:
                 self._database.close()

@@ -24,7 +24,8 @@ _HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
 
 
 class Facts(NamedTuple):
-    """Public facts of a stream, in the form in which a state stores them.
+    """Public facts of a stream (options, protected unit, names of groups), in the form in which a
+    state stores them.
 
     Attributes:
         text: JSON; equal facts give equal texts.
@@ -36,8 +37,8 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Split public facts into a JSON text and the lists of group names, which are stored
-        apart.
+        """Split a stream's public facts (options, names of groups and others) into a JSON text and
+        the lists of group names, which are stored apart.
         """
         if _NAMES in facts:
             raise InvalidInput(
@@ -53,7 +54,9 @@ class Facts(NamedTuple):
         return cls(to_json(kept, "details"), names)
 
     def values(self) -> dict[str, Any]:
-        """Return the facts as the dictionary from which they were made."""
+        """Return the public facts of the stream as the dictionary from which this object was
+        made.
+        """
         kept: dict[str, Any] = json.loads(self.text)
         kept.pop(_NAMES, None)
         return {**kept, **self.names}
@@ -86,7 +89,9 @@ def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Return a stream's public facts, from the JSON text and the stored lists of group names."""
+    """Return a stream's public facts (options, names of groups and others), from the JSON text and
+    the stored lists of group names.
+    """
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
@@ -95,7 +100,7 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
     """Refuse a stream whose stored group names do not match their digest in the JSON text of its
-    facts.
+    public facts.
     """
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
