@@ -543,7 +543,9 @@ class Contribution:
 
     @property
     def anywhere(self) -> Contribution:
-        """The same bound without ``most_a_step``, its limit on a unit's events in one step."""
+        """This contribution bound without ``most_a_step``, its limit on a unit's events in one
+        step.
+        """
         return replace(self, most_a_step=None, steps=1)
 
     @classmethod

@@ -97,7 +97,9 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return, for each option that defines a stream, the later run's value and the stream's."""
+    """Return, by name of each option that defines a stream, two values: the one of a later run's
+    job, and the one that the stream has kept.
+    """
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
     if unknown == "discover":

@@ -62,8 +62,8 @@ class Sender(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Fraction (0 to 1) of the largest sums of a stream that this sender's rows may add up
-        to.
+        """Largest sums that this sender's rows may add up to, as a fraction (0 to 1) of the largest
+        sums that a stream can hold.
         """
         return share_of(self.number)
 

@@ -285,7 +285,7 @@ class WindowTotals(NamedTuple):
         return json.dumps(self.totals.shape[1:])
 
     def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
-        """Return the totals of the windows that the mask selects."""
+        """Return the totals of only those windows for which the mask ``chosen`` is True."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
@@ -314,7 +314,7 @@ class WindowTotals(NamedTuple):
                 )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
-        """Return the totals as a database row.
+        """Return the totals of these windows as a database row, by column.
 
         ``first`` is the first window that the row may hold, ``at`` the stream's step when it is
         written.

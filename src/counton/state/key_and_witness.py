@@ -382,7 +382,9 @@ class Witness:
 
     @property
     def places(self) -> tuple[WitnessPlace, ...]:
-        """Files or database rows in which every release is recorded."""
+        """Files or database rows of the witness (the record of releases outside the state) in which
+        every release is recorded.
+        """
         return self._look_at_places().places
 
     @property

@@ -26,8 +26,8 @@ _MAKE = """CREATE TABLE counton_last_read (
 def read(
     connection: Connection, stream_id: int, epoch: int, request: str, subkey: bytes
 ) -> dict[str, Any] | None:
-    """Return the facts that the last run found in its files, if it had the same files and options,
-    and nobody has written the stream since; else None.
+    """Return the facts that the last run found in its files (such as numbers of rows), if it had
+    the same files and options, and nobody has written the stream since; else None.
 
     Args:
         epoch: the number of the stream's last writer.
@@ -55,8 +55,8 @@ def keep(
     subkey: bytes,
     found: Mapping[str, Any],
 ) -> None:
-    """Store the facts that this run found in its files, in place of the former record. The
-    arguments are those of `read`; ``found`` has the facts.
+    """Store the facts that this run found in its files (such as numbers of rows), in place of the
+    former record. The arguments are those of `read`; ``found`` has the facts.
     """
     if not connection.is_sqlite:
         return

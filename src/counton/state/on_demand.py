@@ -35,7 +35,7 @@ class OnDemand(Counter):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one step's digest: one integer."""
+        """Shape of what a step releases here, one integer: the digest of its events."""
         return (1,)
 
     def release_many(self, xs: Totals) -> Releases:

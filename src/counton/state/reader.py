@@ -233,9 +233,9 @@ class JournalReader:
         return int(self._row.writer_epoch)
 
     def last_read(self, request: str) -> Private[dict[str, Any]] | None:
-        """Return the facts that the last run found in its files, if it had the same files and
-        options, released and counted nothing, and nobody has written the stream since; else None.
-        Secret.
+        """Return the facts that the last run found in its files (such as numbers of rows), if it
+        had the same files and options, released and counted nothing, and nobody has written the
+        stream since; else None. Secret.
 
         ``request`` is a text that names files and options. The stream's key is needed.
         """
@@ -274,7 +274,7 @@ class JournalReader:
 
     @cached_property
     def _key(self) -> Key:
-        """The stream's key. A key with another fingerprint is refused."""
+        """The key of the stream. A key with another fingerprint than the stream's is refused."""
         row = self._row
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
         records.check_key_of(row, held)
@@ -288,7 +288,9 @@ class JournalReader:
         return self._key.derive(b"sources", self._row.name.encode())
 
     def _looking(self) -> Any:
-        """Open a transaction that writes nothing."""
+        """Open a transaction of the state that writes nothing, and return it as a context
+        manager.
+        """
         return self._database.transaction(write=False)
 
     def _let_show(self) -> None:

@@ -198,8 +198,8 @@ def merge(parts: Sequence[MarkSet]) -> MarkSet:
 
 
 def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
-    """Pack ascending digests and the facts remembered with them into bytes; `unpack` is the
-    inverse.
+    """Pack ascending digests (of users or row ids) and the facts remembered with them (such as
+    window and group) into bytes; `unpack` is the inverse.
 
     Measured sizes: 7.9 bytes per digest for 300,000 users, each with a window and a group; 5.3
     bytes per digest for 10 million digests without facts. See `counton.base.arrays.pack`.
@@ -215,7 +215,9 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Return the digests and the facts that `pack` encoded."""
+    """Return the digests (of users or row ids) that `pack` encoded, and the facts remembered with
+    them (such as window and group), as arrays of equal length.
+    """
     with reading("what is known of counted rows"):
         held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
         found = []

@@ -317,7 +317,7 @@ class Stream(JournalReader, Closing):
 
     @property
     def database(self) -> Database:
-        """The open database of the stream's state."""
+        """The open database that holds the stream's state."""
         self._open()
         return self._database
 

@@ -475,7 +475,8 @@ class TrainingNoise:
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
-        """Take part in the current steps of a run in another process, with exactly the same noise.
+        """Let this process draw exactly the noise that another process draws for its run, for the
+        steps that both compute together.
 
         This is only for workers that compute one step together: workers with different coordinates,
         or with the same sums of gradients, as in `counton.training.torch` under

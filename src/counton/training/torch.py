@@ -171,7 +171,8 @@ class PrivateSteps:
         return {"step": self.step, "noise": state | {"parameters": entries}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from the result of `state_dict`.
+        """Restore the steps and buffers of the noise that `state_dict` returned, so that the run
+        continues.
 
         Raises:
             StateError: the state belongs to another run, or is incomplete.

@@ -107,7 +107,7 @@ class TrainingDesign:
     def noise(
         self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """Return the noise of this design; see `TrainingNoise`.
+        """Return the generator of this design's noise for one training run, a `TrainingNoise`.
 
         Raises:
             InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
