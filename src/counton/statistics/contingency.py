@@ -213,7 +213,8 @@ class Contingency(GridCells):
         equal: True for the same accuracy of all margins; False for the least total error of all
             margins.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the matrix by which counts are measured, as in `Grid.to_dict`; None: the best one.
+        grid: the matrix by which the table's counts are measured, as `Grid.to_dict` describes it;
+            None: the best one.
 
     Raises:
         InvalidInput: values that are not texts or occur twice, or more than a million margins.
@@ -317,7 +318,7 @@ class Contingency(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence that describes how the table is measured."""
+        """A sentence that describes how the table of counts is measured with noise."""
         return (
             f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
             f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "

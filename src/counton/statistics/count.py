@@ -99,8 +99,8 @@ def units_of_values(column: str | None, rows: str) -> dict[str, str]:
 
 
 class ClippedValues(TallyStatistic):
-    """Base class of statistics of one column, whose values are clipped to bounds and rounded to a
-    grid.
+    """Base class of statistics of one column, whose values are clipped to bounds and rounded to
+    multiples of a resolution.
 
     Attributes:
         bounds: the contribution bound of one value, as from `Contribution.values`.

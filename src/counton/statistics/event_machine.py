@@ -92,7 +92,7 @@ class Machine:
 
     @property
     def step(self) -> int:
-        """Number of the last released step; 0 before the first."""
+        """Number of the last step that this stream has released; 0 before the first."""
         return self._step
 
     def _ends(

@@ -106,7 +106,7 @@ class GridReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of the count in a box."""
+        """Largest rounding error of a count that is summed over a box of cells."""
         # The sum adds a rounded number for each corner, at one step or, between two steps, at both.
         ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
@@ -351,7 +351,8 @@ class GridCells(TableStatistic):
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
     def bits_read(self, first: float) -> int:
-        """Return the number of binary places to which published counts of a table are rounded.
+        """Return the number of bits after the binary point to which published counts of a table are
+        rounded.
 
         Args:
             first: standard deviation of one noisy sum, from which counts are computed, at the first

@@ -198,17 +198,17 @@ class HierarchyReading(Reading):
         integers: bool = False,
         nonnegative: bool = False,
     ) -> AdjustedHierarchy:
-        """Return the table after adjusting it to public facts: known totals, whole numbers, no
+        """Return the table after adjusting it to what is public: known totals, whole numbers, no
         negative numbers.
 
-        Adjusted counts add up too. They depend only on the release and on public facts, so they
-        cost no privacy. Known totals are imposed by least squares with the exact covariance, which
-        makes the other counts more accurate. Without negative numbers small counts are biased: see
-        `AdjustedHierarchy.notes`.
+        Adjusted counts add up too. They depend only on the release and on public statements, so
+        they cost no privacy. Known totals are imposed by least squares with the exact covariance,
+        which makes the other counts more accurate. Without negative numbers small counts are
+        biased: see `AdjustedHierarchy.notes`.
 
         Args:
-            known: public totals by the path of the node (``()`` is the root): facts that are known
-                without the release, never the exact counts that it protects.
+            known: public totals by the path of the node (``()`` is the root): numbers that are
+                known without the release, never the exact counts that it protects.
 
         Raises:
             InvalidInput: a node that is not in the tree; known totals that contradict each other,
@@ -218,8 +218,8 @@ class HierarchyReading(Reading):
         return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """Return the table of counts after adjusting it to public facts, such as known totals or
-        whole numbers. `adjust` explains them.
+        """Return the table of counts after adjusting it to public constraints, such as known totals
+        or whole numbers. `adjust` explains them.
         """
         law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
         return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
@@ -533,8 +533,8 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def _leaf_numbers(self) -> list[Integers]:
-        """For each level, an array with the index of each node among all leaves; -1 for nodes with
-        children.
+        """For each level, an array with the index of each node among all leaves (nodes without
+        children); -1 for nodes with children.
         """
         found, begin = [], 0
         for size, leaves in zip(self.tree.sizes, self.tree.leaves, strict=True):
@@ -545,8 +545,8 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its leaf, and
-        how often it counts.
+        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its leaf (the
+        node without children that its path names), and how often it counts.
 
         The integer is negative if the path is not a leaf.
         """
@@ -582,7 +582,7 @@ class Hierarchy(TableStatistic):
         return self.measuring.cells(sums)
 
     def bits_read(self, first: float) -> int:
-        """Return the number of binary places to which published counts are rounded.
+        """Return the number of bits after the binary point to which published counts are rounded.
 
         Args:
             first: standard deviation of one cell's noise at the first step.

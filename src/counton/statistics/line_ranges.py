@@ -44,7 +44,7 @@ class RangesReading(GridReading):
     """Released counts in intervals of cells at one step, or between two steps.
 
     The name of a number is a pair of labels: the first cell, and the cell after the last one. None
-    stands for either end of the line. A single label names one cell.
+    stands for the beginning or the end of all cells. A single label names one cell.
     """
 
     statistic: Ranges
@@ -106,7 +106,7 @@ def _chart_rows(ranges: Ranges, table: Table) -> Table:
 
 
 class Ranges(GridCells):
-    """Counts in any interval of a line of cells, over time.
+    """Counts in any interval of a line of cells, such as the hours of a day, over time.
 
     An event is the label of its cell, such as an hour of the day. With ``counts`` it is a pair of a
     label and a whole number, and counts as many times as the number says.
@@ -114,12 +114,12 @@ class Ranges(GridCells):
     Args:
         labels: labels of all cells in order, which are public; or the number of cells, whose labels
             are then 0, 1, 2, ...
-        name: name of the line, such as "hour".
+        name: name of what the labels are, such as "hour".
         workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (the first
             cells), "nodes" (those of a tree over the cells) or "subsets" (random sets of cells).
         line: name of the strategy for the cells. None: the strategy with the least total error over
-            the workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
-            dense matrices. In a stream of one step all strategies are tried.
+            the workload, among independent cells, differences of neighbours (Haar), hierarchies
+            and, up to 256 cells, dense matrices. In a stream of one step all strategies are tried.
         counts, neighbours, unit: as in `Hierarchy`.
         grid: the strategy for the cells itself, as in `Grid.to_dict`.
 
@@ -241,7 +241,7 @@ class Ranges(GridCells):
 
     @property
     def mechanism(self) -> str:
-        """A sentence that describes how the line is measured."""
+        """A sentence that describes how the counts of the cells are measured with noise."""
         return (
             f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
             f"every interval is a linear function of them."
@@ -313,7 +313,7 @@ class Ranges(GridCells):
             text: the interval, such as 0:24 for cells 0 to 23.
 
         Raises:
-            InvalidInput: the text is no interval, or the interval reaches beyond the line.
+            InvalidInput: the text is no interval, or the interval reaches beyond the last cell.
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):

@@ -244,7 +244,8 @@ class Running(Machine):
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key) -> Running:
-        """Continue from a `checkpoint`; the releases are those of an uninterrupted stream.
+        """Continue the stream of ``saved``, the bytes that `checkpoint` returned; further releases
+        are those of an uninterrupted stream.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.

@@ -184,7 +184,7 @@ class TableStatistic(TallyStatistic):
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """A sentence that describes how the table is measured."""
+        """A sentence that describes how the table of counts is measured with noise."""
 
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
@@ -229,7 +229,7 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
     be exact.
 
     Args:
-        sums: exact counts, shape ``(steps, places)``.
+        sums: exact counts, shape ``(steps, places)``, one for each step and each sum over rows.
         largest_entry: largest absolute entry of the measurement matrix.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))

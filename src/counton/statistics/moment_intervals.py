@@ -41,12 +41,11 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return candidate shares of the error probability for the intervals of the means; the caller
-    tries each.
+    """Return candidates for the part of the error probability that the intervals of the means get;
+    the caller tries each.
 
-    The best share depends on n / s, where n is the true number of rows, and s the standard
-    deviation of the noise of the released number of rows. This quotient is between ``least`` and
-    ``most``.
+    The best part depends on n / s, where n is the true number of rows, and s the standard deviation
+    of the noise of the released number of rows. This quotient is between ``least`` and ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -108,7 +107,9 @@ class MeanEnds(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Largest possible difference between the released share and the true mean."""
+        """Largest possible difference between the released ``share`` (sum divided by number of
+        rows) and the true mean.
+        """
         return max(self.share - self.low, self.high - self.share)
 
     @property

@@ -89,11 +89,11 @@ class _Dual(NamedTuple):
     slopes: Floats
 
     def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
-        """Return the function self + times * other."""
+        """Return the function self + times * other, with its derivatives."""
         return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
 
     def times(self, other: _Dual) -> _Dual:
-        """Return the function self * other."""
+        """Return the product of the functions self and other, with its derivatives."""
         slopes = self.value * other.slopes + other.value * self.slopes
         return _Dual(self.value * other.value, slopes)
 
@@ -116,7 +116,8 @@ class _MomentNumber(NamedTuple):
         of: the number as a function of the released sums.
         least, most: bounds on the true number that always hold.
         scale, moved: in data units the number is ``scale`` times the value, plus ``moved``.
-        formula: function that returns the number's formula in released cells; None: it has none.
+        formula: function that returns the number as a `Formula` (sums of released cells and their
+            quotients); None: it cannot be written as one.
     """
 
     of: _Dual
@@ -266,8 +267,8 @@ class MomentsReading(Reading):
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
 
     def _quotient(self, place: int) -> Formula:
-        """Return the sum with this index, divided by the number of rows, as a `Formula` in released
-        cells.
+        """Return the sum with this index, divided by the number of rows, as a `Formula`: a number
+        that keeps its weights on released cells.
 
         Formulas are cached, because equal quotients must be the same object.
         """
@@ -440,14 +441,14 @@ class Moments(TallyStatistic):
     """Number of rows, means, variances and covariances of their columns, and least-squares lines.
 
     An event is a row with a number for each column. Numbers are clipped to their bounds and rounded
-    to the nearest of ``grid`` + 1 points; the moments of these rounded numbers are estimated. NaN
-    and infinity are refused. The number of rows is private too.
+    to the nearest of ``grid`` + 1 equally spaced points; the moments of these rounded numbers are
+    estimated. NaN and infinity are refused. The number of rows is private too.
 
     Args:
         columns: bounds of each column by its name, in order, or a list of (name, lower, upper); at
             most 8 columns.
-        grid: number of grid cells between the bounds of every column. A finer grid does not
-            increase errors, but makes the integer sums larger.
+        grid: number of equal intervals between the bounds of every column. More intervals do not
+            increase errors, but make the integer sums larger.
         unit: the word for one protected unit.
 
     Raises:
@@ -662,8 +663,8 @@ class Moments(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``; its digits are the grid
-        points of the row's values.
+        """Encode each row as one integer, int64 of shape ``(rows,)``; its digits are the row's
+        values, each rounded to one of equally spaced points between its bounds.
         """
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
@@ -712,8 +713,8 @@ class Moments(TallyStatistic):
         square.
 
         Args:
-            sums: sums of 1, of grid points, of their squares and of their products: shape ``(steps,
-                sums)``.
+            sums: sums of 1, of the numbers of the points to which values are rounded, of their
+                squares and of their products: shape ``(steps, sums)``.
         """
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
@@ -794,8 +795,8 @@ class Line:
         """Return an interval that holds the slope with probability ``level``, if the slope is
         defined.
 
-        If noise is too large to tell, the interval holds every slope that is possible for values on
-        the grid.
+        If noise is too large to tell, the interval holds every slope that is possible for the
+        rounded values.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].

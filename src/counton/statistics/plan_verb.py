@@ -55,7 +55,7 @@ def plan(
     interval of the last release is at most 20 to either side, and ranks strategies for it.
 
     `counton.plan_expiring` plans a stream whose protection fades, and `counton.plan_cells` plans a
-    line or a grid of cells for one release.
+    table of cells with one or several axes for one release.
 
     Args:
         horizon: number of steps; None for a stream without a last step, whose protection never

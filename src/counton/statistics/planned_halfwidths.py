@@ -49,7 +49,7 @@ def planned_halfwidths(
         rows: number of rows up to this step; None: half-widths that depend on it are left out. If
             all depend on it, "" has the half-width of the number that `Statistic.error_of` names.
         over: number of last steps whose rows count; None: all steps so far.
-        ask: names of the numbers, such as shares of quantiles; None: all numbers.
+        ask: names of the numbers, such as 0.9 for a quantile; None: all numbers.
 
     >>> from counton import PureDP, plan
     >>> from counton.statistics import Average
@@ -149,7 +149,7 @@ def halfwidths_of(
     kind.
 
     Args:
-        reading: the released numbers.
+        reading: the released numbers of a statistic at one step.
         level: probability with which each interval holds.
         ask: names of the numbers; None: all.
     """

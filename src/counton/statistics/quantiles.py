@@ -60,7 +60,8 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Parse the shares of wanted quantiles, numbers between 0 and 1, and remove duplicates.
+    """Parse the shares that name wanted quantiles, numbers between 0 and 1 (0.5 is the median), and
+    remove duplicates.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -244,7 +245,7 @@ class QuantilesReading(Reading):
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
-        """Return the median with its interval: ``quantile(0.5)``."""
+        """Return the median of the values with its interval: ``quantile(0.5)``."""
         return self.quantile(0.5, level)
 
     @override
@@ -283,11 +284,12 @@ class Quantiles(TableStatistic):
         edges: edges of the cells, ascending, at least two.
         lower, upper, cells: instead of edges, two bounds and the number of cells of equal width
             between them.
-        shares: shares of the quantiles in a table; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Any other
-            quantile can be computed from a release too, at no further cost.
-        line: the matrix C_cells: the name of its strategy, or its `to_dict`. None: the strategy
-            with the least error of counts below an edge, among independent cells, Haar contrasts,
-            hierarchies and, up to 256 cells, dense matrices.
+        shares: quantiles that a table shows, each given by the share of values below it; None: 0.1,
+            0.25, 0.5, 0.75 and 0.9. Any other quantile can be computed from a release too, at no
+            further cost.
+        line: the strategy by which cells are measured: its name, or its `to_dict`. None: the
+            strategy with the least error of counts below an edge, among independent cells,
+            differences of neighbours (Haar), hierarchies and, up to 256 cells, dense matrices.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed value,
             "replace" if one value is replaced by another in the same step.
         unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
@@ -295,7 +297,7 @@ class Quantiles(TableStatistic):
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
-            between 0 and 1, or an unknown line.
+            between 0 and 1, or an unknown strategy.
 
     Sensitivity, exactly: the sensitivity of the strategy over time times that of the strategy for
     the cells. For a replaced value the latter is the largest distance of two of its columns.
@@ -509,8 +511,8 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return, for each edge, the noise variance of (values below the edge) - share x (all
-        values).
+        """Return, for each edge of a cell, the noise variance of (values below the edge) - share x
+        (all values). It decides the error of the quantile for ``share``.
 
         The shape is ``(edges,)``. Measured sums, to which noise is added, have variance 1.
 

@@ -72,7 +72,7 @@ class Ranking:
 
     @property
     def settled(self) -> bool:
-        """True if all shown groups belong to the k largest."""
+        """True if it is sure that all shown groups belong to the k largest."""
         return bool(self.sure.all())
 
 

@@ -52,7 +52,8 @@ class Reach(UsersByRank):
     ``per`` the whole stream is one period. Releases are running totals over all periods.
 
     Args:
-        at_least: the thresholds.
+        at_least: the thresholds: for each of these numbers of rows, users with at least so many are
+            counted.
         unit: the word for one user; None: "user", or the word of the saved stream that is
             continued.
 
@@ -150,7 +151,9 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """The exact number of rows of each user so far; the count stops at the largest threshold."""
+    """The exact number of rows of each user so far; the count stops at the largest of the numbers
+    of rows that the statistic distinguishes.
+    """
 
     def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic
@@ -199,7 +202,8 @@ def _band(least: int, above: int) -> str:
 
 
 def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
-    """Parse thresholds and return them in ascending order.
+    """Parse thresholds, the least numbers of rows for which users are counted, and return them in
+    ascending order.
 
     >>> _thresholds("5, 1"), _thresholds(3)
     ((1, 5), (3,))

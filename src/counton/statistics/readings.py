@@ -55,7 +55,9 @@ class Cells:
 
     @property
     def design(self) -> Design:
-        """Design of the stream: strategy, guarantee, noise distribution and shape."""
+        """Design of the stream to which these cells belong: strategy, guarantee, noise distribution
+        and shape.
+        """
         return self.release._design
 
     @property
@@ -111,8 +113,8 @@ class Cells:
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale`` as a number with an interval.
 
-        The interval comes from the exact distribution of the cell's noise. Its formula in terms of
-        cells is built on request.
+        The interval comes from the exact distribution of the cell's noise. Its weights on released
+        cells are computed on request.
         """
 
         def times(each: NDArray[Any]) -> Any:
@@ -131,14 +133,14 @@ class Cells:
         )
 
     def all(self) -> Formula:
-        """Return the sum of all cells as a formula: a number with its weights on the cells."""
+        """Return the sum of all cells as a `Formula`, a number that keeps its weights on cells."""
         return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of cells of one group as a formula, which knows the noise it shares
-        with others.
+        """Return a weighted sum of cells of one group as a `Formula`, a number that keeps its
+        weights on cells, so that the noise it shares with others is known.
 
         Args:
             weights: weights by the index of the cell.
@@ -269,7 +271,8 @@ def read_release(statistic: Statistic, release: StepRelease) -> Reading:
 class Reading(PublicNumbers):
     """The released numbers of a statistic at one step, or for the steps between two releases.
 
-    Every number has a value, a standard deviation and an interval. A reading holds nothing exact.
+    Every number has a value, a standard deviation and an interval. A reading (these numbers
+    together) holds nothing exact.
 
     Attributes:
         step: number of the step, from 1.
@@ -308,7 +311,7 @@ class Reading(PublicNumbers):
     def number_of(self, name: Any = None) -> Estimate:
         """Return one number with its standard deviation and interval.
 
-        It also knows which noise it shares with other numbers, for sums and ratios of them.
+        The result also knows which noise it shares with other numbers, for sums and ratios of them.
 
         Args:
             name: the name as in its table; None: the statistic's main number.
@@ -320,12 +323,12 @@ class Reading(PublicNumbers):
 
     @property
     def says_cells(self) -> bool:
-        """True if the numbers are the released cells, unchanged."""
+        """True if this statistic's numbers are the released cells, unchanged."""
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the released total count of which the numbers are parts, such as the divisor of
-        shares.
+        """Return the released total count of which the numbers are parts, such as the divisor if
+        each number is shown as a share of the total.
 
         Raises:
             InvalidInput: the numbers of this statistic are not parts of a total.
@@ -370,7 +373,8 @@ class Reading(PublicNumbers):
         return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
-        """Return the numbers of the rows that came after an earlier reading of the same stream.
+        """Return the numbers of the rows that came after ``earlier``, the reading (released
+        numbers) of an earlier step of the same stream.
 
         Raises:
             InvalidInput: ``earlier`` is a reading of another stream, a later one or a difference;
@@ -383,7 +387,7 @@ class Reading(PublicNumbers):
         time.
 
         Args:
-            request: which rows to show, and which public facts to adjust their numbers to.
+            request: which rows to show, and to which public constraints their numbers are adjusted.
             level: probability with which each interval holds the true number.
         """
         found = self.numbers(request).columns(level)
@@ -452,7 +456,8 @@ class Reading(PublicNumbers):
 
 
 class Readings(Sequence[Reading]):
-    """The readings of consecutive steps; each is computed when it is accessed.
+    """The readings of consecutive steps: a statistic's released numbers at each step, computed when
+    they are accessed.
 
     Attributes:
         steps: numbers of the steps, from 1.
@@ -473,7 +478,8 @@ class Readings(Sequence[Reading]):
             steps: numbers of the steps.
             releases: releases of all cells; None: cells are computed on request.
             machine: the running stream that computes cells on request.
-            read: function that makes the reading of a release; None: the statistic's own.
+            read: function that makes the reading (the statistic's numbers) of a release; None: the
+                statistic's own function.
         """
         self.steps, self.releases = steps, releases
         self._statistic, self._machine = statistic, machine
@@ -526,7 +532,8 @@ class Readings(Sequence[Reading]):
         return np.array(found, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
-        """Return the tables of all readings below each other, as one polars data frame.
+        """Return the tables of all steps' released numbers (readings) below each other, as one
+        polars data frame.
 
         Raises:
             InvalidInput: the level is outside (0, 1 - 1e-9].
@@ -548,8 +555,8 @@ class Readings(Sequence[Reading]):
     @overload
     def __getitem__(self, place: slice) -> Readings: ...
     def __getitem__(self, place: int | slice) -> Reading | Readings:
-        """Return the reading at an index, counted from 0, or the readings of a slice without
-        gaps.
+        """Return the reading (the statistic's released numbers at one step) at an index, counted
+        from 0, or the readings of a slice without gaps.
         """
         if isinstance(place, slice):
             steps, releases = self.steps[place], self.releases

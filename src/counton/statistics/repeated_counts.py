@@ -85,7 +85,7 @@ def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
     """Return the names of a tree's counts: for each level, the name in the released table by the
     node's label.
 
-    Labels that several nodes of a level share are left out.
+    A label that several nodes of a level have is left out.
     """
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):

@@ -95,7 +95,9 @@ class ReportReading(Reading):
 
     @property
     def parts(self) -> dict[str, Reading]:
-        """The released numbers of each statistic, by the statistic's name."""
+        """The released numbers (a `Reading`) of each statistic of the report, by the statistic's
+        name.
+        """
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
@@ -247,8 +249,8 @@ class Report(TallyStatistic):
         within: for some statistics, the largest half-width of a 95% interval at the last step: a
             number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or a
             mapping from names of numbers to bounds.
-        shares: relative shares by which the other statistics divide the remaining budget; 1 each by
-            default.
+        shares: by the name of a statistic without a bound in ``within``, its share of the remaining
+            budget relative to the others'; 1 each by default.
         size: approximate public number of rows at the last step. It is needed if ``within`` bounds
             an average, because its error depends on the number of rows.
         most: the largest number of rows of one person that count; jobs set it.
@@ -599,8 +601,8 @@ class Report(TallyStatistic):
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """Return the bound on how much one unit changes all weighted cells.
 
-        The bound is the same for steps with many rows. The formula is in the comment at the
-        beginning of this file.
+        The bound is the same for steps with many rows. A comment at the beginning of this file
+        derives it.
         """
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
@@ -860,8 +862,8 @@ class Report(TallyStatistic):
         return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
-        """Return the numbers of a statistic that is not measured, taken from another statistic of
-        the report.
+        """Return the numbers of a statistic that is not measured, because they follow from another
+        statistic of the report.
 
         Args:
             name: name of the statistic.
@@ -916,7 +918,7 @@ class _Digit(NamedTuple):
         of: the statistic.
         low: the statistic's smallest code of a row; the digit is the code minus ``low``.
         size: number of the statistic's codes.
-        unit: place value of the digit.
+        unit: the number by which the digit is multiplied in the integer.
     """
 
     of: TallyStatistic

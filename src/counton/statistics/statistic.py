@@ -125,7 +125,8 @@ def label_of_row(names: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The facts about a class of statistics: its words for users, its options, and its properties.
+    """What is known of a class of statistics before any data: its words for users, its options, and
+    its properties.
 
     Attributes:
         keyword: its name in commands, job files and tables; "": users cannot ask for it by name.
@@ -191,9 +192,9 @@ class Card:
         declares: names of the declared groups, if its cells are these groups; None: its cells have
             other names.
         domain: the public set of possible values, if these are not groups: nodes, labels or a tree.
-        by_groups: function that returns the version of this statistic that has one cell for each
-            given group. None, or if the function returns None:
-            `counton.statistics.by_group.Grouped` makes one copy of the statistic for each group.
+        by_groups: function that returns a statistic of this kind that has one cell for each given
+            group. None, or if the function returns None: `counton.statistics.by_group.Grouped`
+            makes one copy of the statistic for each group.
         check_asked: function that raises an error for the name of a number that the statistic does
             not have; None: see `check_asked`.
         fills: function that returns values for options of every job that a new stream does not
@@ -276,7 +277,7 @@ class Exact(ABC):
 
     @abstractmethod
     def save(self) -> bytes:
-        """Return the exact counts as bytes, which `load` reads."""
+        """Return these exact counts, which are secret, as bytes that `load` reads."""
 
     def load(self, saved: bytes) -> None:
         """Load exact counts into a new, empty object: first the bytes of `save`, then the bytes of
@@ -318,7 +319,7 @@ class Statistic(ABC):
     cells. `number_of` computes the statistic's numbers from released cells.
 
     Attributes:
-        card: the facts about the statistic: its words for users, its options, and its properties.
+        card: what describes the statistic: its words for users, its options, and its properties.
     """
 
     card: Card = Card()
@@ -387,7 +388,9 @@ class Statistic(ABC):
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Shape of the array of cells: () for a single number."""
+        """Shape of the array of this statistic's cells (its exact sums at one step): () for a
+        single number.
+        """
         return ()
 
     @abstractmethod
@@ -504,7 +507,7 @@ def check_asked(statistic: Statistic, name: Any) -> None:
     """Raise an error unless a reader may request this number of a statistic by its name.
 
     Raises:
-        InvalidInput: no cell has this name, or the statistic's readings take no names.
+        InvalidInput: no cell has this name, or the statistic's numbers cannot be requested by name.
     """
     if statistic.card.check_asked is not None:
         statistic.card.check_asked(statistic, name)

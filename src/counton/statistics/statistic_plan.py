@@ -31,10 +31,11 @@ _WHEN_ASKED = (
 def unit_sensitivities(
     statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
 ) -> Sensitivity:
-    """Bound how much one protected unit changes the values of all nodes: the 1-norm and the squared
-    2-norm.
+    """Bound how much one protected unit changes the values of all nodes, in two ways: by the 1-norm
+    and by the squared 2-norm.
 
-    Nodes are the sums that get independent noise. Values are in units of the grid of the noise.
+    Nodes are the sums that get independent noise. Values are multiples of the unit in which the
+    integer noise is drawn.
 
     >>> from counton.statistics import Distinct
     >>> from counton.strategies import Binary

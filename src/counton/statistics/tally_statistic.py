@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit in the code of a row (the integer that encodes it). It counts users: it marks a
-    user's first, second or k-th row.
+    """A digit in the code of a row (the integer that encodes it), for statistics that count users
+    by rows: it states whether the row is a user's first, second or k-th.
 
     A user's rows are numbered from 1 in each group, which is ``code // unit % size`` of the code
-    without the mark. If the number is ``ranks[i]``, ``unit * 2**i`` is added to the code.
+    without this digit. If the number is ``ranks[i]``, ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -101,8 +101,8 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return the numbers of a column that another statistic may take from this one, instead of
-        measuring them.
+        """Return the numbers of a column that this statistic has, so that another statistic may
+        take them from it instead of measuring them.
 
         The result maps "count", "sum" and "mean", as far as this statistic has them, to its own
         names for them.
@@ -146,10 +146,11 @@ class TallyStatistic(Statistic):
         return 1
 
     def total_of_sums(self, sums: Floats) -> float:
-        """Return the number that must not exceed `most_counted`: the total of all sums over rows.
+        """Return the total of the sums over rows that this statistic keeps; it must not exceed
+        `most_counted`.
 
         Args:
-            sums: shape ``(places,)``.
+            sums: the sums, shape ``(places,)``, one for each place.
         """
         return float(sums.sum())
 
@@ -157,7 +158,8 @@ class TallyStatistic(Statistic):
         """Return an upper bound on every cell, given upper bounds on the sums over rows.
 
         Args:
-            sums: shape ``(places,)``, not negative.
+            sums: the bounds on the sums, not negative: shape ``(places,)``, one for each sum that
+                is kept for a group.
         """
         return float(sums.sum()) * self.largest_entry
 
@@ -211,7 +213,7 @@ class TallyStatistic(Statistic):
         """Convert sums over rows to the cells that get noise; this is exact and linear.
 
         Args:
-            sums: shape ``(steps, places)``.
+            sums: shape ``(steps, places)``; a place is one of the sums that are kept for a group.
 
         Returns:
             Shape ``(steps, *cells)``.

@@ -270,7 +270,8 @@ class TieredGroups(Grouped):
     def design_of(
         self, places: Sequence[int], terms: Design, shape: tuple[int, ...] | None = None
     ) -> Design:
-        """Return the design of groups with equal epsilon.
+        """Return the design (public parameters of a stream) of those groups that have the same
+        epsilon.
 
         Args:
             places: indices of the groups among all groups.

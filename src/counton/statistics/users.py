@@ -31,8 +31,8 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return the digest of each different user in order of first event, and for each event the
-    index of its user.
+    """Return a list and an array for the users of events: the digest of each different user in
+    order of first event, and for each event the index of its user.
 
     With ``places=False`` the second result has one entry for each user, not for each event.
 

@@ -46,8 +46,8 @@ _MOST_PAIRS = 2**24
 
 
 class CutsReading(OnDemandReading):
-    """The graph with noisy weights after a step: ``reading["ann", "bob"]`` is the weight of one
-    edge.
+    """A graph whose edges have noisy weights, as released after one step: ``reading["ann", "bob"]``
+    is the weight of one edge.
     """
 
     statistic: Cuts
@@ -55,7 +55,8 @@ class CutsReading(OnDemandReading):
     def cut(
         self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
     ) -> Answer:
-        """Return the released weight of all edges between two sets of nodes, with an interval.
+        """Return the released weight of a cut, all edges between two sets of nodes, with an
+        interval.
 
         Args:
             one: the nodes on one side of the cut.
@@ -84,8 +85,8 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error of any mechanism, for the cut between two sets of one node
-    each.
+    """Return lower bounds on the error of any mechanism for the weight of the edges between two
+    single nodes, the cut with the fewest pairs.
     """
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)

@@ -233,7 +233,7 @@ class NodeNumbers:
         return len(self.numbers)
 
     def forget(self, count: int) -> None:
-        """Remove all nodes but the first ``count``."""
+        """Remove all nodes but the first ``count``, in the order in which they were numbered."""
         while len(self.numbers) > count:
             self.numbers.popitem()
 

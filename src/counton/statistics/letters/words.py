@@ -93,7 +93,7 @@ class Words(NamedCells):
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Index of each letter in the alphabet, by the letter."""
+        """Mapping from each letter of the alphabet to its index there."""
         return {letter: place for place, letter in enumerate(self.letters)}
 
     @cached_property
