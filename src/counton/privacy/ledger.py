@@ -532,7 +532,8 @@ class Ledger:
         relation: Relation | None = None,
         party: str | None = None,
     ) -> Limit | None:
-        """Return the total of all entries, as a guarantee; None: nothing is spent.
+        """Return the total of all entries (guarantees of streams and tables), as a guarantee; None:
+        nothing is spent.
 
         If the limit is ApproxDP, the total is PureDP if it needs no delta. Otherwise its delta
         includes all of the limit's delta that is reserved for converting other guarantees to
@@ -928,8 +929,8 @@ class Ledger:
         return remedy
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
-        """Return the largest guarantee of the requested kind that is known to fit; None: none is
-        known.
+        """Return the largest guarantee of the requested kind that is known to fit in the rest of
+        the limit; None: none is known.
 
         ``left`` is the rest of the limit. The parameters have few digits, so that a user can type
         them.
@@ -1001,8 +1002,8 @@ def _in_options(guarantee: Guarantee) -> str:
 
 
 def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
-    """Return, for each kind of unit, what its first entries fixed, as JSON values: the neighbouring
-    relation, the Renyi orders, and how the limit's delta is divided.
+    """Return, for each kind of unit, what its first entries (guarantees of streams) fixed, as JSON
+    values: the neighbouring relation, the Renyi orders, and how the limit's delta is divided.
     """
     return {
         unit: {"relation": account.relation, **account.filter.to_dict()}

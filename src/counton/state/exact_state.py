@@ -108,8 +108,8 @@ class StatisticRecord:
         exact: Callable[[], bytes],
         added: tuple[bytes, bytes] | None,
     ) -> Parts:
-        """Save the exact sums after a release: its additions as one more part, or all sums as a new
-        whole.
+        """Save the exact sums after a release: either its additions as one more part (database
+        row), or all sums anew in place of all parts.
 
         Args:
             parts: the parts that are saved so far.

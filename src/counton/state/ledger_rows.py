@@ -208,7 +208,9 @@ def entry_times(connection: Connection) -> tuple[str, ...]:
 
 
 def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
-    """Return all changes of the limit, in order."""
+    """Return all changes of the state's privacy limit (set, raised, lowered, removed), in the order
+    in which they were made.
+    """
     with reading("the changes of the limit"):
         return tuple(
             LimitChange(

@@ -161,8 +161,8 @@ class Store(Closing):
 
     @property
     def limit_changes(self) -> tuple[LimitChange, ...]:
-        """Changes of the limit, in order: who set, raised or lowered it, when, and its former
-        terms.
+        """Changes of the state's privacy limit, in order: who set, raised or lowered it, when, and
+        its former terms.
         """
         return self._read(books.limit_changes)
 

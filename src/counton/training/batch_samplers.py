@@ -403,8 +403,8 @@ class _SecretSampler(Sampler):
         self._served = who
 
     def _words(self, row: int) -> NDArray[np.uint64]:
-        """Return 64 random bits for each example, drawn from the key: uint64, shape
-        ``(examples,)``.
+        """Return 64 random bits for each example, drawn from the sampler's secret key: uint64,
+        shape ``(examples,)``.
 
         Args:
             row: number of the step or epoch for which they are drawn.
