@@ -51,6 +51,7 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the watermark)."
     again = _flat(place("count", events, *place.again, *until).out)
     assert f"The next window waits for an event of {last.format(' or later')}" in again
+    assert "Released windows ended by" not in again
     by_clock = (*place.again, *wait, "--until", "2013-01-01T03:29")
     assert f"The next window waits until {last.format('')}" in _flat(
         place("count", events, *by_clock).out
@@ -60,6 +61,15 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     assert "The next window waits until 2013-01-01T03:00:00+00:00, its end." in _flat(
         place("count", events, *at_once).out
     )
+
+
+def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> None:
+    out, events = place.folder / "out.csv", place.write("e.csv", EVENTS[:2])
+    done = place.count(events, "--out", str(out))
+    assert "Nothing released: no window has ended yet." in done.out
+    assert "written to" not in done.out
+    assert "Released windows ended by" not in done.out
+    assert not out.exists()
 
 
 def test_until_releases_also_windows_without_events(place: Any) -> None:

@@ -173,7 +173,9 @@ def carried_out(
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
-    """Print new windows, the last step, the guarantee, and the paths of written files."""
+    """Print new windows, the last step, the guarantee, and the paths of written files, which do not
+    exist before the first release.
+    """
     console.write_line(progress_line(outcome), bold=True)
     watermark = outputs.job.times.watermark
     for line in next_release(outcome, watermark):
@@ -197,6 +199,8 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
             f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
             f"give --state: otherwise another stream begins, and spends again"
         )
+    if written.released is None:  # then no file was written
+        return
     for every, path in outputs.sums.items():
         console.write_line(f"sums of each {every} written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)

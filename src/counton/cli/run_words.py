@@ -303,11 +303,11 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a line of warning if the time of the newest event decided which windows are released,
-    because this time is not protected; otherwise no line.
+    """Return a line of warning if the run released windows and the time of the newest event decided
+    which, because this time is not protected; otherwise no line.
     """
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
-    if until is None or outcome.until_stated:
+    if until is None or outcome.until_stated or after == outcome.before:
         return []
     if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
         return []
