@@ -38,7 +38,9 @@ def pytest_collection_modifyitems(
 
 
 class Laws(pytest.Item):
-    """The test that one statistic or strategy class keeps all laws of its kind."""
+    """The test that a statistic or strategy class has all properties (laws) that its kind must
+    have.
+    """
 
     def __init__(self, *, named: str, **more: Any) -> None:
         super().__init__(**more)

@@ -236,8 +236,8 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """Return the weights of a column of C by (level, index) of the node, in units of
-    2^-lattice_bits.
+    """Return the weights of one column of the measurement matrix C as a mapping from (level, index)
+    of the node, in units of 2^-lattice_bits.
     """
     units = {}
     for address, weight in _weights(strategy, nodes).items():

@@ -748,9 +748,11 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check a statistic whose cells are computed on demand: results must show the released values.
+    """Check that a statistic whose cells are computed on demand shows the values that were
+    released.
 
-    For every statistic, no plan may have a smaller error than its ``least_errors`` state.
+    For every statistic, check also that no plan has a smaller error than the lower bounds that its
+    ``least_errors`` states.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)

@@ -60,7 +60,7 @@ class SealedNoise(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """All fields but the seal as bytes, of which the seal is the keyed digest."""
+        """All fields of this saved noise as bytes, except the seal, which is their keyed digest."""
         return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
 
 

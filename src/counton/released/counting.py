@@ -57,8 +57,8 @@ class Counting:
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """Return the bound on how much one protected unit changes the counts.
 
-        Here it is ``row``, the bound for one row. Rules that bound the rows of each user combine it
-        with that bound; ``norms`` is explained at `Bounded.bounding`.
+        It is ``row``, the bound for one row, because this rule has no bound for the rows of each
+        user. ``norms`` is not used here (see `Bounded.bounding`).
         """
         return row
 

@@ -611,8 +611,8 @@ def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
 
 
 def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
-    """Convert the bytes of `pack_edges` to step, labels of nodes, and integers of shape ``(rows,
-    edges)``.
+    """Return the three values that `pack_edges` saved as bytes: the step, the labels of nodes, and
+    integers of shape ``(rows, edges)``.
 
     Raises:
         StateError: the bytes are no graph.
