@@ -647,6 +647,24 @@ def test_a_state_that_has_begun_is_not_taken(
     assert "--state other.db" in refused.err
 
 
+def test_a_second_stream_of_the_same_events_has_files_of_its_own(
+    loans: Path, init: Callable[..., Result], place: Workplace
+) -> None:
+    assert init("loans.csv", "--yes", *SAID).code == 0
+    assert init("loans.csv", "--yes", *SAID, "--force").code == 0
+    assert job_of(loans)["out"] == "loans.released.csv"  # of the file that is overwritten
+    z = ("--save", "z.toml", "--state", "z.db")
+    assert init("loans.csv", "--yes", *SAID, *z).code == 0
+    assert place.plain("run", "nightly.toml").code == 0
+    (loans / "nightly.toml").unlink()
+    for file in (*z, "--force"), ("--save", "y.toml", "--state", "y.db"):
+        assert init("loans.csv", "--yes", *SAID, *file).code == 0
+    files = [("loans-2.released.csv", "quarantine:loans-2.unreadable.csv")]
+    files += [("loans-3.released.csv", "quarantine:loans-3.unreadable.csv")]
+    jobs = [job_of(loans, name) for name in ("z.toml", "y.toml")]
+    assert [(job["out"], job["bad-rows"]) for job in jobs] == files
+
+
 def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Result]) -> None:
     with closing(sqlite3.connect(loans / "library.db")) as database, database:
         database.execute("create table loans (reader text, branch text, borrowed_at text)")

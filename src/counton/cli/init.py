@@ -49,6 +49,7 @@ from counton.run.first_job import (
     tells_arrival,
     usual_start,
     usual_wait,
+    with_free_files,
     within,
 )
 from counton.run.job_plan import PlannedJob
@@ -109,6 +110,7 @@ def perform(options: InitOptions) -> None:
             console.write_line("\nnothing is written")
             raise
     job, plan = check_job(values, look)
+    job = with_free_files(job, values, options.save)
     runs = _check_rows(job, look, interactive=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save, runs=runs)

@@ -8,10 +8,12 @@ three values that rows suggest, ``start``, ``until`` and ``watermark``, and take
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, Unpack
@@ -20,6 +22,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
+from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, Events, Job
 from counton.job.keywords import JobFields
 from counton.job.signatures import with_job_fields
@@ -113,7 +116,7 @@ def init(
             f"the events do not tell the value of these options; give them: {'; '.join(unstated)}",
             names,
         )
-    job = check_job(values, look)[0]
+    job = with_free_files(check_job(values, look)[0], values)
     look.read_as_run(job)
     return job
 
@@ -138,6 +141,48 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     file = state_file(job.keeping.state)
     check_places(file, file_of(job.keeping.key))
     return job, planned_job(job)
+
+
+def with_free_files(job: Job, values: JobValues, save: Path | None = None) -> Job:
+    """Return a job whose default output files, the released numbers and the unreadable rows,
+    belong to no other job: they do not exist, and no other job file of their folder names them.
+
+    Args:
+        job: a complete job.
+        values: the fields that the user stated; their files are not changed.
+        save: the job file of this job, which may name the files; None: it has none.
+    """
+    path = _path_of(job.events)
+    if path is None:
+        return job
+    own = None if save is None else save.resolve()
+    folders = {path.parent.resolve()} | (set() if own is None else {own.parent})
+    files = [one for folder in folders for one in folder.glob("*.toml") if one.resolve() != own]
+    named = {place for file in files for place in _paths_in(file)}
+    for number in itertools.count(1):
+        more = "" if number == 1 else f"-{number}"
+        out = _beside(job.events, f"{more}.released.csv")
+        bad = _beside(job.events, f"{more}.unreadable.csv")
+        if not any(one.exists() or one.resolve() in named for one in (out, bad)):
+            break
+    found = {"out": os.fspath(out)}
+    if job.rows.policies().quarantine is not None:
+        found["bad_rows"] = f"quarantine:{bad}"
+    return job.having(**{name: value for name, value in found.items() if name not in values})
+
+
+def _paths_in(file: Path) -> set[Path]:
+    """Return all paths that the texts of a job file may name; none if it cannot be read."""
+    with suppress(OSError, ValueError):
+        left, found = [parse_toml(read_plain(file))], set[Path]()
+        while left:
+            value: Any = left.pop()
+            if isinstance(value, dict | list):
+                left += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, str) and value.isprintable():
+                found.add((file.parent / value.removeprefix("quarantine:")).resolve())
+        return found
+    return set()
 
 
 def are_old(job: Job, look: FirstLook) -> bool:
