@@ -96,6 +96,9 @@ def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
         "bad-rows": "quarantine:loans.unreadable.csv", "missing": "skip",
         "out": "loans.released.csv",
     }  # fmt: skip
+    text = (loans / "loans.toml").read_text()
+    assert "\n# rows without a time, person or id: skip leaves them out\n" in text
+    assert "\n# one more group, for rows of other names or of none\n" in text
     assert len(re.findall(r"^   .*\[.*\]: ", done.out, re.M)) == 6, done.out  # prompts
     assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
     page = (

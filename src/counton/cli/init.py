@@ -797,6 +797,7 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
         "fixed. Paths are relative to the folder of this file."
     )
     whose = "one row" if job.people.user is None else f"one {plan.definition.unit}"
+    lacking = "group, " if job.groups.other is None else ""  # other counts rows without a group
     return {
         "": heading,
         "statistic": "how many rows there are",
@@ -843,7 +844,7 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
         "append": "each file holds new rows only, and counts once",
         "clock-change": "local times that come twice when clocks go back",
         "bad-rows": "rows that cannot be read are set aside in this file, which is secret",
-        "missing": "rows without a time, group, person or id: skip leaves them out",
+        "missing": f"rows without a time, {lacking}person or id: skip leaves them out",
         "separator": "character between fields",
         "time-format": "how times are written",
         "name": "name of the stream",
