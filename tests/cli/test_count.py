@@ -170,6 +170,7 @@ def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
     out = ("--append", "--out", str(place.folder / "out.parquet"))
     done = place("count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
     assert "to be counted at the next release: 1\n" in done.err
+    assert "after the release of their hour: --watermark" in done.err  # in no number yet
     assert place.estimates() == TOTALS
 
 

@@ -141,8 +141,8 @@ def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -
             f"provisional until then"
         )
     return (
-        f"nearly all of these came within {after} after the release of their {name}, and are in "
-        f"the numbers of another one now: {longer}{revises}"
+        f"nearly all of these came within {after} after the release of their {name}: "
+        f"{longer}{revises}"
     )
 
 
