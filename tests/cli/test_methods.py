@@ -142,7 +142,7 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     )
     said = place("methods", str(place.state), "--full").out
     assert (
-        "Besides noise: counted by arrival, so late rows are in the hour in which they were"
+        "Besides noise: counted by arrival: a row that came after its hour was published is in"
         in short
     )
     for line in lines:
@@ -303,6 +303,6 @@ def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:
     assert done.code == 0, done.err
     said = " ".join(place("methods", str(place.state), "--name", "t").out.split())
     assert re.search(
-        r"at most \S+ \(total\), \S+ \(sex\), \S+ \(smokes\) and \S+ \(sex by sm", said
+        r"at most \S+ \(total\), \S+ \(sex\), \S+ \(smokes\) and \S+ \(sex x sm", said
     )
     assert "Whole numbers: each is within 1 of the number it was rounded from." in said

@@ -132,7 +132,7 @@ def test_where_users_are_protected_none_of_this_is_said(
     [
         (
             ("--most", "2", "--per", "1w"),
-            "those of late hours most: the bound is spent in the order of rows",
+            "those of late hours most: earlier rows count first",
         ),
         (("--most", "2"), "rows beyond 2 of each visit do not count, which makes numbers too low"),
         (("--most", "2", "--per", "1h"), None),  # a period is a window

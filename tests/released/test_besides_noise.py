@@ -26,7 +26,7 @@ from counton.run.written_files import write_release
 from counton.serve.public_series import Journal
 from counton.state import Store
 
-LATE = "counted by arrival, so late rows are in the day in which they were counted"
+LATE = "counted by arrival: a row that came after its day was published is in a later one"
 CLIPPED = (
     "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
     "it too high (by an unknown amount)"
@@ -101,13 +101,13 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
-    never = ", or do not count"
+    never = ", or does not count"
     late = {
-        "ids": "; those that came more than 35 days late are in none",
-        "setting aside": "; those that came more than 35 days late are in none",
-        "skipping": "; those that came more than 35 days late are in none",
-        "people of weeks": f"{never}, as those that came more than 35 days after the user's week",
-        "people of days": f"{never}, as those that came more than 35 days after the user's day",
+        "ids": "; one that came more than 35 days late is in none",
+        "setting aside": "; one that came more than 35 days late is in none",
+        "skipping": "; one that came more than 35 days late is in none",
+        "people of weeks": f"{never}, as one that came more than 35 days after the user's week",
+        "people of days": f"{never}, as one that came more than 35 days after the user's day",
     }
     lines = [LATE + late.get(option, never)]
     if option == "revised":
@@ -126,7 +126,7 @@ def expected(what: str, option: str, *, dropped: bool) -> list[str]:
         )
         low = what in ("count", "sum", "contingency")
         bent = "makes numbers too low" if low else "bends numbers"
-        order = ", those of late days most: the bound is spent in the order of rows"
+        order = ", those of late days most: earlier rows count first"
         lines.append(
             f"rows beyond 2 of each {unit} do not count, which {bent} (by an unknown amount)"
             + order * (option != "people of days")
@@ -291,7 +291,7 @@ def test_what_is_found_or_comes_in_order_says_so(tmp_path: Path) -> None:
     found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
     words = besides_noise(define(job(tmp_path, "count", {}).having(**found)))
     assert words == [
-        f"{LATE}, or do not count",
+        f"{LATE}, or does not count",
         "groups that were never large enough to be shown are left out, with their rows",
     ]
     users = Job(

@@ -52,7 +52,7 @@ COMPOSED = {
     "{what} in the window {until} (window {number}, {zone})",
     "{what} by window, as known {until} (window {number}, {zone})",
     "{table}, with intervals of {level}%; {facts} says what they promise.",
-    *(one for one in texts() if one.startswith("counted by arrival, so late rows are in")),
+    *(one for one in texts() if one.startswith("counted by arrival: a row that came after")),
     "{count} groups, named beforehand",
     *(f"at most {kind} = {{loss}} in {{groups}}" for kind in ("epsilon", "rho")),
     "expiring differential privacy with epsilon = {epsilon}",

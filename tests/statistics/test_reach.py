@@ -263,7 +263,7 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     assert "do not count" not in " ".join([*said["users"], *said["reach"]])
     for name in ("rows", "by page"):
         assert said[name][0].startswith("rows beyond 5 of each user's week do not count, which ")
-    assert "those of late days most: the bound is spent in the order of rows" in said["rows"][0]
+    assert "those of late days most: earlier rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
         lines = besides_noise(outcome.definition)
     assert lines[1].startswith("groups beyond 2 of each user's week do not count, which ")

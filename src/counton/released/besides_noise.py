@@ -27,8 +27,8 @@ def besides_noise(definition: Description) -> list[str]:
     ...           per="1d", epsilon=1)
     >>> for line in besides_noise(define(job)):
     ...     print(line)
-    counted by arrival, so late rows are in the day in which they were counted, or do not count, as
-    those that came more than 35 days after the user's day
+    counted by arrival: a row that came after its day was published is in a later one, or does not
+    count, as one that came more than 35 days after the user's day
     rows beyond 3 of each user's day do not count, which makes numbers too low (by an unknown
     amount)
     values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes
@@ -108,7 +108,7 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
     said = beyond_in_words(beyond, low=counts or positive)
     if definition.late_note is not None:
         said += local_text(
-            ", those of late {windows} most: the bound is spent in the order of rows",
+            ", those of late {windows} most: earlier rows count first",
             windows=local_text(plural(definition.window)),
         )
     return [said]

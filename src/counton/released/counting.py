@@ -70,11 +70,13 @@ class Counting:
             unit: the name of one protected unit.
             ids: True if rows are identified by an id.
         """
-        said = "counted by arrival, so late rows are in the {window} in which they were counted"
+        said = (
+            "counted by arrival: a row that came after its {window} was published is in a later one"
+        )
         if ids:
-            said += "; those that came more than {count} days late are in none"
+            said += "; one that came more than {count} days late is in none"
             return local_text(said, window=local_text(window), count=str(LATE_DAYS))
-        return local_text(said + ", or do not count", window=local_text(window))
+        return local_text(said + ", or does not count", window=local_text(window))
 
     def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
         """Return None: all rows count, because there is no bound for each user (`Bounded` returns
@@ -215,7 +217,7 @@ class Bounded(Counting):
         if ids or self.per is None:
             return said
         return local_text(
-            "{rows}, as those that came more than {count} days after the {unit}",
+            "{rows}, as one that came more than {count} days after the {unit}",
             rows=said,
             count=str(LATE_DAYS),
             unit=local_unit(unit),

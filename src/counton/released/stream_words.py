@@ -276,7 +276,7 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
         return {}
     if margins:
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
-        by = pl.concat_str(kept, separator=" by ", ignore_nulls=True)
+        by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
         rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
     names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
     far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))

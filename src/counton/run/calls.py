@@ -96,8 +96,8 @@ def release(
                this series of releases: later ones cost nothing more; another stream about the same
                event costs its own, and costs add up
     paper:     ours: theorem a_floor_estimates in proofs/Statements.v
-    besides:   counted by arrival, so late rows are in the day in which they were counted, or do
-               not count
+    besides:   counted by arrival: a row that came after its day was published is in a later one,
+               or does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
