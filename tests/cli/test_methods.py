@@ -302,7 +302,5 @@ def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:
                  "--state", str(place.state), "--name", "t")  # fmt: skip
     assert done.code == 0, done.err
     said = " ".join(place("methods", str(place.state), "--name", "t").out.split())
-    assert re.search(
-        r"at most \S+ \(total\), \S+ \(sex\), \S+ \(smokes\) and \S+ \(sex x sm", said
-    )
+    assert re.search(r"at most \S+ \(total\), \S+ \(sex\), \S+ \(smokes\) and \S+ \(sex x sm", said)
     assert "Whole numbers: each is within 1 of the number it was rounded from." in said
