@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from counton.base.private import Private
 from counton.cli import run_statistic
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job
-from counton.run import known_rows, outputs, run
+from counton.run import known_rows, outputs, run, written_files
 from counton.run.runs import Outcome, remember_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.state.addition import Addition
@@ -101,7 +101,7 @@ def test_other_bytes_options_or_writers_have_the_rows_read(folder: Path) -> None
             assert not is_known(job)  # its seal is broken
 
 
-def test_files_that_are_as_the_last_run_left_them_are_not_written_again(
+def test_files_that_are_as_the_last_run_left_them_are_replaced_by_copies(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_of("groups").having(out="out.csv", sums="1d", release="both")
@@ -109,22 +109,36 @@ def test_files_that_are_as_the_last_run_left_them_are_not_written_again(
     written = night(job)  # nothing new: its files are recorded
     names = ("out.csv", "out.csv.json", "out.1d.csv", "out.1d.csv.json")
     whole = {name: (folder / name).read_bytes() for name in names}
+    computed = list[str]()
 
-    def rewritten(job: Job) -> set[str]:
-        before = {name: (folder / name).stat().st_ino for name in names if (folder / name).exists()}
+    def write_table(table: object, path: Path, *more: Any, **options: Any) -> None:
+        computed.append(path.name)
+        written_table(cast("Any", table), path, *more, **options)
+
+    written_table = written_files.write_table
+    monkeypatch.setattr(written_files, "write_table", write_table)
+
+    def computes(job: Job) -> bool:
+        """Readers see new files of the same bytes each night, whether or not rows came."""
+        before = {name: (folder / name).stat() for name in names if (folder / name).exists()}
+        computed.clear()
         assert night(job) == written
         assert {name: (folder / name).read_bytes() for name in names} == whole
-        return {name for name in names if (folder / name).stat().st_ino != before.get(name)}
+        for name, old in before.items():
+            now = (folder / name).stat()
+            assert now.st_ino != old.st_ino
+            assert now.st_mode == old.st_mode
+        return bool(computed)
 
-    assert rewritten(job) == set()
+    assert not computes(job)
     (folder / "out.1d.csv").write_text("changed by hand")
-    assert rewritten(job) == {*names}
-    assert rewritten(job) == set()
+    assert computes(job)
+    assert not computes(job)
     (folder / "out.csv.json").unlink()
-    assert rewritten(job) == {*names}
-    assert rewritten(job) == set()
+    assert computes(job)
+    assert not computes(job)
     monkeypatch.setattr(outputs, "_VERSION", 2)  # of a counton that writes otherwise
-    assert rewritten(job) == {*names}
+    assert computes(job)
     (folder / "events.csv").write_text(ROWS + "2013-01-01T10:20,a,x\n2013-01-01T12:20,a,x\n")
     assert night(job)["new"] == 3
     assert (folder / "out.csv").read_bytes() != whole["out.csv"]

@@ -104,11 +104,14 @@ def local_unit(unit: str) -> str:
     >>> with speaking(Locale(words={"{unit}'s {period}": "{unit}-{period}", "day": "Tag"})):
     ...     print(local_unit("reader's day"), local_unit("reader"))
     reader-Tag reader
+    >>> local_unit("reader's {day}")
+    "reader's {day}"
     """
     one, several, period = unit.rpartition("'s ")
     if not several:
         return local_name(unit)
-    return local_text("{unit}'s {period}", unit=local_name(one), period=local_text(period))
+    period = _PRESENT.get().words.get(period, period)  # words of the user are no text to fill
+    return local_text("{unit}'s {period}", unit=local_name(one), period=period)
 
 
 def local_number(shown: str) -> str:

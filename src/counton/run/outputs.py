@@ -7,8 +7,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import file_digest, sha256
+from os import PathLike
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
@@ -159,12 +162,17 @@ class Outputs:
             warn: function that is called with a message if a chart cannot be drawn.
             all_steps: read all steps, even if no file needs them.
             left: digest of the output files after an earlier run that released nothing. If nothing
-                was released since, and the files still have this digest, they are not written
-                again.
+                was released since, and the files still have this digest, they are replaced by
+                copies of themselves: else the time of a file would tell readers whether rows came
+                that no release contains yet.
         """
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
         if outcome.after == outcome.before and left is not None and left == self.digest():
+            from counton.state.whole_file import replace_file
+
+            for path in filter(Path.is_file, self._paths()):
+                replace_file(path, partial(copyfile, path))
             bare = Outputs(self.job, None, None, {}, self.shown, self.level)
             found = bare.write(outcome, progress, all_steps=all_steps).released
             return WrittenOutputs(found, drawn=self.plot is not None)
@@ -212,20 +220,25 @@ class Outputs:
                 warn(failed)
         return WrittenOutputs(released, drawn and failed is None, failed)
 
+    def _paths(self) -> list[Path]:
+        """Return the paths of all files that a run may write."""
+        from counton.run.written_files import beside, pictures_of
+
+        tables = [one for one in (self.out, *self.sums.values()) if one is not None]
+        return [*tables, *map(beside, tables), *pictures_of("both", self.plot).values()]
+
     def digest(self) -> str | None:
-        """Return a digest of the output files, of their options and of counton's version. A missing
-        file changes the digest too.
+        """Return a digest of the output files, of their options, of the file of a language, and of
+        the version of the way in which files are written. A missing file changes the digest too.
 
         None if there are no files, or if they are a folder, to which each run adds files.
         """
         if (self.out is None and self.plot is None) or (self.out and is_folder(self.out)):
             return None
-        from counton.run.written_files import beside, pictures_of
-
-        tables = [one for one in (self.out, *self.sums.values()) if one is not None]
-        paths = [*tables, *map(beside, tables), *pictures_of("both", self.plot).values()]
+        locale = self.job.option("locale")
+        languages = [Path(locale)] if isinstance(locale, str | PathLike) else []
         found = sha256(repr((_VERSION, self.job)).encode())
-        for path in paths:
+        for path in [*languages, *self._paths()]:
             found.update(repr(str(path)).encode())
             if path.is_file():
                 with path.open("rb") as file:
