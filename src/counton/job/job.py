@@ -323,12 +323,12 @@ class Times(JobPart):
     """The windows of time, and the choice of windows to release.
 
     Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around``, the number
-    of windows that are expected, the stream has no last window; an event is protected as well when
-    it is old. ``until`` is "now" unless stated. "newest" stands for the time of the newest event,
-    which may be a person's, and this time is not protected. A window is released a time after its
-    end, the ``watermark``; rows that come before its release count in it. With ``revise`` a later
-    row counts in its own window too, and the window is released again; with ``corrections`` a row
-    may replace an earlier row of a window that is still revised.
+    of windows that are expected, the stream has no last window; an old event is protected as
+    strongly as a new one. ``until`` is "now" unless stated. "newest" stands for the time of the
+    newest event. That event may be a person's, and its time is not protected. A window is released
+    a time after its end, the ``watermark``; rows that come before its release count in it. With
+    ``revise`` a row that comes later counts in its own window too, and that window is released
+    again; with ``corrections`` a row may replace an earlier row of a window that is still revised.
     """
 
     heading = "Time"

@@ -97,8 +97,9 @@ class AlarmTerms(NamedTuple):
 
 
 class _ValueOfFile(NamedTuple):
-    """The values that a job file may have for an option: Python types that a TOML parser returns,
-    words for these types in messages, and their names in a JSON schema.
+    """How a job file may write one kind of option: ``types`` are the Python types that a TOML
+    parser returns, ``words`` describe them in messages, and ``json`` has their names in a JSON
+    schema.
     """
 
     types: tuple[type, ...]
@@ -676,8 +677,8 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
 
 
 def _seen_from(name: str, value: str, folder: Path) -> str:
-    """Return a value of a job file in which a path, if there is one, is joined to the folder of the
-    job file.
+    """Return the value of an option in a job file; if the value has a path, it is joined to the
+    folder of the job file.
 
     A value that names no file is unchanged.
     """
@@ -813,8 +814,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    """Return a value in the form in which a job file states it: a path relative to the file's
-    folder, an address without passwords.
+    """Return the value of an option as a job file states it: a path is relative to ``folder``, and
+    an address has no password. If ``folder`` is None, paths are unchanged.
     """
     item = options_of(Job).get(name)
     value = without_secrets(value) if item is not None and item.file else value

@@ -31,8 +31,8 @@ def is_file_of(given: object) -> bool:
 
 
 def own_strategy(given: object) -> StreamStrategy | None:
-    """Return the strategy object that a job's user has made; None if the job states no strategy, or
-    only a name.
+    """Return the strategy that a job states as an object or as a file; None if it states no
+    strategy, or only a name.
 
     Args:
         given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output

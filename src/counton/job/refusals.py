@@ -118,12 +118,13 @@ def refuse(
     *,
     but: Collection[str] = (),
 ) -> None:
-    """Refuse options that are stated although another option excludes them.
+    """Raise an error if an option is stated that another option excludes.
 
     Args:
         stated: the job, or the options of a command.
-        reasons: excluded options, each with the reason.
-        beside: the option that excludes them, for the message.
+        reasons: names of excluded options (one, or several with spaces between them), each with the
+            reason.
+        beside: words for the option that excludes them, for the message.
         remedy: end of the message.
         but: names of excluded options that are allowed all the same.
 
@@ -164,7 +165,7 @@ def refuse_of_service(job: Job) -> None:
 
 
 def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why: str) -> None:
-    """Refuse all stated options except ``taken``.
+    """Raise an error if any option is stated that is not among ``taken``.
 
     Args:
         taken: names of the allowed options.

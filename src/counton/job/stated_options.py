@@ -125,9 +125,10 @@ def name_of(what: str | Statistic) -> str:
 
 
 def is_once(job: Job) -> bool:
-    """Return whether a job with a new stream releases a table once, because its rows have no times.
+    """Return whether a job releases a table once, because its rows have no times and it states no
+    number of steps.
 
-    If the job states a number of steps, each row is a step instead.
+    This holds for a job with a new stream. With a number of steps, each row would be a step.
 
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
@@ -147,8 +148,8 @@ def declares_nodes(job: Job) -> bool:
 
 
 def is_numbered(job: Job) -> bool:
-    """Return whether each row of a job is a cell of its table, because no column names the
-    cells.
+    """Return whether each row of a job is a cell of a table that is released once, because a column
+    has the values of the cells and no column has their names.
     """
     unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).card.options if isinstance(job.what, str) else ()

@@ -41,9 +41,8 @@ _LACKING = (
 
 
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
-    """Return a table of the rows that cannot be counted. Column ``row`` has the row's number from
-    1, and ``step`` has minus the number of the row's `Problem`, in place of the number of its
-    window.
+    """Return a table of the rows that cannot be counted. Column ``row`` has a row's number from 1;
+    column ``step`` has the reason: the number of its `Problem`, negative.
     """
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
@@ -88,9 +87,10 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return the values of a row in the form in which the file of unreadable rows shows them.
+    """Return the cells that stand for one row in the file of rows set aside.
 
-    An unreadable row is shown as its whole line, in the first column.
+    For an unreadable row they are its whole line, and None in all further columns; for any other
+    row they are ``values``. ``row`` is the row's number from 0.
     """
     if row not in part.unread:
         return values
@@ -213,8 +213,10 @@ _OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_
 
 
 def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """Return the name of the column whose value causes a row's problem, if an event has values in
-    several columns.
+    """Find which of several columns of values causes a row's problem; return the column's name.
+
+    Columns of labels are not examined. If no other column has the problem, the name of the first
+    column is returned. ``row`` is the row's number from 1.
     """
     names, parts = reading.columns.parts, parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
@@ -278,8 +280,8 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
-    """Return the rows with window and group (`mark_rows`), and with row numbers. The numbers of
-    each file begin at a multiple of `_APART`, plus 1.
+    """Return the rows of all parts of a source with window and group (`mark_rows`), and a row
+    number. Row n (from 1) of part k (from 0) has the number n + k * `_APART`.
     """
     return pl.concat(
         [

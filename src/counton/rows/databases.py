@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 def _in_style(query: str, style: str) -> str:
-    """Replace ``{since}`` and ``{until}`` in a query by SQL parameters, written as ``style`` says,
-    in which ``*`` stands for the name.
+    """Replace ``{since}`` and ``{until}`` in a query by SQL parameters. ``style`` shows how the
+    database writes a parameter; ``*`` in it stands for the parameter's name.
     """
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
@@ -53,8 +53,8 @@ class EventDatabase(ABC):
 
     Attributes:
         name: name in messages, without user and password.
-        inexact: for a database whose columns have no types: by column, a mask of the values that
-            are floating-point numbers.
+        inexact: for a database whose columns have no types: by name of a column, for each row
+            whether its value is a floating-point number. Columns without such values are left out.
         unread: names of columns whose types counton cannot read, with the database's names for
             these types.
     """
@@ -134,7 +134,8 @@ class SqlDatabase(EventDatabase):
 
 
 class _Arrow:
-    """A wrapper that exports rows as Arrow, so that polars does not keep types of DuckDB.
+    """A wrapper that exports the rows of a DuckDB relation as an Arrow stream, and hides the
+    relation from polars.
 
     Polars keeps all types that it has seen until the program ends. Types of DuckDB would then
     outlive their module, and the program would end with an error message.
@@ -511,8 +512,8 @@ _KINDS: Final[dict[str, pl.DataType]] = {
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Make the names of columns distinct: repeated names get the suffix that polars would give
-    them.
+    """Make the names of columns distinct, as polars does: a name that occurs again gets the suffix
+    ``_duplicated_0``, the next time ``_duplicated_1``.
     """
     found = list[str]()
     for place, name in enumerate(names):
@@ -600,13 +601,13 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return pieces of time, each within one window, so that a database may count rows of one piece
-    together.
+    """Return offset and length of pieces of time, so that a database may count equal rows of one
+    piece together. Each piece lies within one window.
 
     Returns:
-        Offset and length of the pieces, in microseconds. (0, 0) if times are dates, or rows have no
-        time, so that nothing has to be divided. None if rows have more than times and labels, so
-        that the database cannot count equal rows.
+        Offset and length in microseconds. (0, 0) if times are dates, or rows have no time: then
+        nothing has to be divided. None if the database cannot count equal rows together, for
+        instance because rows have users, ids, or values that are not labels.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts

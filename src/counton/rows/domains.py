@@ -295,8 +295,8 @@ def _from_table_of(file: Rows, name: str, labels: Sequence[str] | None = None) -
     """Return a column of a table of declared groups as texts.
 
     Args:
-        labels: () if the values may be fractions; None if they must be names, for which fractions
-            are refused.
+        labels: () if the values may be floating-point numbers; None if they are names, for which
+            such numbers are refused.
     """
     try:
         labels = (name,) if labels is None else labels
@@ -376,10 +376,11 @@ def columns_of(domain: object) -> list[str] | None:
 
 
 def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
-    """Return True if lines of a text of declared groups are rows of the events.
+    """Return True if a text of declared groups seems to consist of rows of the events.
 
-    A line is such a row if it is the header of the events, or has a time where the events have
-    their column of times. At most 200 lines are checked, from all parts of the text.
+    It does if one of its lines is the header of the events, or if more than half of the checked
+    lines have a time where the events have their column of times. Fewer than 400 lines are checked
+    for a time, from all parts of the text.
     """
     names = source.columns()
     if len(names) < 2:
@@ -404,8 +405,9 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
 
 
 def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
-    """Split a line of CSV or JSON into its values, as texts; None if it is neither. ``names``
-    selects the values of a JSON object; a line of CSV is split whole.
+    """Return the values of a line of JSON or CSV, as texts; None if the line is neither. Of a JSON
+    object only the values of the keys ``names`` are returned (None for a missing key), of CSV all
+    values.
     """
     try:
         if line.startswith("{"):

@@ -141,8 +141,10 @@ class EventFile(Rows):
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def beginning(self, size: int) -> tuple[EventFile, bool, int]:
-        """Return the first lines as an `EventFile` of their own, whether they are all lines, and
-        their size in bytes.
+        """Return a file that has only the first lines of this file.
+
+        The result is that `EventFile`, whether it has all lines, and how many bytes were read: one
+        more than ``size`` if the file is longer.
 
         Args:
             size: largest number of bytes, after decompression.

@@ -54,7 +54,9 @@ class OrderedEvents(NamedTuple):
     quarantined: int = 0
 
     def until(self, steps: int) -> OrderedEvents:
-        """Return the events of the first ``steps`` steps; ``stops`` gets an entry for each step."""
+        """Return the events of the first ``steps`` steps. If there are fewer steps, ``stops`` is
+        extended to ``steps`` entries; the added steps have no events.
+        """
         stops = self.stops[:steps]
         stops = np.append(stops, np.full(steps - len(stops), len(self.events), np.int64))
         return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)

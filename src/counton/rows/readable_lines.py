@@ -192,8 +192,11 @@ def _read_csv(
     *,
     whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
-    """Yield the rows of some lines of CSV; return the lines of a last record that may continue in
-    the next lines.
+    """Yield the rows of a block of CSV lines; return the lines of an incomplete record at its end.
+
+    ``parsed`` parses records, or raises an error. ``fields_of`` returns the number of fields of a
+    record, and ``width`` is that of the header: a record with fewer fields, but not 0, is
+    unreadable. If ``whole``, no lines follow the block, so its last record is complete.
     """
     while lines:
         sizes, goes_on = _records(lines)
@@ -325,8 +328,8 @@ def _of_height(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
 def _without_bytes(
     record: bytes, parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """Return the row of a CSV record that is not UTF-8, if all columns that are read are UTF-8;
-    else None.
+    """Return the row of a CSV record that has bytes which are not UTF-8, if these bytes are only in
+    columns that are not read; else None.
     """
     text = record.decode("utf-8", "replace").encode()
     if text == record:
@@ -339,8 +342,8 @@ def _without_bytes(
 def _prefix(
     records: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame]
 ) -> tuple[pl.DataFrame, int]:
-    """Return the rows before the first unreadable record, and their number; ``parsed`` parses
-    records or raises.
+    """Parse the CSV records before the first unreadable one; return their rows and their number.
+    ``parsed`` parses records, or raises an error if one is unreadable.
     """
     try:
         return parsed(records), len(records)

@@ -75,8 +75,8 @@ class Rows(ABC):
         """
 
     def number(self, given: pl.Expr) -> pl.Expr:
-        """Return an expression for a column of numbers. If they are texts, they get a decimal
-        point, so that they can be cast.
+        """Return an expression for a column of numbers, ``given``, in which texts have a decimal
+        point, so that they can be cast to numbers.
         """
         return given
 
@@ -156,8 +156,8 @@ class Rows(ABC):
     def _combined_columns(
         self, columns: Sequence[str], types: Mapping[str, pl.DataType]
     ) -> list[pl.Expr]:
-        """Return expressions for those of these columns that are combined from several others; a
-        row's value is null if one of the others is null.
+        """Return an expression for each column of ``columns`` that is combined from several columns
+        of the file. It joins their values as texts, and is null where one of them is null.
         """
         return [
             pl.concat_str(
@@ -288,8 +288,8 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return a copy of the source for a stream that exists already, whose columns need no
-        check: `Rows.settled` is True in all parts.
+        """Return a copy of the source for a stream that exists already: in all its parts
+        `Rows.settled` is True, so that columns are not checked again.
         """
         if type(self) is not Source:
             return self
@@ -432,7 +432,9 @@ class _HashFile:
 
 
 def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
-    """Write rows as CSV, some at a time, because they may be larger than memory."""
+    """Write rows as CSV to an object that only keeps a digest. Columns of lists, records or objects
+    are left out. Some rows are written at a time, because all together may be larger than memory.
+    """
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
     written = [

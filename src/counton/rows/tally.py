@@ -61,8 +61,8 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return sums of some of a run's rows by window, group and place (sum that the statistic keeps
-    for a group). `sum_cells` adds up several results.
+    """Add up the rows of one part of a source by window, group and place. A place is one of the
+    sums that the statistic keeps for a group. `sum_cells` adds up the results of several parts.
 
     Args:
         alike: for each row the number of equal rows that it stands for (``number``), and if their
@@ -110,8 +110,8 @@ def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
-    """Return sums in which the labels of groups are replaced by their positions in the list
-    ``domain``.
+    """Replace the labels of groups, in a table of sums from `cells_of`, by their positions in the
+    list ``domain``.
 
     An undeclared label gets the position after the last.
 
@@ -153,7 +153,7 @@ def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
 def candidates(
     rows: Rows, reading: RowReading, domain: Sequence[str] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows that could count, with window, group and value; and sums of all rows.
+    """Return those rows of one part that could count, and the sums of all its rows.
 
     Returns:
         A table of the rows within the windows and of known groups, where ``group`` is the position
@@ -207,8 +207,8 @@ def sums_by_label(
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
 ) -> pl.DataFrame:
-    """Return sums of rows by window and group. They are added up first by the group's label, then
-    by its position in the domain.
+    """Add up rows by window and group: first by the group's label, then by its position in the list
+    ``domain``.
 
     This is faster than finding the position of every row. It is not done if there may be very many
     undeclared labels, because the sums by label would hold all of them.
@@ -323,8 +323,8 @@ def _add(
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
 ) -> pl.LazyFrame:
-    """Return the number of rows in each cell, and the sum at each place (one of the sums that the
-    statistic keeps for each group).
+    """Add up the rows of each cell: their number, and the sum of what they add to each place. A
+    place is one of the sums that the statistic keeps for a group.
 
     Cells are numbered window by window.
 
@@ -362,8 +362,8 @@ def _add(
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
-    """Return sums with a row for each place (sum that the statistic keeps for a group), from sums
-    with a row for each group.
+    """Convert a table of sums by window and group, from `_add`, to a table with a row for each
+    place. A place is one of the sums that the statistic keeps for a group.
     """
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:

@@ -89,8 +89,11 @@ class Adds(Protocol):
         """
 
     def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
-        """Return pairs of a place (one of the sums kept for each group) and an amount: each row
-        adds the amount to the place. ``code`` has the rows' values, encoded by `encode`.
+        """Return what each row adds to the sums, as pairs of a place (one of the sums kept for each
+        group) and an amount.
+
+        ``code`` has the values of the rows, encoded by `encode`. A place or an amount that is equal
+        for all rows may be an int.
         """
 
 
@@ -200,9 +203,11 @@ class RowReading:
 
 
 def cells_across(adds: Adds | None) -> int:
-    """Return the number of cells that sums of rows have for each window and group: one for each
-    combination of places (the sums kept for a group) to which a row may add, and one for rows with
-    an unknown value; 1 if a row's values do not decide to which sums it adds.
+    """Return the number of cells into which the rows of one window and group are divided when they
+    are added up.
+
+    If a row's values decide to which places (sums kept for a group) it adds, there is a cell for
+    each combination of places, and one for rows with an unknown value. Otherwise there is 1 cell.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -387,8 +392,9 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Add row numbers to the rows of a part, and return with them the expression ``us`` of their
-    times, changed so that unreadable rows have the code of their `Problem`.
+    """Add row numbers to the rows of a part, and mark its unreadable rows in their times. Return
+    the rows, and the expression ``us`` of the times, changed so that unreadable rows have the code
+    of their `Problem`.
     """
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)
@@ -398,8 +404,8 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 
 
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
-    """Return, for each column of an event's values, the kind of value that the statistic reads from
-    it.
+    """Return what the statistic reads from each column of an event's values, such as a number or a
+    label.
 
     The result has None for a column whose numbers are added up as they are.
     """
