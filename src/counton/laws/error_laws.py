@@ -129,13 +129,15 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that no node's noise enters a release with more weight than the strategy's
-    `largest_reads` state.
+    """Check that the strategy's bound on the weight of any one node's noise in a release, from
+    `largest_reads`, is not too small.
 
-    Half-widths of intervals depend on this bound. If nodes have noise of different widths, weights
-    are multiplied by the scale (or standard deviation) of the noise, and the bound must hold for
-    Laplace or for Gaussian noise. If the strategy has a horizon, the bound for the first step is at
-    most twice the true value, or at most 2.
+    A node is one noisy measurement. Half-widths of intervals depend on this bound. If nodes have
+    noise of different widths, each weight is multiplied by the standard deviation of its node's
+    noise, relative to the calibrated noise. The bound must hold for Laplace noise or for Gaussian
+    noise. If the strategy has a horizon, the bound for the first step must be at least the largest
+    weight in any release. It must be at most twice this weight or, if that is less than 2, at most
+    2.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
@@ -282,11 +284,14 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
 
 
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the noise of a strategy whose guarantee weakens as data ages.
+    """Check that the noise of a strategy whose guarantee weakens as data ages agrees with its
+    attribute ``expiry``.
 
-    Privacy losses by age are computed from its attribute ``expiry`` (an `Expiry`): the noise
-    distribution of each dyadic interval of steps. A release must add up the noise of the intervals
-    that contain the last step it counts. Strategies without the attribute pass.
+    ``expiry`` (an `Expiry`) states a delay, and a noise distribution for each dyadic interval of
+    steps. Privacy losses by age are computed from ``expiry``. A release must add up the noise of
+    the intervals that contain the last step that it counts, each once, and no other noise. The
+    noise of an interval must be at least as wide as stated. Strategies without the attribute
+    ``expiry`` pass.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)

@@ -13,7 +13,8 @@ from counton.strategies import NodeNoise
 
 
 class HashedNoise:
-    """Integers between -spread and spread, each a fixed function of (level, node, coordinate).
+    """A source of noise for tests: each integer, between -spread and spread, is a fixed function of
+    level, node and coordinate.
 
     It replaces ``counton.noise.NoiseField`` in tests that need to know every draw of the noise. It
     protects nothing.
@@ -29,8 +30,8 @@ class HashedNoise:
         self.seed = seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive nodes of a level: int64, shape ``(len(nodes),
-        *shape)``.
+        """Return the noise of consecutive nodes (noisy measurements) of one level: int64, shape
+        ``(len(nodes), *shape)``.
         """
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(
@@ -47,15 +48,16 @@ class HashedNoise:
 
 
 class ShiftedNoise:
-    """The noise of another table, with chosen nodes shifted by integers.
+    """A source of noise for tests, which adds integers to the noise of chosen nodes of another
+    source.
 
     Tests shift the noise so that it cancels a change of the data.
 
     Args:
-        table: the table of noise to which the shifts are added.
+        table: the other source of noise, to which the shifts are added.
         shifts: a mapping from a node (level, index) to its shift: an integer for the first
-            coordinate, or a mapping from coordinates to integers. Coordinates are indices
-            in the flattened array of a node's noise.
+            coordinate, or a mapping from coordinates to integers. Coordinates are indices in the
+            flattened array of a node's noise.
 
     >>> table = HashedNoise()
     >>> (ShiftedNoise(table, {(0, 1): 5}).run(0, range(3)) - table.run(0, range(3))).tolist()
@@ -92,8 +94,10 @@ class ShiftedNoise:
 
 
 def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return the noise of the nodes (level, index), in the given order: shape ``(len(nodes),
-    coordinates)``.
+    """Return the noise that ``table`` has for the given nodes (noisy measurements): shape
+    ``(len(nodes), coordinates)``.
+
+    ``nodes`` are pairs (level, index); the rows of the result are in the same order.
 
     >>> table = HashedNoise(spread=9)
     >>> noise_of(table, [(2, 5), (0, 1)])[:, 0].tolist() == [table.at(2, 5), table.at(0, 1)]

@@ -63,11 +63,11 @@ def _norms(moved: Integers) -> tuple[int, int]:
 
 
 def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
-    """Return the largest 1-norm and squared 2-norm by which a unit with several runs of consecutive
-    steps moves the measurements.
+    """Return the largest 1-norm and the largest squared 2-norm by which a unit with several runs of
+    consecutive steps moves the measurements.
 
-    ``matrix`` is C, shape (nodes, steps). Each run counts in cells of its own, so norms of runs add
-    up. The unit is tried at every first step.
+    ``matrix`` is the measurement matrix C, shape (nodes, steps). Different runs change different
+    cells, so the norms of all runs are added up. Every step is tried as the first step of the unit.
     """
     horizon = matrix.shape[1]
     worst = [0, 0]
@@ -84,12 +84,13 @@ def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return the largest norms by which a unit moves the measurements if its counts change by +1
-    and -1 in turn: pairs of 1-norm and squared 2-norm.
+    """Return, for 1, 2, ... changes, the largest 1-norm and squared 2-norm by which a unit moves
+    the measurements if its counts change by +1 and -1 in turn.
 
-    Entry i of the list is for up to i + 1 changes; there are at most ``most``. On short horizons
-    all sets of steps are tried; on long horizons, equally spaced steps. ``matrix`` is C, shape
-    (nodes, steps).
+    The result is a list of pairs of norms; the pair at index i is for at most i + 1 changes.
+    ``most`` is the largest number of changes to try. On short horizons all sets of steps are tried;
+    on long horizons, equally spaced steps. ``matrix`` is the measurement matrix C, shape (nodes,
+    steps).
     """
     horizon, found = matrix.shape[1], []
     best = (0, 0)
@@ -114,9 +115,13 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
 
     A pattern is one of three: runs of consecutive steps (`Runs`), changes by +1 and -1 in turn
     (`Alternating`), or changes within bounds on their norms (`BoundedChange`). Two bounds for
-    changes in turn are checked too, `largest_alternating` and `each_alternating`, and the
-    strategy's statement ``structure.aligned``. On up to 16 steps squared bounds must be at most
-    1.25 times the true value.
+    changes in turn, `largest_alternating` and `each_alternating`, are checked too. If
+    ``structure.aligned()`` of the strategy returns True, its two conditions on inner products of
+    columns of C must hold.
+
+    On horizons of up to 16 steps, the squared 2-norm from `largest_alternating` must be at most
+    1.25 times the true value. This must hold for runs too, if C has no negative entry and
+    ``structure.aligned()`` returns True.
 
     Args:
         strategy: a strategy with a horizon.
@@ -220,13 +225,14 @@ def _enough(
 
 
 def check_short_ways(strategy: StreamStrategy) -> None:
-    """Check a strategy's fast bounds on norms and inner products of columns against its measurement
-    matrix C.
+    """Check the bounds that a strategy states without computing its measurement matrix C: each must
+    be at least the true value, computed from C.
 
-    `sums_of_runs` bounds the norms of sums of consecutive columns, and ``largest_sum`` the norms of
-    sums of columns at some distance; ``overlaps`` bounds inner products of two columns.
-    ``nodes_by_level`` must state the node (measurement) that each step enters. The numbers of steps
-    of the parts that ``divisions`` returns must add up to the horizon.
+    `sums_of_runs` bounds the norms of sums of consecutive columns of C. ``largest_sum`` bounds the
+    norms of sums of columns that are some distance apart. ``overlaps`` bounds inner products of two
+    columns. If the strategy is a tree, ``nodes_by_level`` must state, for each level, the node
+    (noisy measurement) that each step enters. ``divisions`` must divide the horizon into parts that
+    together have as many steps as the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))

@@ -100,10 +100,12 @@ def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]
 
 
 def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
-    """Return rows of the matrix B: for each of the first ``count`` steps, the weights of nodes'
-    noise in its release, by (level, index) of the node.
+    """Return rows of the matrix B: for each step, the weight of each node's noise in the release at
+    this step.
 
-    If rows have fractions, only four rows are returned beyond 64 steps.
+    A node is one noisy measurement. The result maps a step to a mapping from (level, index) of a
+    node to its weight. It has all steps up to ``count``. Exception: if some weights are fractions
+    and ``count`` is above 64, it has only four of these steps.
     """
     return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
 
@@ -154,11 +156,11 @@ class Reads(NamedTuple):
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Return pairs of totals as two arrays of indices in ``steps``, the first index never above
-        the second.
+        """Return pairs of totals, as two arrays of indices in ``steps``: the first index of a pair
+        is never above its second index.
 
-        All pairs are returned; if there are more than ``most`` totals, all pairs of about ``most``
-        of them.
+        All pairs are returned. If there are more than ``most`` totals, the result has only the
+        pairs of some totals, about ``most`` of them.
         """
         count = len(self.steps)
         some = np.arange(count)
@@ -169,9 +171,11 @@ class Reads(NamedTuple):
 
 
 def reads_of(strategy: StreamStrategy, count: int) -> Reads:
-    """Return the weights of noise in the totals of the first ``count`` steps.
+    """Return, for each node, the weight of its noise in the released totals of the first 0, 1, ...,
+    ``count`` steps.
 
-    If the strategy releases counts of single steps, they are added up to totals.
+    A node is one noisy measurement. If the strategy releases counts of single steps, they are added
+    up to totals. Totals are left out if `rows_by_step` left out rows that they need.
     """
     return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
 

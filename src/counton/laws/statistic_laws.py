@@ -253,13 +253,15 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
-    """Check that single rows change a `TallyStatistic` within stated bounds, in any order.
+    """Check that each single row changes the sums of a `TallyStatistic` as its methods state,
+    whatever the order of rows.
 
-    A `TallyStatistic` keeps sums of integers, from which `measure` computes cells. Each row must
-    add to the sums that ``entries`` states, by amounts within ``row_bounds``; if ``counts_rows`` is
-    True, it must add 1 to one sum. It must raise the sum of all cells by ``row_total``, if that is
-    stated. The cells of an ``additive`` statistic must be the sums. A statistic by group
-    (`Grouped`) must have, for each group, the cells of its inner statistic over the group's rows.
+    A `TallyStatistic` keeps sums of integers, from which its method `measure` computes cells. A row
+    must be added to the sums that ``entries`` names, by amounts within ``row_bounds``. If
+    ``counts_rows`` is True, a row must add exactly 1 to exactly one sum. If ``row_total`` is
+    stated, a row must raise the sum of all cells by this amount. The cells of an ``additive``
+    statistic must be its sums. For a statistic by group (`Grouped`), the cells of each group must
+    be the cells of the inner statistic over the group's rows.
     """
     # No cell measured from one row is larger than ``largest_entry`` times the largest amount of
     # ``row_bounds``. ``measure`` is linear. The sums of two halves of the rows add up to the sums
@@ -719,8 +721,11 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
-    """Check the value and error of each named number against its stated formula over the released
-    cells.
+    """Check each named number that the result of a release shows: its value and standard deviation
+    must be those that its formula gives.
+
+    The formula computes the number from the released cells. If the formula is linear, the number's
+    interval must also be wide enough for its noise. Numbers without a formula are not checked.
     """
     reading = read_release(statistic, release)
     for name in [*reading.number_names][:_NAMES]:
@@ -748,11 +753,12 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that a statistic whose cells are computed on demand shows the values that were
-    released.
+    """Check that a statistic whose cells are computed on demand shows each cell with its released
+    value and error.
 
-    For every statistic, check also that no plan has a smaller error than the lower bounds that its
-    ``least_errors`` states.
+    For every statistic, also if its cells are not computed on demand, two more things are checked:
+    ``error_of`` has 0 < mean <= largest, and no lower bound that ``least_errors`` states is above
+    an error that is reached.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -783,10 +789,12 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
 
 
 def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:
-    """Check that each cell computed on demand is shown with its released value and error.
+    """Check that each cell computed on demand is shown with its released value and error, and that
+    texts do not reveal counted events.
 
-    ``machine`` and ``others`` are running statistics that have counted different events; all texts
-    about a step must be equal for both. ``found`` are the releases of ``machine`` at all steps.
+    ``machine`` and ``others`` are two running statistics that have counted different events. For
+    each step, the texts that the two show must be equal. ``found`` are the releases of ``machine``
+    at all steps.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.card.reading(machine, step)
@@ -899,8 +907,10 @@ def _without(
 
 
 def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
-    """Yield a description and changed batches for each event and each other event that replaces
-    it.
+    """Yield, for each choice of an event and of the event that replaces it, a text that names both,
+    and the batches after the replacement.
+
+    Every event in ``batches`` is tried as a replacement.
     """
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
@@ -925,10 +935,11 @@ def _changes(statistic: Statistic, batches: Batches) -> Integers:
 
 
 def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
-    """Count further steps, the first with number ``first``; return the change of each cell in each
-    step.
+    """Let ``exact`` count the events of further steps; return the change of each cell in each of
+    these steps: int64, shape (steps, *cells).
 
-    ``exact`` holds the exact counts and is changed. The result has shape (steps, *cells).
+    ``exact`` holds the exact counts of earlier steps and is changed. ``batches`` has the list of
+    events of each further step; the first of these steps has the number ``first``.
     """
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)

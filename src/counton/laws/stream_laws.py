@@ -705,10 +705,11 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 def check_noise_is_rows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the ``noise`` of each release is the sum of the noise of nodes with the weights of
-    ``row``.
+    """Check that the ``noise`` of each release is the weighted sum of the noise of nodes, with the
+    weights that ``row`` states.
 
-    If the weights are fractions, it may differ by up to `window_rounding`.
+    A node is one noisy measurement. If weights are fractions, ``noise`` may differ from this sum by
+    up to `window_rounding`.
 
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
@@ -772,10 +773,12 @@ def check_windows(
 def check_reader(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
-    """Check that the reader of a running stream returns the same numbers as ``noise``.
+    """Check that a reader, the object that computes a running stream's noise window by window,
+    returns the same numbers as ``noise``.
 
     Windows of growing length, parts of a window, and earlier steps are tried. A new reader must
-    give the same noise from any step on. Readers of two streams must not influence each other.
+    give the same noise, whatever the step from which it starts. Readers of two streams must not
+    influence each other.
 
     >>> from counton.strategies import Binary
     >>> check_reader(Binary(12), shape=(2,))

@@ -37,9 +37,11 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """Check a strategy's name, and that it is rebuilt, equal, from its description as JSON.
+    """Check the name of a strategy for training, and that an equal strategy is rebuilt from the
+    description that ``to_dict`` returns, converted to JSON.
 
-    It must raise InvalidInput for steps beyond its run, and for dense matrices of a long run.
+    The strategy must raise InvalidInput for steps outside of its run. `check_small`, which it calls
+    before it builds dense matrices, must refuse more than 4096 steps.
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -101,12 +103,12 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check that K C is the identity, where C is the measurement matrix, and K the matrix that
-    makes the noise of steps from standard normal draws.
+    """Check that K C is the identity, where C is the measurement matrix, and the noise of the steps
+    is K z for standard normal draws z.
 
-    The method ``increments`` must return the K by which noise is really made: by the draws of each
-    step (``taps``) and the buffers that carry noise from step to step. ``first_step`` must return
-    the first step that uses a draw.
+    ``increments`` must return K, as it follows from the draws of each step (``taps``) and from the
+    buffers that carry noise from step to step. ``first_step`` must return, for each draw, the first
+    step that uses it.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(
@@ -157,10 +159,11 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """Check the stated squared sensitivity against all allowed sets of steps of an example.
+    """Check the stated squared sensitivity against the squared norms for all sets of steps in which
+    one example may count.
 
-    It must not be below the largest of them. If every example has the same place in each epoch (a
-    fixed schedule), it must equal the largest.
+    The stated number must be at least the largest of these norms. If every example has the same
+    place in each epoch (a fixed schedule), the stated number must equal the largest norm.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)

@@ -151,10 +151,13 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Check `Measuring`, which counts the measurements of a tree of counts as cells of a stream.
+    """Check the class `Measuring`, which arranges the measurements of a tree of counts as a vector;
+    the entries are called cells.
 
-    Its cells must be the measurements C x of the leaves' counts x, and its estimates from exact
-    cells must be the true sums of nodes.
+    The cells must be C x, for the measurement matrix C and the counts x of the leaves. The
+    estimates of nodes from exact cells must be the true sums of the nodes. The integers that
+    ``share_to_nodes`` returns must be near the estimates, and those of children must add up to
+    their parent's.
     """
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
     require(

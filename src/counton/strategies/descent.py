@@ -65,10 +65,11 @@ def on_grid(values: ArrayLike, digits: int = DIGITS) -> Floats:
 
 
 def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
-    """Return a matrix rounded to integer multiples of 2^-bits: the integers, and ``bits``.
+    """Return a matrix rounded to multiples of 2^-bits, as two things: integers in units of 2^-bits,
+    and the number ``bits``.
 
-    ``bits`` depends on the largest magnitude: the grid step 2^-bits is 2^-20 times the least power
-    of two that is not below it.
+    The unit 2^-bits is 2^-20 times a power of two: the least power of two that is not below the
+    largest magnitude in the rounded matrix.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits

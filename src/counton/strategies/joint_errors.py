@@ -92,16 +92,17 @@ def sum_noise_variance(
 def step_covariance(
     strategy: StreamStrategy, law: NoiseDistribution, steps: range, others: range
 ) -> Floats:
-    """Return the covariance of the noise in the released counts of single steps, in squared data
-    units.
+    """Return the covariance of the noise in the released counts of two single steps, for each pair
+    of a step in ``steps`` and a step in ``others``.
 
-    The count of a step is the difference of two totals. The shape is ``(len(steps), len(others))``.
-    The computation is fastest if ``others`` are few.
+    Values are in squared data units; the shape is ``(len(steps), len(others))``. The count of a
+    step is the difference of two totals. The computation is fastest if ``others`` are few.
 
     Args:
+        law: the calibrated noise distribution of one node (one noisy measurement).
         steps: the later steps.
-        others: the earlier steps; an entry for a step that is earlier than the other step has no
-            meaning.
+        others: the earlier steps. A value has no meaning if its step in ``steps`` comes before its
+            step in ``others``.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary

@@ -304,10 +304,10 @@ def sensitivities(
         steps: the largest number of steps in which the unit counts; by default 1, or with ``every``
             as many as the schedule has.
         separation: the least distance of any two of these steps.
-        every: the distance in a fixed schedule, instead of ``separation``. The unit counts in the
-            steps i, i + every, i + 2 every, ... for some i: in up to ``steps`` consecutive members
-            of this series, of which it may miss some. If it may choose any members of the series,
-            state ``separation`` instead.
+        every: the distance in a fixed schedule, instead of ``separation``. The unit's steps all lie
+            among ``steps`` consecutive members of a series i, i + every, i + 2 every, ... for some
+            i; the unit need not count in each of these members. If its steps may be any members of
+            a longer series, state ``separation`` instead.
 
     Raises:
         InvalidInput: an argument out of range, or arguments that do not fit together.
@@ -735,11 +735,13 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return the variation of each row of the measurement matrix C, and bounds on what each step of
-    a unit whose counts change by +1 and -1 in turn adds to a squared norm.
+    """Return two things for `_alternating_bounds`: the variation of each row of the measurement
+    matrix C, and bounds on what single steps add to a squared 2-norm.
 
-    The variation of a row is the sum of its falls or of its rises, whichever is larger: shape
-    (nodes,). Each bound is an array of shape (horizon,), in ascending order.
+    It is the squared 2-norm by which a unit moves the measurements if its counts change by +1 and
+    -1 in turn. The variation of a row is the sum of its falls or of its rises, whichever is larger:
+    shape (nodes,). Each bound is an array with a number for each step, shape (horizon,), in
+    ascending order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -800,10 +802,11 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
-    """Return, for each level of a tree, the weight of a count in its node of that level.
+    """Return, for each level of a tree, the weight with which a count enters its node (noisy
+    measurement) on this level.
 
-    Weights are in units of 2^-lattice_bits. Levels where the first step enters no node have the
-    weight 1 (2^lattice_bits units).
+    Weights are magnitudes in units of 2^-lattice_bits. The first step shows the weight. If it
+    enters no node of a level, the level's weight is taken as 1, which is 2^lattice_bits units.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
@@ -834,15 +837,16 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, if each part of the tree
-    holds at most as many of its steps as the schedule's least distance allows.
+    """Return the most by which a unit moves the measurements of a tree, if only the number of the
+    unit's steps in each part of the tree is limited.
 
-    Let n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum
-    over all nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
+    A part holds at most as many of the unit's steps as the schedule's least distance allows. Let
+    n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum over
+    all nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
 
     Args:
-        alternating: True if the unit counts by +1 and -1 in turn. Then n_v is the number of its
-            steps in the node, modulo 2.
+        alternating: True if the unit counts by +1 and -1 in turn. Then n_v is the weight of one
+            step in node v if v has an odd number of the unit's steps, else 0.
     """
     # The steps are distributed over the parts of the tree in the worst way. A part holds at most as
     # many steps as the schedule's least distance allows.
@@ -910,11 +914,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return, for one part of the tree, how many steps of a unit can have which 1-norm of their
-        column in this part.
+        """Return, for the worst case, the 1-norms that a unit's steps add in one part of the tree:
+        a mapping from a 1-norm to the number of steps that add it.
 
-        It is a mapping from the 1-norm to the number of steps, largest norms first. The part has at
-        most as many of the unit's steps as the schedule allows.
+        What a step adds is the sum of its weights in the nodes of this part. The largest 1-norms
+        come first. The part has at most as many of the unit's steps as the schedule allows.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -1220,12 +1224,12 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return, for each place of each row, how far a unit that counts in the k places from there on
-    moves the nodes.
+    """Return, for each place of each row, how far a unit moves the nodes if it counts in the ``k``
+    consecutive places that begin there.
 
-    It is the sum of n_v^norm over all nodes v, where n_v is the number of these k places in node v.
-    ``node`` has shape (rows, places): a node is a run of equal numbers in a row; -1 marks places
-    without a node. The result has the same shape.
+    ``node`` has shape (rows, places): equal numbers side by side in a row are the places of one
+    node; -1 marks places without a node. The result has the same shape. It is the sum of n_v^norm
+    over all nodes v of the row, where n_v is how many of the k places lie in node v.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

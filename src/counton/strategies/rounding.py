@@ -31,10 +31,11 @@ _HALF_BITS = PART_BITS // 2
 
 
 def boundary(places: int) -> int:
-    """Return floor(2^places OFFSET), exactly. A number x rounds to floor(x + OFFSET).
+    """Return floor(2^places OFFSET), exactly, where OFFSET is a fixed irrational number slightly
+    above 1/2.
 
-    OFFSET is slightly above 1/2 and irrational, so no rational number lies on the boundary between
-    two results.
+    A number x rounds to floor(x + OFFSET). Since OFFSET is irrational, no rational number lies on
+    the boundary between two results.
 
     >>> boundary(2), boundary(40) - 2**39
     (2, 434334)

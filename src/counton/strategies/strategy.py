@@ -61,7 +61,11 @@ WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
-    """Return how many arrays of the given shape have ``numbers`` numbers in total; at least 1."""
+    """Return how many nodes to compute at a time, so that their noise has at most ``numbers``
+    numbers in total; at least 1.
+
+    A node is one noisy measurement; ``shape`` is the shape of its noise.
+    """
     return max(1, numbers // max(1, math.prod(shape)))
 
 
@@ -1033,8 +1037,8 @@ class Reader:
 
     @property
     def local(self) -> bool:
-        """True if, once earlier windows were computed, the noise of a window takes time
-        proportional to its length.
+        """True if the noise of a window takes time proportional to the window's length, once the
+        noise of earlier windows was computed.
         """
         return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 

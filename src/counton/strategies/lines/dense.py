@@ -348,7 +348,9 @@ def _checked_size(cells: int) -> int:
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
+    """Return the product of ``matrix`` with each row of ``lines``, ``lines @ matrix.T``; integers
+    are computed modulo 2^64.
+    """
     if lines.dtype == np.int64:
         return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
     return np.asarray(lines @ matrix.T.astype(lines.dtype))

@@ -48,8 +48,10 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Return the largest number of binary digits of the weights of each axis of a grid, a table
-    with ``axes`` axes.
+    """Return how many binary digits the weights of one axis may have at most, in a strategy for a
+    table with ``axes`` axes.
+
+    With more axes they are fewer, because measurements have products of the weights of all axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -58,8 +60,9 @@ def axis_bits(axes: int) -> int:
 
 
 class Grid(TableStrategy):
-    """A strategy for a table with several axes: the product of one strategy for each axis, whose
-    cells are a line of counts.
+    """A strategy for a table of counts with several axes, composed of one strategy for each axis.
+
+    The measurement matrix is the Kronecker product of the matrices of the axes' strategies.
 
     Args:
         axes: for each axis of the table, a strategy for the line of its cells.
@@ -282,8 +285,11 @@ class Grid(TableStrategy):
         return found if len(found) <= _MOST_READ else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
-        """Return the summed variance of all queries that combine one query of each axis's
-        workload.
+        """Return the summed variance of all queries on the table, each of which combines one query
+        of each axis.
+
+        ``workloads`` has the workload (set of queries) of each axis. The unit is the variance of
+        one draw of noise.
         """
         return math.prod(
             workload.total(axis) for workload, axis in zip(workloads, self.axes, strict=True)
@@ -321,10 +327,12 @@ def _distinct(weights: Floats) -> tuple[tuple[float, int], ...]:
 
 
 def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return pairs (weight, number) for the sum over a box: all products of the weights of its
-    sides.
+    """Return the weights of measurements in the estimated sum over a box, as pairs (weight, number
+    of measurements with this weight).
 
-    ``sides`` maps, for each axis, a weight to the number of measurements with it.
+    A weight is the product of one weight of each axis. ``sides`` has, for each axis, a mapping from
+    a weight to the number of the axis's measurements with this weight. Weights that differ only by
+    rounding are one weight.
     """
     values, counts = np.ones(1), np.ones(1, np.int64)
     for side in sides:

@@ -345,12 +345,12 @@ class Hats(OwnCells):
 
     @property
     def prefix_variance(self) -> Floats:
-        """Variances of the estimated sums of the first 1, 2, ..., n cells: shape (n,), computed in
-        O(n) time.
+        """Variances of the estimated sums of the first 1, 2, ..., n cells, in units of the variance
+        of one draw of noise: shape (n,).
 
-        The unit is the variance of one draw of noise. Multiply by ``l1_sensitivity() ** 2`` for the
-        variances under Laplace noise calibrated to these measurements, in units of the variance of
-        Laplace noise for a sensitivity of 1.
+        The computation takes O(n) time. Multiplied by ``l1_sensitivity() ** 2``, the values are the
+        variances under Laplace noise calibrated to these measurements. Their unit is then the
+        variance of Laplace noise for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()

@@ -270,14 +270,19 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of fraction bits to which `rounded_prefixes` first computes the
-    solution u, if it rounds sums to multiples of 2^-bits.
+    """Return the least number of fraction bits that the first approximation of the solution u may
+    have in `rounded_prefixes`.
+
+    ``bits``: `rounded_prefixes` rounds sums of the entries of u to multiples of 2^-bits.
     """
     return max(bits, 0) + 2
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """Return k for numbers residual + k 2^64, given their residues modulo the prime 2^31 - 1.
+    """Return k for each number of the form residual + k 2^64, computed from the residue of the
+    number modulo the prime 2^31 - 1.
+
+    The magnitude of k must be below 2^30.
 
     Args:
         residual: the numbers modulo 2^64, as int64.

@@ -96,13 +96,13 @@ class LineStrategy(TableStrategy):
         return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
-        """Return the weight of each measurement in the answer to each query, if there are few
-        cells.
+        """Return the weight of each measurement in the answer to each query, as a dense array: use
+        it for few cells only.
 
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
 
         Returns:
-            Shape (queries, measurements); this matrix times C is ``weights``.
+            Shape (queries, measurements); this array times the measurement matrix C is ``weights``.
         """
         return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
 
@@ -159,7 +159,9 @@ class LineStrategy(TableStrategy):
         """
 
     def matrix(self) -> Integers:
-        """Return the measurement matrix C, shape (measurements, cells), if there are few cells."""
+        """Return the measurement matrix C as a dense array, shape (measurements, cells): use it for
+        few cells only.
+        """
         return self.measure(np.eye(self.cells, dtype=np.int64))
 
 

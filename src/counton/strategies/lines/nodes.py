@@ -346,12 +346,13 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return factors by which the error of a workload on a tree follows from variances: one for
-    each level, leaves first.
+    """Return, for each level of a tree, the factor by which the variance of a node's estimate adds
+    to the error of a workload; leaves first.
 
-    The error, the summed variance of all queries, is the sum over levels of the factor times the
-    variance of a node's estimate, if only measurements of the node and of nodes below it are used.
-    ``radices`` are the numbers of children of a node, lowest level first.
+    The error is the summed variance of all queries of the workload: the sum over levels of the
+    factor times the variance. This is the variance of a node's estimate if only measurements of the
+    node and of nodes below it are used. ``radices`` are the numbers of children of a node, lowest
+    level first.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
@@ -359,11 +360,11 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
-    """Return the logarithm of a workload's least error on a tree, and the weights of its levels for
-    it, leaves first.
+    """Return two things for a workload (set of queries) on a tree: the logarithm of the least
+    error, and the weights of levels that attain it, leaves first.
 
-    The error is the summed variance times the squared sensitivity in the norm ``norm``. ``radices``
-    are the numbers of children of a node, lowest level first.
+    The error is the summed variance of all queries times the squared sensitivity in the norm
+    ``norm``. ``radices`` are the numbers of children of a node, lowest level first.
     """
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)

@@ -53,19 +53,20 @@ def binary_radices(cells: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TreeLaw:
-    """The joint distribution of the estimates of a tree's nodes. The leaves are a line of cells
-    (counts in a fixed order), and nodes are filled from the left.
+    """The joint distribution of the noise in the estimates of all nodes of a tree, whose leaves are
+    a line of cells (counts in a fixed order).
 
-    The last node of each level may be incomplete. Each node has a number b. Among siblings, the
-    noise of the parent's estimate is divided in proportion to b, and further noise is added that
-    sums to 0. For least squares, b is the variance of the node's estimate from its own subtree
+    Nodes are filled from the left, so only the last node of each level may be incomplete. Each node
+    below the root has a number b. The noise of a parent's estimate is divided among the children in
+    proportion to their numbers b, and further noise that sums to 0 is added to the children. For
+    least squares, b is the variance of the node's estimate from the measurements of its own subtree
     alone.
 
     Attributes:
         cells: number of leaves.
         radices: number of children of a complete node at each level, lowest level first.
-        complete: b of a complete node at each level below the root, leaves first.
-        last: b of the last node at each of these levels, complete or not.
+        complete: the number b of a complete node, for each level below the root, leaves first.
+        last: the number b of the last node of each level below the root, complete or not.
         root: variance of the root's estimate.
 
     >>> law = TreeLaw(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
@@ -224,12 +225,12 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """Values of prefixes of the line (its first cells) at one level of a tree, found on the way
-    from leaves to root.
+    """Numbers about prefixes of the line (its first cells) at one level of a tree: each is an array
+    with an entry for each prefix.
 
-    Each array has an entry for each prefix. The siblings are the children of the node ``parent``; b
-    is the number of a node in `TreeLaw`, and c its mean weight in the prefix, as defined at
-    `_Profile`.
+    `TreeLaw` computes them level by level, from leaves to root. The siblings are all children of
+    the node ``parent``. The number b of a sibling is defined at `TreeLaw`; the number c is the mean
+    weight of a sibling in the prefix, defined at `_Profile`.
 
     Attributes:
         parent: index of the node in which the prefix ends, one level higher.
@@ -237,7 +238,7 @@ class _PrefixStep:
         weight: b of the sibling in which the prefix ends.
         total: sum of b over all siblings.
         covered: sum of b c over all siblings.
-        square: the part of these siblings in the variance.
+        square: what these siblings add to the variance of the prefix's sum.
         share: mean weight of the parent in the prefix.
     """
 
@@ -252,12 +253,12 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Sums over the prefixes of the line (its first cells) that end in one node: of the node's mean
-    weight in the prefix, and of its square.
+    """Two sums over all prefixes of the line (its first cells) that end in one node of a tree.
 
-    The mean weight of a cell in a prefix is 1 or 0. The mean weight of any other node is the mean
-    over its children, each counted in proportion to its number b (`TreeLaw`). ``length`` is the
-    number of prefixes.
+    ``sums`` adds up the mean weights of the node in these prefixes, ``squares`` the squares of the
+    mean weights. ``length`` is the number of these prefixes. The mean weight of a cell in a prefix
+    is 1 or 0. The mean weight of any other node is the mean over its children, each counted in
+    proportion to its number b (`TreeLaw`).
     """
 
     length: int

@@ -152,7 +152,8 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield the same range of several arrays of one length, at most 2^14 entries at a time.
+    """Yield several arrays of one length in pieces: lists of slices, one slice of each array, over
+    the same at most 2^14 places.
 
     Arrays given as None are left out.
     """
@@ -183,8 +184,11 @@ class AllRanges(NamedWorkload):
 
     @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """Return the largest error of an interval: the largest running sum of errors less the least
-        one.
+        """Return the largest error of the sum over an interval: the largest minus the least of
+        ``sums``.
+
+        ``sums`` are the running sums of the cells' errors, with a zero in front: shape (cells +
+        1,).
         """
         return float(sums.max() - sums.min())
 

@@ -232,10 +232,11 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
-        """Return the mean or largest variance of single steps, in units of one node's noise
-        variance.
+        """Return the mean or the largest variance of the releases, which are counts of single
+        steps, in units of one node's noise variance.
 
-        It is 1 / (3 w^2) or slightly less, where w is the weight of measurements.
+        It is 1 / (3 w^2) or slightly less, where w is the weight of all measurements except that of
+        the first step. ``metric`` is "mean" or "max"; ``of`` changes nothing.
         """
         check_metric(metric)
         # How far a step is below 1 / (3 w^2), by the doubling it came with; see `variance`.
@@ -266,8 +267,11 @@ class GrowingCascade(StreamStrategy):
         return out
 
     def _block(self, field: NodeNoise, doubling: int) -> NDArray[np.int64]:
-        """Return the noise of the sum of all steps that a doubling added (doubling 0: the first
-        step), in units of 2^-fraction_bits.
+        """Return the noise of the sum of all steps that one doubling of the tree adds, in units of
+        2^-fraction_bits.
+
+        Each doubling adds as many steps as there were before; ``doubling`` 0 stands for the first
+        step. ``field`` is the source of the nodes' noise.
         """
 
         def draw(number: int) -> NDArray[np.int64]:
@@ -281,8 +285,11 @@ class GrowingCascade(StreamStrategy):
         return np.asarray(block, dtype=np.int64)
 
     def _subtree(self, field: NodeNoise, doubling: int, cells: range) -> NDArray[np.int64]:
-        """Return the noise of some steps (``cells``, from 0) that a doubling added: shape (steps,
-        *shape of noise).
+        """Return the noise of the releases of some steps that one doubling of the tree adds, in
+        units of 2^-fraction_bits: shape (steps, *shape of a node's noise).
+
+        Each doubling adds as many steps as there were before; ``doubling`` 0 stands for the first
+        step. ``cells`` are the wanted steps; here the first step of the stream has the number 0.
         """
         start, last = cells.start, cells.stop - 1
         nodes = self._block(field, doubling)[None]

@@ -195,10 +195,11 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the index, on its level, of the next node that the release of ``leaf`` or of a
+        """Return the index, on a level, of the first node that the release of ``leaf`` or of a
         later leaf uses.
 
-        It is the number of nodes of the level that only earlier leaves use.
+        A leaf is the binary number that stands for a step. The index is the number of nodes of the
+        level that only earlier leaves use.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
@@ -375,7 +376,8 @@ def _fewest_ones(horizon: int, zeros: int) -> int:
 
 
 def unrank(height: int, zeros: int, rank: int) -> int:
-    """Return the number at place ``rank`` of the ``height``-bit numbers with ``zeros`` zeros.
+    """Return the ``height``-bit number with ``zeros`` 0 bits that has exactly ``rank`` smaller
+    numbers of this kind.
 
     >>> [f"{unrank(4, 2, rank):04b}" for rank in range(6)]
     ['0011', '0101', '0110', '1001', '1010', '1100']
@@ -392,10 +394,12 @@ def unrank(height: int, zeros: int, rank: int) -> int:
 
 
 def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
-    """Return how many nodes of a level have a smaller prefix: the index of the node with
-    ``prefix``.
+    """Return the index of a node on its level in the tree of `SmoothBinary`: the number of nodes on
+    this level with a smaller prefix.
 
-    A node's prefix is the number formed by the bits of its leaves above ``level``.
+    The leaves of the tree are the numbers of ``height`` bits of which ``zeros`` are 0. ``prefix``
+    identifies the node: it is the number formed by the bits of the node's leaves above bit
+    ``level``.
 
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]

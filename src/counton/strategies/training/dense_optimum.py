@@ -106,8 +106,8 @@ class DenseOptimum(TrainingStrategy):
 
     @classmethod
     def fit(cls, steps: int, epochs: int = 1) -> Self:
-        """Return the strategy of least root mean squared error if each example has one place in all
-        epochs.
+        """Return the strategy of least root mean squared error for examples that have the same
+        place in each epoch.
 
         Args:
             steps: number of steps, at most 4096; beyond 1024 it takes minutes.
@@ -163,8 +163,8 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses a normal number: the step with the number's
-        index.
+        """Return the first step whose noise uses the standard normal number with this index: the
+        step with the number ``index``.
         """
         return self.check_step(index)
 
@@ -259,8 +259,8 @@ _ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """Training noise from an optimised measurement matrix C; it or its inverse has few diagonals
-    with entries other than 0.
+    """Training noise from an optimised measurement matrix C with few diagonals of entries other
+    than 0; with ``lags``, the inverse of C has few such diagonals instead.
 
     Examples may come in any order that keeps a least distance between their steps.
 

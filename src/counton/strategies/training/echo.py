@@ -267,8 +267,12 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return the least value of the function ``logs`` that a search from ``start`` finds, and the
-    variables at which it has this value.
+    """Return two things that a search from ``start`` finds: the least value of the function
+    ``logs``, and the variables at which it has this value.
+
+    ``logs`` is a function of the search variables: those of `from_search` for ``buffers`` buffers,
+    then gain and ratio. The search makes at most ``iterations`` iterations of L-BFGS, then at most
+    ``last`` evaluations by Nelder-Mead.
     """
     # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize

@@ -72,8 +72,8 @@ class ToeplitzTraining(TrainingStrategy):
 
     @override
     def first_step(self, level: int, index: int) -> int:
-        """Return the first step whose noise uses a normal number: the step with the number's
-        index.
+        """Return the first step whose noise uses the standard normal number with this index: the
+        step with the number ``index``.
         """
         return self.check_step(index)
 

@@ -236,9 +236,10 @@ class OctaveTraining(TrainingStrategy):
 
 
 def _ranges(steps: int, levels: int) -> list[range]:
-    """Return the range of node numbers of each level, from 1, lowest level first.
+    """Return the indices of the nodes of each level, as ranges that begin at 1, lowest level first.
 
-    A level has all nodes from which the nodes of the level below are interpolated.
+    A node is a point of time, with the value from which lower levels are interpolated. A level has
+    all nodes from which the nodes of the level below are interpolated.
     """
     found = [range(1, steps + 1)]
     for _ in range(levels - 1):
@@ -247,10 +248,11 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights of a level's ``nodes`` in a weighted sum of values one level below, which
-    are interpolated from them.
+    """Return the weights of ``nodes`` in a weighted sum of values one level below, each of which is
+    interpolated from these nodes.
 
-    ``row`` has the weight of each value, by the number of its node one level below.
+    ``row`` has the weight of each value in this sum, by the index of its node one level below. The
+    result maps the index of a node to its weight.
     """
     found: dict[int, float] = {}
     for index, value in row.items():

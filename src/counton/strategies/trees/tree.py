@@ -265,10 +265,11 @@ class Tree:
         return digest.hexdigest()
 
     def path_columns(self, level: int) -> dict[str, NDArray[Any]]:
-        """Return a table of the nodes of a level: for each level down to it, the labels on every
-        node's path.
+        """Return a table of the nodes of a level: it has a column for this level and for each level
+        above it except the total.
 
-        Nodes are in the order in which they were declared.
+        A column is named like its level, and has the label on this level of every node's path.
+        Columns begin with the coarsest level. Nodes are in the order in which they were declared.
         """
         found: dict[str, NDArray[Any]] = {}
         node = self.order[level]
@@ -345,11 +346,12 @@ def _refuse_double_leaves(
     *,
     first: bool,
 ) -> None:
-    """Raise `InvalidInput` if several rows name the same leaf, or if a row names no level at all.
+    """Raise `InvalidInput` if several rows of a table end at the same leaf of the tree, or if a row
+    names no level at all.
 
     ``node_of`` has the deepest node that each row has named so far. ``ending`` is True for rows
     that name no node at ``level`` or deeper, ``going_on`` for rows that name one at ``level``.
-    ``first`` is True at the first level.
+    ``first`` is True if ``level`` is the coarsest level.
     """
     if not ending.any():
         return

@@ -303,12 +303,12 @@ class TreeStrategy(TableStrategy):
         return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
-        """Return how far one unit moves all measurements at most: if it is added to a leaf, and if
-        it moves to another leaf.
+        """Return two numbers: how far a unit moves all measurements at most if it is added to a
+        leaf, and if it moves to another leaf.
 
-        The first is the norm of a leaf's column of the measurement matrix, the second that of the
-        difference of two leaves' columns, without the measurement of the total: 1-norms (``power``
-        1) or squared 2-norms (``power`` 2).
+        Both are 1-norms (``power`` 1) or squared 2-norms (``power`` 2). The first is the largest
+        norm of a leaf's column of the measurement matrix. The second is the largest norm of the
+        difference of two leaves' columns, in which the measurement of the total cancels.
         """
         # Computed from the leaves up.
         below = np.zeros(self.tree.sizes[-1], np.int64)
