@@ -112,11 +112,11 @@ class BlockTree:
     def _measured_noise(
         self, field: NodeNoise, own: Integers, level: int, nodes: range
     ) -> Integers:
-        """Return the noise of the counts of some nodes of a level, as measured, in units of 2^-24.
+        """Return the noise of the measurements of some nodes of a level, each divided by the node's
+        weight, in units of 2^-24.
 
-        It is a draw of noise divided by the node's weight: shape (nodes, coordinates), with as many
-        coordinates as ``field``, the source of noise, draws numbers for each node. ``own`` has the
-        weight of each block.
+        The shape is (nodes, coordinates). ``field`` is the source of noise: for each node it draws
+        one number for each coordinate. ``own`` has the weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
@@ -125,11 +125,12 @@ class BlockTree:
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """Return the noise of the counts of the children of some nodes of ``level``, as measured:
-        shape (children, coordinates), in units of 2^-24.
+        """Return the noise of the measurements of all children of some nodes of ``level``, each
+        divided by the child's weight, in units of 2^-24.
 
-        ``level`` is above 0. ``field`` is the source of noise; coordinates are the numbers that it
-        draws for each node. ``own`` has the weight of each block.
+        The shape is (children, coordinates), and ``level`` is above 0. ``field`` is the source of
+        noise: for each node it draws one number for each coordinate. ``own`` has the weight of each
+        block.
         """
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
@@ -157,8 +158,8 @@ class BlockTree:
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
         """Return the noise of the tree's estimate of each block's total, in units of 2^-24.
 
-        The shape is (blocks, coordinates), with as many coordinates as ``field``, the source of
-        noise, draws numbers for each node. ``own`` has the weight of each block.
+        The shape is (blocks, coordinates). ``field`` is the source of noise: for each node it draws
+        one number for each coordinate. ``own`` has the weight of each block.
         """
         radix, size = self.radices[-1], max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
@@ -179,10 +180,10 @@ class BlockTree:
     def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
-        The shape is (steps, coordinates), with as many coordinates as ``field``, the source of
-        noise, draws numbers for each node. ``own`` has the weight of each block. ``sums`` has the
-        noise of the running totals before the first of the blocks in which these steps lie, and
-        after each of the blocks.
+        The shape is (steps, coordinates). ``field`` is the source of noise: for each node it draws
+        one number for each coordinate. ``own`` has the weight of each block. ``sums`` has the noise
+        of the running totals before the first of the blocks in which these steps lie, and after
+        each of the blocks.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -232,8 +233,8 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Largest weight of the noise of a node inside a block in any release, times the block's
-        weight.
+        """Bound on the weight that the noise of any node inside a block has in any release, times
+        the weight of this block.
 
         The bound is for releases that contain the estimate of the block's total with a weight of at
         most 1.
@@ -252,8 +253,8 @@ class BlockTree:
 
     @property
     def largest_of_block(self) -> float:
-        """Largest weight of a block's own measurement in the tree's estimate of its total, times
-        the block's weight.
+        """Weight of a block's own measurement in the tree's estimate of the block's total, times
+        the block's weight; 0 if blocks are not measured beside their nodes.
         """
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
@@ -316,11 +317,11 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add the noise of a node's estimate, times ``taken``, to a release: add the weights of its
-        draws to ``weights``.
+        """Add the noise of a node's estimate, times ``taken``, to the noise of a release.
 
-        The keys of ``weights`` are (level of noise, index). Level l of the tree has noise level l +
-        1; ``node`` is the index of the node on ``level``.
+        The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
+        index) of a node to the weight of this node's noise, multiplied by the weight of the block.
+        Level l of the tree has noise level l + 1; ``node`` is the index of the node on ``level``.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
@@ -341,21 +342,23 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the noise of the tree's estimate of a block's total, times ``taken``, to a release.
+        """Add the noise of the tree's estimate of a block's total, times ``taken``, to the noise of
+        a release.
 
-        ``weights`` maps (level of noise, index) to the weight of the draw in the release, and is
-        changed.
+        The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
+        index) of a node to the weight of this node's noise, multiplied by the weight of the block.
         """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add the noise of nodes inside a block to the release at ``step``, times ``taken``.
+        """Add the noise of the nodes inside a block to the noise of the release at ``step``, times
+        ``taken``.
 
-        The noise of the estimate of the block's total is not included. ``weights`` maps (level of
-        noise, index) to the weight of the draw in the release, and is changed. ``step`` counts from
-        0.
+        The noise of the estimate of the block's total is not included. The noise of the release is
+        given by ``weights``, which is changed: it maps (level of noise, index) of a node to the
+        weight of this node's noise, multiplied by the weight of the block. ``step`` counts from 0.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):

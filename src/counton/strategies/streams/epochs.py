@@ -54,8 +54,8 @@ _KEPT = 4096
 
 
 class _Epoch(LookAhead):
-    """The tree of measurements over the steps of one epoch; its root, the epoch's total, is
-    measured too.
+    """The tree of measurements over one epoch, which is a stretch of steps; its root, the total of
+    the epoch, is measured too.
 
     Epochs divide the stream: epoch j > 0 has the steps radix^j + 1 to radix^(j + 1). A node is
     estimated from its own measurement and its children's measurements.
@@ -80,8 +80,10 @@ class _Epoch(LookAhead):
         return float(self._trees.variances[-1][0])
 
     def field(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of the noise of the nodes of this epoch, a stretch of steps, in which its
-        levels are numbered 0, 1, ...
+        """Return a source of the noise of this epoch (a stretch of steps with a tree of its own),
+        in which the levels of the epoch's tree are numbered 0, 1, ...
+
+        The noise comes from ``field``, the source for the whole stream.
         """
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
@@ -95,8 +97,10 @@ class _Epoch(LookAhead):
         )
 
     def summed_variance(self, steps: int) -> float:
-        """Return the sum of the variances of the epoch's first ``steps`` steps, in units of a
-        node's noise variance.
+        """Return the sum of the variances of the running totals within this epoch (a stretch of
+        steps), over the epoch's first ``steps`` steps.
+
+        The unit is a node's noise variance.
         """
         # At each level, the node that contains the step has k children: let c of them be complete
         # before the child that contains the step, and y the fraction of this child that is
@@ -116,8 +120,10 @@ class _Epoch(LookAhead):
         return total
 
     def largest_until(self, steps: int) -> float:
-        """Return the largest variance of the epoch's first ``steps`` steps, in units of a node's
-        noise variance.
+        """Return the largest variance of the running totals within this epoch (a stretch of steps),
+        over the epoch's first ``steps`` steps.
+
+        The unit is a node's noise variance.
         """
         first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
         over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step
@@ -149,8 +155,8 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return what the children of a node add to the summed variance of its first ``steps`` steps,
-    if each child's estimate has variance 1.
+    """Return the variance that a node's children add to running totals, summed over the node's
+    first ``steps`` steps, if each child's estimate has variance 1.
 
     This is the sum of c + y^2 - (c + y)^2 / k over the steps. k is ``radix``, the number of
     children, each of ``width`` steps. c is the number of children that are complete before the
@@ -303,11 +309,11 @@ class Epochs(EndlessStrategy):
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, the largest weight of a node's noise in any release up to
-        that step, times the width of this noise.
+        """Return, for each step in ``stops``, a bound on the weight of any node's noise in any
+        release up to this step, times the width of this noise.
 
-        It is the noise scale in the epoch of the stop, relative to the noise scale in the first
-        epoch.
+        The bound is the width of the noise in the step's epoch, relative to the first epoch. An
+        epoch is a stretch of steps with a tree of its own.
         """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
@@ -412,8 +418,11 @@ class Epochs(EndlessStrategy):
         return found
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of a running stream's noise. It keeps the noise of the totals of
-        completed epochs (stretches of steps), and has a reader for the present epoch.
+        """Return an object that computes the noise of one running stream, one epoch (a stretch of
+        steps) after another.
+
+        It keeps the noise of the totals of completed epochs, and has a reader for the present
+        epoch.
         """
         return _EpochReader(self, field)
 

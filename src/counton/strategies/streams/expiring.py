@@ -150,8 +150,8 @@ class Expiring(EndlessStrategy):
         node_law(self, law, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, how wide the widest noise in any release up to that step
-        is, relative to noise of level 0.
+        """Return, for each step in ``stops``, the width of the widest noise in any release up to
+        this step, relative to the noise of level 0.
         """
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)

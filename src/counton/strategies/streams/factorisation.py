@@ -170,7 +170,9 @@ class Factorisation(LeastSquaresFactorization):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values: the parameters, and the exact rounded matrix."""
+        """Return the description of this strategy as JSON values: the parameters, and the exact
+        rounded matrix.
+        """
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 

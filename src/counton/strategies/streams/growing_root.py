@@ -272,8 +272,10 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
 
 class _Beginning(NormalisedSqrt):
-    """The matrix square root over the first nodes, with column i divided by d_i: its norm, if each
-    entry is divided by the standard deviation of its node's noise.
+    """The matrix square root over the first nodes, with column i divided by a norm d_i.
+
+    d_i is the norm of column i after each entry is divided by the standard deviation of the noise
+    of the entry's node.
 
     Args:
         horizon: the number of nodes.
@@ -344,11 +346,11 @@ class _Beginning(NormalisedSqrt):
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
 def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
-    """Return the variances of the first releases, relative to the variance of the first node's
-    noise: (horizon,).
+    """Return the variances of the first ``horizon`` releases, relative to the variance of the first
+    node's noise: shape (horizon,).
 
-    Each is the sum of squared weights times variances of nodes. The arguments have the meaning that
-    they have for `_Beginning`.
+    Each is the sum, over nodes, of the squared weight times the variance of the node's noise. The
+    arguments are those of the class `_Beginning`.
     """
     first = _Beginning(horizon, weight_bits, singles, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
@@ -374,11 +376,12 @@ class _Within(NormalisedSqrt):
 
 
 def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return a source of the noise inside several blocks of steps, side by side: node k stands for
-    step k of every block, and has the noise of all blocks.
+    """Return a source of the noise inside several blocks of steps, in which the noise of one node
+    is an array with an entry for each block.
 
-    ``field`` is the source from which it draws; there, ``level`` has one draw for each step of
-    these blocks. Each block has ``size`` steps.
+    Node k of this source stands for step k of every block. ``field`` is the source from which it
+    draws; there, ``level`` has one draw for each step of these blocks. Each block has ``size``
+    steps.
     """
     first, count = blocks.start * size, len(blocks)
 
@@ -548,8 +551,10 @@ class _RootReader(Reader):
 
     @property
     def local(self) -> bool:
-        """True while the noise of twice as many nodes (steps or blocks of steps) as so far could be
-        kept in memory, so that each further step takes constant time.
+        """True while memory suffices for the noise of twice as many nodes as so far; then each
+        further step takes constant time.
+
+        A node is a step or, later, a block of steps.
         """
         return self._has_room(self._next, 2)
 
@@ -821,11 +826,10 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each of ``stops``, a bound on the weight of a node's noise times its relative
-        width.
+        """Return, for each step in ``stops``, a bound on the weight of any node's noise in any
+        release up to this step, times the relative width of this noise.
 
-        The bound is for any release up to that step. The width is the standard deviation relative
-        to that of the first node.
+        The width is the standard deviation relative to that of the first node.
         """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
@@ -841,7 +845,9 @@ class GrowingSquareRoot(EndlessStrategy):
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return the noise variance of nodes of ``level``, relative to level 0; 4 inside blocks."""
+        """Return the noise variance of the nodes of ``level``, relative to the nodes of level 0; it
+        is 4 for nodes inside blocks of steps.
+        """
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self._equal)
 
@@ -1004,8 +1010,8 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of a running stream's noise, which keeps the numbers of all nodes so
-        far, unless they are too many for memory.
+        """Return an object that computes the noise of one running stream, and keeps the numbers of
+        all nodes so far, unless they are too many for memory.
         """
         return _RootReader(self, field)
 
@@ -1086,10 +1092,11 @@ class GrowingSquareRoot(EndlessStrategy):
 
 @lru_cache(maxsize=1)
 def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
-    """Return a table that comes with the package: numbers of nodes, and the variances of the
-    running totals at the ends of these nodes.
+    """Return a table that comes with the package: some numbers of nodes, and the variances of the
+    running totals after so many nodes.
 
-    There is an array of variances for each value of ``even``.
+    The second part has an array of variances for each value that `GrowingSquareRoot` allows for its
+    argument ``even``.
     """
     # They come with the package; ``make growing`` computes them.
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
@@ -1100,11 +1107,12 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
 
 
 def _between_known(nodes: Integers, even: int | None = None) -> Floats:
-    """Return the variances of running totals after ``nodes``, interpolated between the numbers of
-    `_load_shipped`.
+    """Return the variances of the running totals after each number of nodes in ``nodes``,
+    interpolated in the table of `_load_shipped`.
 
-    Within each quarter octave, cubic polynomials in the logarithm of the distances from its ends
-    are used.
+    Within each quarter octave, a range in which the number grows by the factor 2^(1/4), cubic
+    polynomials are used. Their variable is the logarithm of the ratio of the distances from both
+    ends of the range. ``even`` is the argument of `GrowingSquareRoot`.
 
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]

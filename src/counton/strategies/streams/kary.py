@@ -110,11 +110,11 @@ def _triangle(n: int) -> int:
 
 
 class DigitTree(StreamStrategy):
-    """A tree over the steps from whose nodes a running total is composed, as the step's digits
-    state.
+    """A tree over the steps of a stream, in which the digits of a step's number state which nodes
+    make up the running total.
 
-    A digit of the step's number gives how many nodes of a level the release adds or, if it is
-    negative, subtracts.
+    Each digit gives how many nodes of a level the release adds or, if the digit is negative,
+    subtracts.
 
     Args:
         horizon: number of steps.
@@ -132,9 +132,10 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return ``field`` itself: the nodes of a level are already numbered by their last step.
+        """Return a source of noise in which the nodes of each level are numbered by their last
+        step; here it is ``field`` itself.
 
-        A subclass with another numbering returns a source of noise that translates it.
+        A subclass that numbers nodes in another way returns a source that translates the numbers.
         """
         return field
 
@@ -163,8 +164,8 @@ class DigitTree(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C: the number of levels, because item 1 enters a
-        node of each.
+        """Return the largest 1-norm of a column of the measurement matrix C: the number of levels,
+        because item 1 enters a node of each.
         """
         return Fraction(self.height)
 
@@ -291,7 +292,7 @@ class KAry(DigitTree):
 
     @classmethod
     def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
-        """Return candidate trees for units that count in several steps.
+        """Return the trees that are worth comparing if a unit counts in several steps.
 
         For each height, they are the trees with the ``of_each`` smallest arities (numbers of
         children). In all cases examined, the best tree was among those that the default returns.
@@ -374,8 +375,8 @@ class KAry(DigitTree):
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
-    """Return numbers of children (arities) among which is the best number for every height of the
-    tree.
+    """Return the numbers of children (arities) that are worth trying: the best one for every height
+    of the tree is among them.
     """
     # For a given height the smallest arity that reaches the horizon is best, or one of the next
     # few, of the other parity.

@@ -97,7 +97,7 @@ class _Place(NamedTuple):
 
     @property
     def alone(self) -> Floats:
-        """Variance that the nodes of this level add to the release at the step."""
+        """Variance that the nodes of this level add to the release, for each of the steps."""
         left = self.read - self.part * self.own
         return np.asarray(left + self.own * self.part**2 - self.read**2 / self.spread)
 
@@ -233,9 +233,10 @@ class LookAhead(StreamStrategy):
         separation: int = 1,
         every: int | None = None,
     ) -> tuple[LookAhead, ...]:
-        """Return the best trees that a search finds for Laplace noise and for Gaussian noise.
+        """Return the best trees that a search finds: one or more for Laplace noise, and one or more
+        for Gaussian noise.
 
-        A plan chooses among them for its guarantee.
+        The caller chooses among them for its privacy guarantee.
 
         Args:
             horizon: number of steps.
@@ -337,11 +338,13 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the noise of the estimates of some nodes of a level, times ``taken``, to a release.
+        """Add the noise of the estimates of some nodes of a level, times ``taken``, to the noise of
+        a release.
 
-        ``weights`` maps (level, index) of a node to the weight of its noise in the release, and is
-        changed. An estimate combines the measurements of the node and of nodes up to ``depth``
-        levels below it; None: as many levels as the strategy uses there.
+        The noise of the release is given by ``weights``, which is changed: it maps (level, index)
+        of a node to the weight of this node's noise. An estimate combines the measurements of the
+        node and of nodes up to ``depth`` levels below it. Default: the number of levels that
+        estimates of releases use for nodes of this level.
         """
         trees, weight = self._trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
@@ -360,13 +363,15 @@ class LookAhead(StreamStrategy):
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm of every column of C: the sum of the weights, since a count enters a
-        node of each level.
+        """Return the 1-norm of every column of the measurement matrix C: the sum of the weights,
+        since a count enters a node of each level.
         """
         return Fraction(sum(self.weights), self.weights[0])
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm of every column of C: the sum of the squares of the weights."""
+        """Return the squared 2-norm of every column of the measurement matrix C: the sum of the
+        squares of the weights.
+        """
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
@@ -408,9 +413,10 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield, for each level of the tree from the lowest up, where steps lie in its nodes.
+        """Yield, for each level of the tree from the lowest up, the places of the steps ``ends`` in
+        the nodes of this level.
 
-        ``ends`` are the steps; step 0 is before the first.
+        Step 0 is before the first.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
@@ -527,10 +533,10 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of a running stream's noise.
+        """Return an object that computes the noise of one running stream.
 
-        With many coordinates (counts kept side by side), the reader continues from the step at
-        which its last call ended, which is faster. ``field`` is the source of the nodes' noise.
+        With many coordinates (counts kept side by side), it continues from the step at which its
+        last call ended, which is faster. ``field`` is the source of the nodes' noise.
         """
         # No noise of later steps is kept, and starting a new window takes 40 times as long as
         # continuing (2,000 to 20,000 coordinates, 1,000 steps).

@@ -144,12 +144,11 @@ class _Peaks:
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
-        """Return, as a parabola in p, the variance that a node and all nodes above it add to a
-        release.
+        """Return the variance that a node and all nodes above it add to a release, as a function of
+        p, the fraction of the node's estimate that is in the release.
 
-        p is the fraction of the node's estimate that is in the release; the parabola a + b p + c
-        p^2 is given by (a, b, c). ``above`` is the parabola of the nodes above. ``last`` is True
-        for the last node of its level.
+        The function is the parabola a + b p + c p^2, given by (a, b, c). ``above`` is the parabola
+        of the nodes above. ``last`` is True for the last node of its level.
         """
         excess = self._excess[level][last]
         return above[0], above[1] + excess, above[2] - excess

@@ -158,8 +158,8 @@ class NormalisedSqrt(RootStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of C, for each distance in a
-        schedule.
+        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
+        steps in which one unit may count.
 
         Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """
@@ -233,7 +233,8 @@ class NormalisedSqrt(RootStrategy):
         """Return the covariance of the noise in the counts of single steps, in units of one node's
         noise variance: shape (steps, others).
 
-        An entry has a meaning if the step is not before the other step.
+        Row and column belong to a step of ``steps`` and a step of ``others``. Entries whose first
+        step is earlier than the second have no meaning.
         """
         # With a_k for coefficients of C^-1, an entry is d_i d_j times the sum of a_q a_{q+i-j} over
         # q < j. It grows by one product from one j to the next.
@@ -309,7 +310,7 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
 
 
 def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Return the variances of all releases under the square root before its entries are rounded:
+    """Return the variances of all releases of a square-root strategy whose entries are not rounded:
     shape (steps,).
 
     The time is linear if ``q`` is constant.

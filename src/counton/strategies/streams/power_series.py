@@ -193,7 +193,7 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return the number of fraction bits of digit j of a coefficient."""
+        """Return p, if digit j of a coefficient of the series b is an integer in units of 2^-p."""
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:
@@ -238,9 +238,11 @@ class PrefixQuotient:
         return self._error_units[j]
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
-        """Return the series ``residual`` / (2^bits c), computed in float64 and rounded to integers.
+        """Return the quotient of two power series, ``residual`` / (2^bits c), computed in float64
+        and rounded to integers.
 
-        ``inverse`` has the coefficients of 1 / c.
+        c is the series numerators / 2^bits of this object; ``inverse`` has the coefficients of 1 /
+        c.
         """
         quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
         return np.rint(quotient).astype(np.int64)

@@ -128,7 +128,9 @@ class Shape(NamedTuple):
         )
 
     def serving(self, horizon: int) -> LeastSquaresFactorization:
-        """Return the strategy of this shape, stretched to another horizon.
+        """Return the strategy that this shape describes, stretched to another horizon.
+
+        A shape has levels of triangular weights, and a tree inside each cell.
 
         Args:
             horizon: number of steps, near the number for which the shape was found.

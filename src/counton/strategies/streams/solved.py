@@ -218,8 +218,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON values that identify the strategy: the parameters of the strategy for its cells
-        (single steps or blocks of steps), those of the tree inside blocks, and the horizon.
+        """JSON values that identify the strategy: the parameters of the strategy that measures
+        cells (single steps or blocks of steps), the tree inside blocks, and the horizon.
         """
         line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
@@ -235,8 +235,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description of this strategy as JSON values, with that of the strategy for its
-        cells (single steps or blocks of steps).
+        """Return the description of this strategy as JSON values, including the description of the
+        strategy that measures cells (single steps or blocks of steps).
         """
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
@@ -255,7 +255,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _norms(self) -> tuple[int, int]:
-        """Largest 1-norm and squared 2-norm of a column of C, in units of 2^-lattice_bits."""
+        """Largest 1-norm and largest squared 2-norm of a column of the measurement matrix C, the
+        first in units of 2^-lattice_bits, the second in units of 4^-lattice_bits.
+        """
         own, shares, unit = np.abs(self.line.own), self._tree.shares, self._tree.unit
         norms: tuple[Norm, Norm] = (1, 2)
         l1, squared = (
@@ -265,16 +267,18 @@ class LeastSquaresFactorization(StreamStrategy):
         return int(l1.max()), int(squared.max())
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C, exactly."""
+        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
         return Fraction(self._norms[0], 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of C, exactly."""
+        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         return Fraction(self._norms[1], 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Refuse noise for which sums of whole blocks, or sums inside blocks, could be inexact."""
+        """Raise `InvalidInput` if noise is so wide that sums of whole blocks, or sums inside
+        blocks, could be inexact.
+        """
         column = self._norms[0]
         if law.std > _LARGEST_STD * column:
             raise InvalidInput(
@@ -326,8 +330,8 @@ class LeastSquaresFactorization(StreamStrategy):
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of C, for each distance in a
-        schedule.
+        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
+        steps in which one unit may count.
 
         Entry j - 1 is for steps at least j times ``schedule.apart`` apart, in units of
         ``4**-lattice_bits``.
@@ -388,11 +392,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each measurement of several cells (single steps or blocks of steps): the sum of the
-        rises of its weights from cell to cell, with 0 before the first and after the last, and its
-        largest weight.
+        """Two mappings from the number of a measurement: to the summed rises of its weights, and to
+        its largest weight.
 
-        They are two mappings from the number of the measurement.
+        They have the measurements of several cells (single steps or blocks of steps). Rises are
+        from cell to cell, with weight 0 before the first cell and after the last.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
@@ -414,10 +418,10 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _change_bound(self) -> int:
-        """Bound on what each change adds to the squared 2-norm, if a unit changes counts by +1 and
-        -1 in turn.
+        """Bound on how much each change of a count adds to a unit's squared 2-norm, if the unit
+        changes counts by +1 and -1 in turn.
 
-        The unit is ``4**-lattice_bits``.
+        The unit of measure is ``4**-lattice_bits``.
         """
         # The largest sum over a column of each entry times the variation of its row.
         rises, _ = self._variations
