@@ -484,8 +484,8 @@ class Strategy:
             return self._noise(z, last)
 
     def numbers(self, z: Draws, last: int) -> list[list[int]]:
-        """Return the noise of the steps 1 .. last, as a list for each of the values that a step
-        releases.
+        """Return the noise of the steps 1 .. last: a list, with an entry for each step, for each of
+        the values that a step releases.
         """
         return [self.noise(z, last)]
 
@@ -1367,8 +1367,8 @@ class WindowVersions(Strategy):
 
 
 class AsOf(Strategy):
-    """The strategy of the newest version of each window (its count as last released), at the time
-    when a number of windows have ended.
+    """The strategy that reads only the newest version of each window, its count as last released,
+    when ``night`` windows have ended.
 
     Args:
         windows: strategy of revised windows (`WindowVersions`).

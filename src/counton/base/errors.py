@@ -237,7 +237,7 @@ class AlreadyEnded(RequestMismatch):
 
 
 class ReplayMismatch(CountonError):
-    """Input for a released step differs from the input of its release."""
+    """Input for a step that was already released differs from the input of that release."""
 
 
 class StreamConflict(CountonError):

@@ -32,7 +32,7 @@ _SHOWN = 100
 
 
 class _Few(list[str]):
-    """Few names, which are looked up without polars."""
+    """A short list of group names, which are looked up without polars."""
 
     blocks: Sequence[bytes] = ()
 
@@ -62,7 +62,7 @@ class _Few(list[str]):
 
 
 class _Many:
-    """Names as a column of Arrow texts, or as blocks until the column is needed."""
+    """Group names as a polars column of texts, or as encoded blocks until the column is needed."""
 
     def __init__(self, column: pl.Series | None, blocks: Sequence[bytes] = ()) -> None:
         self._column, self.blocks = column, blocks
@@ -150,8 +150,8 @@ class GroupNames(Sequence[str]):
 
     @property
     def column(self) -> pl.Series:
-        """The names as a polars column ``group``. The first call decodes all blocks and keeps the
-        result instead.
+        """The names as a polars column ``group``. The first call decodes all encoded blocks, and
+        then keeps the column in place of the blocks.
         """
         return self._held.column
 

@@ -100,10 +100,11 @@ VENUES: Final = {
 
 
 def paper_of(sources: Iterable[str]) -> str | None:
-    """Return references to the refereed papers that describe all parts of a mechanism, as one
-    text.
+    """Return one text with references to the refereed papers that describe a mechanism; None if a
+    source is no refereed paper, or if there is no source.
 
-    Returns None if a part is in no paper.
+    Args:
+        sources: names of references or theorems, which together cover all parts of the mechanism.
 
     >>> paper_of(["elders"])
     'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs

@@ -99,7 +99,8 @@ def local_name(name: str) -> str:
 
 
 def local_unit(unit: str) -> str:
-    """Translate the name of a protected unit, also of a period of one.
+    """Translate the name of a protected unit, such as "reader" or "reader's day", into the present
+    language.
 
     >>> with speaking(Locale(words={"{unit}'s {period}": "{unit}-{period}", "day": "Tag"})):
     ...     print(local_unit("reader's day"), local_unit("reader"))

@@ -102,8 +102,8 @@ class OwnColumns(NamedTuple):
     Attributes:
         names: names of all these columns; empty for a statistic of texts, whose letters are the
             events.
-        numbers: those of the columns that hold numbers.
-        flags: those of the columns that hold true and false.
+        numbers: names of the columns that hold numbers.
+        flags: names of the columns that hold true and false.
 
     >>> OwnColumns(("paid",), ("paid",)).flags
     ()

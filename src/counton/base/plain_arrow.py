@@ -47,12 +47,13 @@ def texts_in(file: bytes) -> tuple[str, ...] | None:
 
 
 def _place(file: bytes, at: int, *way: int) -> int:
-    """Follow an offset in a file to a table of FlatBuffers, and then on to one of the table's
-    fields.
+    """Return the place in a file of a field that is reached through nested FlatBuffers tables.
 
     Args:
-        way: the number of the field, and of fields of the tables to which each leads in turn; or
-            the first element of the list to which it leads.
+        file: the bytes of the file.
+        at: place of an offset that leads to the first table.
+        way: for each table in turn the number of the field to follow. If a field leads to a list,
+            ``_FIRST`` follows its first element.
 
     Returns:
         The place of the last field or element; 0 if a table lacks a field.

@@ -162,8 +162,9 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 @dataclass(frozen=True)
 class Windows:
     """Consecutive windows of time: ``steps`` windows of length ``every``, from ``start`` on. Each
-    contains its beginning, and not its end. A window of days or longer begins when local clocks
-    first show its time or, if they skip it, a later time. So each moment is in exactly one window.
+    window contains its beginning, and not its end. A window of days or longer begins when local
+    clocks first show the time of its beginning or, if clocks skip this time, a later time. So each
+    moment is in exactly one window.
 
     Args:
         start: beginning of window 1, an aware datetime.
@@ -346,11 +347,11 @@ class Windows:
         return self._edges()[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Return a polars expression for the window's number of each moment in the column ``us``
-        (microseconds since 1970).
+        """Return a polars expression that gives, for each moment in the column ``us`` (microseconds
+        since 1970), the number of the window in which it lies.
 
         A value at or below `NO_MOMENT` stands for a row without a valid time, and encodes the
-        reason. Its result is the value minus `NO_MOMENT`, which is at most 0.
+        reason. For such a row the expression gives the value minus `NO_MOMENT`, which is at most 0.
         """
         column = pl.col(us)
         if self._even is not None:

@@ -37,8 +37,8 @@ Words = NDArray[np.uint64]
 class BlockAddress(NamedTuple):
     """The part of a noise address that all samples drawn at once share; each field is 0 to 255.
 
-    Row, column and lane complete it to the address of one AES block. The lane is the number of the
-    block among those of one sample.
+    The full address of one AES block also has a row and a column, the sample's place in the table
+    of noise, and a lane. The lane numbers the blocks of one sample.
     """
 
     purpose: int

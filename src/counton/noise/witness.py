@@ -51,7 +51,8 @@ def drawn_identity() -> str:
 
 
 def identity_of(key: Key, name: str, identity: str) -> str:
-    """Record the identity under which a key gives noise, or return the one recorded before.
+    """Return the public identity with which a program's run takes noise from a key; record
+    ``identity`` if the run has no recorded identity yet.
 
     Noise depends on the identity: two identities have different noise. The record is kept in this
     process and, if the key has a file, in its witness, a record in a file beside it. An existing

@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 def dp_event(design: Design[Any]) -> DpEvent:
     """Return all releases of a stream or a table together as one event of dp_accounting.
 
-    The event's privacy loss is at least that of the releases, against an attacker who chooses
-    inputs after seeing earlier releases.
+    The event loses at least as much privacy as the releases do, even against an attacker who
+    chooses inputs after seeing earlier releases.
 
-    - For `PureDP` it is randomised response between two answers, because every mechanism with this
-      epsilon is a function of it (Kairouz, Oh and Viswanath 2015). The same holds for `ApproxDP` if
-      the noise is Laplace noise that guarantees epsilon without delta.
+    - For `PureDP` the event is randomised response between two answers, because every mechanism
+      with this epsilon is a function of randomised response (Kairouz, Oh and Viswanath 2015). For
+      `ApproxDP` the event is also randomised response if the noise is Laplace noise that guarantees
+      epsilon without delta.
     - For `ZCDP`, and for other noise of `ApproxDP`, the event bounds the loss at every Renyi order
-      alpha by ``xi + rho * alpha``. Here rho is that of the noise. xi is 0, except for Gaussian
+      alpha by ``xi + rho * alpha``. Here rho follows from the noise. xi is 0, except for Gaussian
       noise of a strategy that is not causal: one whose releases use noise that hides later steps.
 
-    ``RdpAccountant`` takes both events under ``NeighboringRelation.REPLACE_ONE``, and
-    ``PLDAccountant`` the first one. This relation is right for units that are added or removed too,
-    because the event already is the whole loss.
+    Give the event to an accountant with ``NeighboringRelation.REPLACE_ONE``: ``RdpAccountant``
+    takes every event of this function, ``PLDAccountant`` only randomised response. Use REPLACE_ONE
+    even if units are added or removed, because the event already is the whole loss.
 
     Args:
         design: the design: ``release.design``, ``counter.design`` or ``plan(...).best``.
@@ -118,8 +119,8 @@ def _coin(epsilon: Fraction) -> DpEvent:
 def _renyi_line(
     law: NoiseDistribution, moved: Sensitivity, *, causal: bool
 ) -> tuple[Fraction, Fraction]:
-    """Return (rho, xi) such that the loss at every Renyi order alpha above 1 is at most xi + rho *
-    alpha.
+    """Return (rho, xi) such that the privacy loss at every Renyi order alpha above 1 is at most
+    xi + rho * alpha.
 
     Args:
         law: distribution of the noise.

@@ -208,15 +208,15 @@ class Counter:
         return Private(done.totals_taken if done.sums.size else done.sums)
 
     def windows_with(self, changes: NDArray[np.int64]) -> Private[NDArray[np.int64]]:
-        """Return the exact counts of the next steps' windows, given the input of these steps; they
-        are secret.
+        """Return the exact counts of windows to which the next steps add noise; they are secret.
 
-        If items may arrive late (`WindowVersions`), a step has a version of each of the last
-        windows: its count as known then. Nothing is released here.
+        If items may arrive late (`WindowVersions`), each step has a version of each of the last
+        windows: the number of the window's items that have arrived so far. This call releases
+        nothing.
 
         Args:
-            changes: the input of each step, in multiples of the resolution, shape ``(n,
-                *self.shape)``.
+            changes: the input of each of the next n steps, in multiples of the resolution, shape
+                ``(n, *self.shape)``.
 
         Returns:
             The cells of each version, shape ``(n * versions, *cells)``. Without versions it is
@@ -317,8 +317,8 @@ class Counter:
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
-        """Release consecutive steps; the values are those of single releases, but this is much
-        faster.
+        """Release several consecutive steps at once, much faster than by one call of `release` for
+        each step. The released values are the same.
 
         Args:
             xs: exact totals of the steps, shape ``(n, *self.shape)``.
@@ -335,8 +335,8 @@ class Counter:
         return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
-        """Return the standard deviation of the noise at one step. Those of the following steps are
-        computed and cached with it.
+        """Return the standard deviation of the noise at one step. The standard deviations of the
+        following steps are computed and cached at the same time.
         """
         window = self._lookahead.window
         if step not in window:
@@ -361,10 +361,11 @@ class Counter:
         return self.design.errors.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Return the exact standard deviation of the released number of steps start + 1 to stop.
+        """Return the exact standard deviation of the released sum over the steps start + 1 to stop.
 
-        That number is the difference of two totals, or the sum of the counts of windows. The result
-        is for one cell, in data units; a sum over m cells has sqrt(m) times as much.
+        The sum is the difference of two totals or, if windows are released, the sum of the counts
+        of windows. The result is for one cell, in data units; for the sum of m cells it is sqrt(m)
+        times as large.
 
         Args:
             starts, stops: integers with 0 <= start <= stop, in shapes that broadcast.

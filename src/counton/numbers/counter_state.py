@@ -227,8 +227,8 @@ def check_totals(
 def _refuse_impossible(
     terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
-    """Raise `InvalidInput` for totals that no data can have: negative counts, or sums below 0
-    (above 0) though no value is.
+    """Raise `InvalidInput` for totals that no data can have: negative counts, sums below 0 although
+    no value is below 0, or sums above 0 although no value is above 0.
     """
     unit = terms.contribution
     if terms.strategy.facts.corrections:  # corrections take counts back

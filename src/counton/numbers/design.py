@@ -51,12 +51,13 @@ LARGEST_WINDOW = 2**52
 
 
 class Units(NamedTuple):
-    """Steps of a stream's numbers, in data units: numbers are integer multiples of them.
+    """The three sizes, in data units, of which a stream's exact sums, drawn noise and released
+    values are integer multiples.
 
     Attributes:
-        exact: step of exact sums, the resolution; 1 for counts.
-        noise: step of drawn noise. For a statistic it is in units of a cell.
-        released: step of released values.
+        exact: size for exact sums, the resolution; 1 for counts.
+        noise: size for drawn noise. For a statistic it is in units of a cell.
+        released: size for released values.
     """
 
     exact: Fraction
@@ -66,13 +67,13 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class DesignPart:
-    """Where a part of a stream's cells lies, and how they are scaled. The part has the cells of one
-    statistic in a report (several statistics of the same rows), or of groups with equal epsilon.
-    The numbers of a part are in data units, without the weight.
+    """The place of a part's cells in a stream, and the scale of these cells. A part has the cells
+    of one statistic in a report (several statistics of the same rows), or of groups with equal
+    epsilon. The numbers of a part are in data units, without the weight.
 
     Attributes:
-        one: the value, in data units, of 1 in the stream's cells: the statistic's resolution
-            divided by its weight.
+        one: the value in data units for which the number 1 in a cell of the stream stands: the
+            statistic's resolution divided by its weight.
         weight: the factor by which the stream multiplies the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
         width: number of cells of a group.
@@ -85,7 +86,9 @@ class DesignPart:
 
     @property
     def exact(self) -> Fraction:
-        """The value, in data units, of 1 in the part's cells before they are multiplied."""
+        """The part's resolution: the value in data units for which the number 1 stands in its cells
+        before the stream multiplies them by the weight.
+        """
         return self.one * self.weight
 
 
@@ -164,7 +167,9 @@ class Design(Generic[S]):
 
     @cached_property
     def units(self) -> Units:
-        """Steps of exact sums, of noise and of released values, in data units."""
+        """The sizes, in data units, of which exact sums, noise and released values are integer
+        multiples.
+        """
         exact = self.contribution.resolution if self.part is None else self.part.one
         exact, facts = Fraction(1) if exact is None else exact, self.strategy.facts
         noise, released = (Fraction(2) ** b for b in (facts.lattice_bits, facts.fraction_bits))
@@ -378,9 +383,9 @@ def design_for(
 
 
 def stream_cell(terms: Design, cell: int) -> int:
-    """Return the index of a cell in the whole stream, given its index in a design.
+    """Convert the index of a cell in a design to the index of this cell in the whole stream.
 
-    They differ if the design is that of a part, such as one statistic of a report.
+    The two indices can differ only if the design is of a part, such as one statistic of a report.
     """
     if terms.part is None:
         return cell

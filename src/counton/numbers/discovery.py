@@ -75,7 +75,7 @@ class ComparedCells(NamedTuple):
 
     Attributes:
         places: number of cells of a group.
-        row: the number by which every row raises their sum, whatever its value.
+        row: the number by which every row raises the sum of the cells, whatever the row's value.
 
     >>> ComparedCells().of_groups(np.array([[3, 9, 12]])).tolist()
     [[3, 9, 12]]
@@ -228,7 +228,8 @@ class Discovery:
             steps: number of steps.
             contribution: the bound on one unit's change.
             delta: the probability.
-            rows: largest number of rows of one unit, if the contribution is a pattern.
+            rows: largest number of rows of one unit; it matters if ``contribution`` is a pattern of
+                changes over the steps (`Contribution.of_pattern`).
             compared: the cells of a group whose sum is compared.
         """
         if law.variance == 0:
@@ -274,7 +275,9 @@ class Discovery:
         return found
 
     def how(self, groups: int, plural: str) -> str:
-        """Return words on the groups: when each is shown, because their number is not known."""
+        """Return words that say when a group is shown. They state no number of groups, since it is
+        not known; both arguments are ignored.
+        """
         return local_text("each group shown once it is large enough")
 
     def found_in(self, groups: str, by: str | None) -> str:

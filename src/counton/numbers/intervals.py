@@ -168,10 +168,11 @@ def halfwidths(
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
-    """Return half-widths of the intervals at ``steps``: float64, shape ``(len(steps),)``.
+    """Return half-widths of the intervals of a stream's releases at ``steps``: float64, shape
+    ``(len(steps),)``.
 
-    They are for totals of all steps so far; or for the count of each step alone, if the strategy
-    releases windows. `window_halfwidths` computes them.
+    A release is the total of all steps so far or, if the strategy releases windows, the count of
+    the step alone. The unit is that of the exact sums, as in `window_halfwidths`.
 
     Raises:
         InvalidInput: the level is out of range, or the strategy does not serve a step.
@@ -473,7 +474,9 @@ def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: b
 def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
     """Bound a sum of one draw from each of ``height`` levels of a tree, for epsilon = 1 or rho = 1.
 
-    The sum exceeds the bound with probability at most 2 exp(-log_count).
+    The sum exceeds the bound with probability at most 2 exp(-log_count). The scale of Laplace
+    noise, or the variance of Gaussian noise, is (1 + l)^(1 - growth) times as large on level l as
+    on level 0.
     """
     expiry = Expiry(growth)
     scales = np.array([float(expiry.factor(level)) for level in range(height)])
@@ -990,9 +993,10 @@ class ErrorsOf(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """The errors of a stream's releases, in data units; ``of`` says to which numbers they refer.
+    """The errors of a stream's releases, in data units. They may also be the errors of numbers that
+    are computed from the releases: the attribute ``of`` says which.
 
-    A design has its own as `Design.errors`.
+    The attribute `Design.errors` holds the errors of a design.
 
     Attributes:
         strategy, law: the correlation of the noise, and the noise distribution of one node.
@@ -1193,8 +1197,9 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a released cell, in multiples of the resolution, to data units and to
-        the numbers that ``of`` names.
+        """Convert errors of a released cell to errors of the numbers that attribute ``of`` names.
+
+        Errors of the cell are in multiples of the resolution, the result is in data units.
         """
         # No other code multiplies an error by the resolution, or by the factor of ``of``.
         return errors * float(self.resolution) * self.of.mean

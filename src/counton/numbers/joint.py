@@ -82,10 +82,11 @@ def noise_alone(
 def _known_noise(
     terms: Design, cells: int, steps: int, seed: int, *, windows: bool
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the noise of a stream under the public key of ``seed``, for some steps at a time.
+    """Yield simulated noise of a stream, for some steps at a time, under a key that is not secret:
+    it is made from the integer ``seed``.
 
-    With ``windows`` it is the noise of the count of each step alone, otherwise that of running
-    totals.
+    If ``windows`` is True, it is the noise of the count of each step alone, otherwise the noise of
+    running totals.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
@@ -257,7 +258,7 @@ def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     Args:
         one: the stream, and the weights of the formulas on its totals.
         draws: number of simulations.
-        seed: seed of the public key.
+        seed: integer from which the key of the simulation is made; not secret.
     """
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))

@@ -96,8 +96,9 @@ def law_for(
     """Return the noise distribution of least variance with which ``strategy`` satisfies
     ``guarantee``.
 
-    The guarantee holds against an attacker who sees earlier releases before choosing the next
-    inputs, and whether a unit is in them. So the noise depends on whether the strategy is causal.
+    The guarantee holds against an attacker who chooses the next inputs, and whether they include
+    the unit, after seeing earlier releases. So the noise also depends on whether the strategy is
+    causal: whether no release uses noise that hides a later step.
 
     Raises:
         InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or
@@ -180,8 +181,8 @@ def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None)
 
 
 def arriving(contribution: Contribution) -> Contribution:
-    """Convert a bound on one unit's change of windows to a bound on its change of the numbers of
-    arrivals in each step.
+    """Return a bound on how much one unit changes the numbers of events that arrive in each step,
+    given a bound on how much the unit changes the counts of windows.
 
     An event counts in one window, and in the total of the step in which it arrives. Events of one
     window may arrive in several steps, and events of many windows in one step. So not every bound

@@ -79,8 +79,7 @@ class NoiseStore(Protocol):
 
 
 class NoiseAhead:
-    """The noise of a stream's steps. With the noise of a step, that of some later steps is computed
-    and cached.
+    """The noise of a stream's steps, which is computed and cached for some steps ahead.
 
     Releases have the noise B z: the strategy's matrix B times the noise z of its nodes. It is a
     function of key, step and cell, so caching changes no value.

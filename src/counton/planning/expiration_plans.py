@@ -85,10 +85,10 @@ class FadingPlan(Plan[Design[Expiring]]):
         return self.best.errors.halfwidth(step, level)
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the losses by age, and the error of a total at the first step,
-        at the last one, and at the worst one if it is worse.
+        """Return a sentence with the largest privacy losses by age, and the error of a total at the
+        first step, at the last step and, if it is larger there, at the step of largest error.
 
-        ``level`` is the probability with which each error is kept.
+        ``level`` is the probability with which each stated error is not exceeded.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
         worst = worst_step(self.best.errors, self.steps)
@@ -304,10 +304,13 @@ def _loss_at(design: Design, age: int) -> float:
 def _best_of_other_growths(
     space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
 ) -> list[Design[Expiring]]:
-    """Return the best designs with growths 0, 1/2, 1, ... other than the best design's, for
-    comparison.
+    """Return the best design for each growth of 0, 1/2, 1, ..., to be compared with the best design
+    of all growths.
+
+    The growth of the best design of all, and growths without a possible design, are left out.
 
     Args:
+        best: the best design of all growths.
         search: returns the best design within a space of growths and delays.
     """
     others = []

@@ -36,8 +36,8 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 
 
 class _Pure:
-    """Formulas for Laplace noise, whose parameter is epsilon; single steps have scale 1 /
-    epsilon.
+    """Formulas that relate epsilon, error and privacy loss of streams with Laplace noise whose
+    protection weakens with age. The noise of single steps has scale 1 / epsilon.
     """
 
     gaussian = False
@@ -82,10 +82,12 @@ class _Pure:
 
 
 class _ConcentratedLoss:
-    """Formulas for Gaussian noise, whose parameter is rho; single steps have variance 1 / (2 rho).
+    """Formulas that relate rho, error and privacy loss of streams with Gaussian noise whose
+    protection weakens with age. The noise of single steps has variance 1 / (2 rho).
 
-    The methods are those of `_Pure`. Narrow discrete noise has a larger loss than continuous noise,
-    which is then computed in another way.
+    Each method does for rho what the method of this name in `_Pure` does for epsilon. Discrete
+    noise that is narrow loses more privacy than continuous noise, so for narrow noise the methods
+    use other formulas.
     """
 
     gaussian = True

@@ -96,8 +96,8 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """Return a matrix of zeros and ones, each row a set of bits: the sums over all sets determine
-    the bits.
+    """Return a matrix of zeros and ones whose rows are sets of bits. The sums of the bits in each
+    set determine all bits.
 
     The shape is (sets, bits), with as many sets as bits.
 

@@ -63,9 +63,10 @@ def expected_largest_error(
     level: float = 0.95,
     key: Key | None = None,
 ) -> LargestError:
-    """Return the expected largest error of all answers to a workload: err_{W,inf}, Definition 3.12.
+    """Return the expected largest error of all answers to a workload, estimated by simulation.
 
-    It depends on no data, so planning with it costs no privacy.
+    The paper "Ranges" in `counton.base.literature` calls it err_{W,inf}, Definition 3.12. It
+    depends on no data, so planning with it costs no privacy.
 
     Args:
         choice: a design of `counton.plan_cells` for a line of cells: its strategy and

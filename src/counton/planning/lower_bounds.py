@@ -289,13 +289,13 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a price l of delta, and a lower bound on the mean square of noise plus l times its
-    delta.
+    """Return a number l and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2, which holds for all
+    noise k on the integers.
 
-    The noise k is on the integers, and the bound is on E (k - a)^2 + l (H_+ + H_-) / 2, where a is
-    ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from epsilon-indistinguishable of k;
-    comments in `least_noise_variance` define them. l is ``price``; if that is None, l is chosen to
-    give the best bound at this delta.
+    a is ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from being
+    epsilon-indistinguishable from k; comments in `least_noise_variance` define them. l is the price
+    of a larger H_+ or H_-. It is ``price``; if ``price`` is None, l is chosen to give the best
+    bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -488,8 +488,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if errors below ``block`` / 2 are possible according to Theorem 5.1 of the
-        paper. A margin covers rounding.
+        """Return True if Theorem 5.1 of Andersson et al. does not exclude that all errors are below
+        ``block`` / 2. A margin covers rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -576,7 +576,8 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
 
 
 def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
-    """Return how many times a design's error exceeds lower bounds.
+    """Return lower bounds on the error, each with the error of a design; ``factor`` of a bound is
+    the number of times that the design's error exceeds the bound.
 
     The first bound is for mechanisms with the design's kind of noise, the second for any mechanism;
     see `StreamPlan.factors`. The result is empty if no theorem applies, as for guarantees that
@@ -828,11 +829,11 @@ def _largest(design: Design, probability: float) -> float | None:
 
 
 def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
-    """Yield bounds of the literature for graph cuts and for counts of letters, beside a design's
-    errors.
+    """Yield two lower bounds of the literature, for graph cuts and for counts of letters.
 
-    The bound for cuts never applies to totals, so it is marked as vacuous. The bound for letters
-    applies if there are several cells.
+    The bound for cuts never applies to a design of totals, so it is marked as vacuous. The bound
+    for letters has the design's largest error beside it. It is marked as vacuous unless there are
+    several cells, privacy is pure, and the design is for totals of units that count in one step.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)

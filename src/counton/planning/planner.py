@@ -216,9 +216,10 @@ class Plan(Generic[D]):
 def off_in_words(
     what: str, halfwidths: Mapping[int, float], *, worst: int | None = None, ends: bool = True
 ) -> str:
-    """Return a clause with the half-widths of the number ``what``, by step.
+    """Return a clause that says by how much a number is off at most, in which steps.
 
     Args:
+        what: the number in words, such as "a total".
         halfwidths: half-widths at the first step, the last one and perhaps the worst one.
         worst: the step with the largest error up to the last one; None: it is not known.
         ends: whether the stream ends with the last step.
@@ -411,11 +412,11 @@ class StreamPlan(Plan[Design]):
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the errors of the best design at the first step and at the last
-        one, and at the worst one if it is worse.
+        """Return a sentence with the errors of the best design at the first step, at the last step
+        and, if it is larger there, at the step of largest error.
 
-        Up to 65,536 steps are searched for the worst one. ``level`` is the probability with which
-        each error is kept.
+        Up to 65,536 steps are searched for the largest error. ``level`` is the probability with
+        which each stated error is not exceeded.
 
         >>> from counton import ZCDP, plan
         >>> plan(365, ZCDP(0.5), release="windows").in_words()
@@ -429,7 +430,7 @@ class StreamPlan(Plan[Design]):
 
     @property
     def _by_differences(self) -> bool:
-        """True if the number of one step is released as the difference of two totals."""
+        """True if each step's own count or sum is the difference of two released running totals."""
         best = self.best
         return best.errors.release == "windows" and best.strategy.facts.workload == "totals"
 
@@ -492,7 +493,8 @@ class StreamPlan(Plan[Design]):
 
     @cached_property
     def factors(self) -> tuple[LowerBound, ...]:
-        """How many times the best design's error exceeds each of two lower bounds.
+        """Two lower bounds on the error, each with the error of the best design; ``factor`` of a
+        bound is the number of times that this error exceeds the bound.
 
         The first bound holds for every matrix mechanism with this kind of noise, if a unit counts
         in one step. The second holds for every mechanism, on some stream; it is loose if a unit
@@ -832,8 +834,9 @@ class _Question(NamedTuple):
         return self.steps == 1 and self.release == "totals"
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
-        """Return the sensitivity of a strategy to one unit: the 1-norm in units of 2^-lattice_bits,
-        and the squared 2-norm in squared units.
+        """Return the sensitivity of a strategy to one protected unit: the 1-norm and the squared
+        2-norm of the change of all measurements. Changes are in units of 2^-lattice_bits of the
+        strategy, in which integer noise is drawn.
         """
         sensitivity = sensitivities(
             strategy, steps=self.steps, separation=self.separation, every=self.every

@@ -131,11 +131,12 @@ class RestartedCounter:
 
 @lru_cache(maxsize=4096)
 def _most_uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
-    """Return how often releases have used an item of this age: pairs of two numbers, of noisy sums
-    in the item's own round of ``window`` steps, and of later rounds.
+    """Return how often releases have used an item of this age, as pairs (noisy sums, later rounds).
 
-    The numbers depend on the item's position in its round. Each possible number of later rounds is
-    paired with the largest number of noisy sums.
+    A round has ``window`` steps. The first number counts the noisy sums that include the item
+    within its own round, the second counts the rounds that have begun since then. Both depend on
+    the item's position in its round. Each possible number of later rounds is paired with the
+    largest number of noisy sums.
     """
     place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
     last = np.minimum(place + min(age, window), window)

@@ -316,13 +316,13 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
 
 def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
-    """Return the error of a cell that one unit changes by 1, if noise is calibrated to one norm of
-    the change.
+    """Return the error of a cell that one unit changes by 1.
 
     Args:
-        power: 1 for the 1-norm, 2 for the 2-norm.
+        power: the norm of the change to which noise is calibrated: 1 for the 1-norm, 2 for the
+            2-norm.
         size: a large change, at which discrete noise is like continuous noise. The error is
-            computed for it, and then divided by it.
+            computed for this change, and then divided by its size.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole

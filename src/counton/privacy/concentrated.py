@@ -46,7 +46,8 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the whole order alpha at which `rho_within` finds the largest rho.
+    """Return the whole Renyi order alpha at which `rho_within` finds the largest rho that implies
+    (epsilon, delta)-DP.
 
     >>> float(best_order(Fraction(1), Fraction(1, 10**6)))
     22.0
@@ -156,9 +157,8 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
-    """Return a function of ln(alpha - 1) that returns the largest rho for (epsilon, delta).
-
-    The function converts by the Renyi order alpha alone, and rounds down.
+    """Return the function from ln(alpha - 1) to the largest rho for (epsilon, delta) that follows
+    from the divergence of the single Renyi order alpha; the function rounds down.
     """
     budget, log_delta = float_below(epsilon), log_below(delta)
 

@@ -684,7 +684,8 @@ class Contribution:
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
         """Return the sensitivity of all nodes (measurements) together to one unit.
 
-        It is in the unit of ``one``: the 2^-lattice_bits of the strategy.
+        The result and ``one`` are in units of 2^-lattice_bits of the strategy, in which the integer
+        noise of nodes is drawn.
 
         Args:
             one: the strategy's sensitivity to a unit that counts by 1 in one cell of each of

@@ -65,8 +65,8 @@ class RenyiOrder:
 
     @classmethod
     def within(cls, limit: ApproxDP, order: Fraction, delta: Fraction) -> Self:
-        """Return this Renyi ``order`` with the largest divergence of it that still implies (epsilon
-        of ``limit``, ``delta``)-DP.
+        """Return a Renyi order with its largest allowed divergence: a mechanism within this
+        divergence satisfies (epsilon, delta)-DP, with the epsilon of ``limit`` and this ``delta``.
         """
         from counton.privacy.concentrated import renyi_within
 

@@ -34,7 +34,9 @@ _PRECISION = 1e-5
 
 
 def composable(magnitude: int, count: int) -> bool:
-    """Return True if delta is quickly computed for ``count`` nodes that change by ``magnitude``."""
+    """Return True if delta is quickly computed for ``count`` nodes (noisy measurements) that one
+    unit changes by ``magnitude`` each.
+    """
     return count <= (_LARGEST_COUNT if magnitude == 1 else _LARGEST_COUNT // 4)
 
 
@@ -69,8 +71,10 @@ def least_scale(
 
 
 def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) -> float:
-    """Return delta for ``epsilon`` if ``count`` nodes with Laplace noise change by ``magnitude``
-    each.
+    """Return the delta for ``epsilon`` that ``count`` nodes (noisy measurements) have together.
+
+    One unit changes each node by ``magnitude``. The nodes have independent Laplace noise of this
+    ``scale``.
     """
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 

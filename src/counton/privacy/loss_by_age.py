@@ -208,10 +208,10 @@ def _rounded_up(loss: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _weights(growth: Fraction) -> list[float]:
-    """Return, for each level, the privacy loss (epsilon) of an interval's noisy count if the count
-    changes by 1.
+    """Return, for each level of dyadic intervals, the privacy loss (epsilon) of an interval's noisy
+    count if the count changes by 1.
 
-    The noise is Laplace; that of single steps (level 0) has scale 1.
+    Intervals of level l have 2^l steps. The noise is Laplace noise, with scale 1 on level 0.
     """
     expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
@@ -295,8 +295,8 @@ def _top(expiry: Expiry, length: int) -> int:
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Bound how much more privacy discrete Gaussian noise may lose than continuous noise: return an
-    upper bound of ln R.
+    """Return an upper bound on ln R, where R states how much discrete Gaussian noise differs from
+    continuous noise, and so how much more privacy it may lose.
 
     The comment "Integer noise" at the beginning of this file defines R. ``length`` is the number of
     released steps, ``top`` the highest level of dyadic intervals. None: the noise is too narrow for
@@ -546,7 +546,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     of the item.
 
     The item is hidden if the shifts change the sums at the ``length`` >= 1 released positions from
-    the item on by 1, and earlier ones not.
+    the item on by 1, and leave the sums at earlier positions unchanged.
 
     Args:
         kind: the costs of shifting the noise of intervals.
@@ -586,7 +586,8 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
     ``length`` released positions.
 
     The shifts change the sums at ``position``, which is 1 or more, and at the released positions
-    after it by 1, and earlier ones not. ``highest`` is the highest level of intervals.
+    after it by 1, and leave the sums at earlier positions unchanged. ``highest`` is the highest
+    level of intervals.
     """
     last = position + length - 1
     total, start = 0.0, position
@@ -632,12 +633,13 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost of hiding an item, over the places of the window of released
-    positions at which the search ends at this level.
+    """Return the largest cost of hiding an item, over those places of a window at which the search
+    ends at this level.
 
-    These are places where no larger interval in use contains the interval of this level that holds
-    the window's first position. If the next interval holds the last position, the parent of both is
-    also tried.
+    The window has the released positions from the item on. The interval of this level that holds
+    the window's first position is called the left interval. The search ends where no larger
+    interval in use contains the left interval. If the interval after the left interval holds the
+    window's last position, the parent of these two intervals is also tried.
     """
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -705,10 +707,11 @@ def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
 
 
 def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """Return upper bounds of the cost of hiding an item that higher levels of intervals add, by
-    (level, carry).
+    """Return, for each (level, carry), upper bounds on the part of the cost of hiding an item that
+    the intervals of higher levels add.
 
-    They are for windows of released positions whose ends lie in different intervals of the level.
+    The bounds are for windows of released positions whose ends lie in different intervals of the
+    level.
     Entry (i, j) of an array is for label i of the parent of the left end's interval, and label j of
     the parent of the right end's.
     """
