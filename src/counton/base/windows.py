@@ -318,8 +318,8 @@ class Windows:
 
     @property
     def pieces(self) -> tuple[int, int] | None:
-        """Offset and length, in microseconds, of pieces of time that each lie within one window;
-        None if a window would have more than 31 of them.
+        """A division of time into equal pieces that each lie within one window, as the offset and
+        the length of the pieces in microseconds; None if a window would have more than 31 pieces.
 
         >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
         (0, 3600000000)

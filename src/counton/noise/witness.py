@@ -341,7 +341,7 @@ def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
 
 
 def _write(descriptor: int, before: bytes, text: bytes) -> None:
-    """Replace a file's text in one write: a killed process leaves the old or the new one."""
+    """Replace a file's text in one write: a killed process leaves the old or the new text."""
     if os.pwrite(descriptor, text, 0) != len(text):
         os.pwrite(descriptor, before, 0)
         os.ftruncate(descriptor, len(before))

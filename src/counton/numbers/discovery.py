@@ -252,8 +252,8 @@ class Discovery:
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
     def counters(self, guarantee: Any) -> PureDP | None:
-        """Return the guarantee of the noisy counts alone: that of the stream, ``guarantee``,
-        without the delta that is spent on showing groups.
+        """Return the guarantee of the noisy counts alone: the stream's ``guarantee`` without the
+        delta that is spent on showing groups.
         """
         return counters_of(guarantee)
 
@@ -393,7 +393,8 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Return, for each n, the number of released counts of a group whose noise is a sum of n draws.
+    """Return a mapping from n to the number of a group's released counts whose noise is a sum of n
+    independent draws.
 
     If a window's count is released again as rows arrive late, each of these versions is a released
     count. A count is the sum of ``places`` cells.
@@ -420,8 +421,8 @@ def draws(
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Bound the sum, over all released counts of a group, of the probability that noise reaches the
-    margin.
+    """Return an upper bound on a sum of probabilities: for each released count of a group, the
+    probability that its noise reaches the margin.
 
     Args:
         law: distribution of one draw.

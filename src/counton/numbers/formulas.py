@@ -543,7 +543,7 @@ class TableNumbers(NamedTuple):
         numbers: all numbers in one array, in the order of the rows.
         called: name of the column of numbers: ``"estimate"``; or ``"value"`` for numbers without
             standard deviation, which have no column ``"std"``.
-        beside: function from the level of the intervals to further columns, by name.
+        beside: function that returns further columns, by name, given the level of the intervals.
 
     >>> both = join_numbers([Formula(2.0), Formula(3.0)])
     >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)

@@ -197,8 +197,8 @@ def joint_halfwidths(
     """Return half-widths for the sum of a stream's release and of one release of each earlier
     stream.
 
-    They are in units of the exact sums, which must be the same for all streams. They are exact if
-    all weights of nodes are +1 or -1.
+    Half-widths are in units of the exact sums, which must be equal for all streams. They are exact
+    if all releases add and subtract the noise of nodes with weights +1 and -1 only.
 
     Args:
         before: strategy, noise distribution and step of each earlier release of a total.
@@ -400,10 +400,10 @@ def _of_variances(
 def widest_halfwidth(
     strategy: StreamStrategy, law: NoiseDistribution, level: float = 0.95
 ) -> float:
-    """Return the half-width of totals at the step with the largest variance.
+    """Return the half-width of a running total's interval at the step with the largest variance.
 
-    With ``level = 1 - (1 - p) / T``, the errors of all T releases are within this half-width with
-    probability p (union bound).
+    With ``level = 1 - (1 - p) / T``, where T is the number of releases, the errors of all releases
+    are within this half-width with probability p (union bound).
 
     Args:
         level: wanted probability, above 0 and at most 1 - 1e-9.
@@ -463,8 +463,8 @@ def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: b
     """Bound the noise of all steps up to ``steps`` at an epsilon of 1 or, if ``gaussian``, at a rho
     of 1.
 
-    The bound holds with ``probability``. Divided by epsilon, or by the root of rho, it is
-    `largest_expiring_error`.
+    The bound holds with ``probability``. For another epsilon, divide it by epsilon; for another
+    rho, divide it by the square root of rho. `largest_expiring_error` does this.
     """
     height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
     return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
@@ -497,7 +497,8 @@ def _of_trees(
     cells: int,
     more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
-    """Return exact half-widths if all weights of nodes are +1 or -1; otherwise None.
+    """Return exact half-widths for sums over windows if these sums add and subtract the noise of
+    nodes with weights +1 and -1 only; otherwise None.
 
     Args:
         strategy, law, level, cells: as in `window_halfwidths`.

@@ -68,13 +68,13 @@ class NoiseStore(Protocol):
     """A store of noise for later processes. If it loses or alters noise, releases do not change."""
 
     def find(self, step: int, cell: int) -> SealedNoise | None:
-        """Return the stored row that has a step, for the cells from ``cell`` on; None if there is
-        no row.
+        """Return the stored noise that includes this step, for the cells from ``cell`` on; None if
+        no such noise is stored.
         """
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store these rows, and remove all other rows for the cells from ``cell`` on."""
+        """Store this noise, and remove all other stored noise for the cells from ``cell`` on."""
         ...
 
 

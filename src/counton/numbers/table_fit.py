@@ -248,7 +248,8 @@ def _condition(
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
-    """Return True if the totals of a level, and of all leaves above it, are known.
+    """Return True if the totals of all nodes of a level, and of all leaves on the levels above it,
+    are known.
 
     Known totals above this level then add no information.
 

@@ -168,7 +168,8 @@ class TypicalError:
 class WorstError:
     """A bound that all errors of ``steps`` releases keep at once, with probability 2/3.
 
-    The methods are those of `TypicalError`.
+    Each method does for this bound what the method of this name in `TypicalError` does for the root
+    of the mean squared error.
     """
 
     steps: int

@@ -255,7 +255,8 @@ def _least_pure(epsilon: float) -> float:
 def _least_approximate(epsilon: float, delta: float) -> float:
     """Return a lower bound on the variance of noise under (epsilon, delta)-privacy.
 
-    Its unit is the square of the change by one unit.
+    The result is for a protected unit that changes the number by 1; for a change by s multiply it
+    by s^2.
     """
     # V / s^2 in `least_noise_variance`; the best over moves of one step and of several steps at a
     # time.
@@ -516,8 +517,8 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
 
     It holds for every mechanism with pure privacy: on some stream, some error in some cell at some
     step reaches the bound with probability 1/3 or more. A unit counts in any one of the cells, in
-    any step. "Constant matters", Theorem 6, states the order of growth for counts of letters, up to
-    a constant.
+    any step. "Constant matters", Theorem 6, states such a bound for counts of letters, but only up
+    to a constant.
 
     Raises:
         InvalidInput: epsilon not above 0.

@@ -456,9 +456,9 @@ class StreamPlan(Plan[Design]):
         noise.
 
         The bounds are on the root of the mean variance ("mean") or of the largest ("max"), in data
-        units; ``metric`` None is the plan's own. They are known if a protected unit, such as a
-        user, counts in one step alone: for Laplace noise under `PureDP`, for Gaussian noise under
-        `ZCDP` and `ApproxDP`. Otherwise the result is empty.
+        units; with ``metric`` None, the plan's metric decides. They are known if a protected unit,
+        such as a user, counts in one step alone: for Laplace noise under `PureDP`, for Gaussian
+        noise under `ZCDP` and `ApproxDP`. Otherwise the result is empty.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -878,8 +878,8 @@ def _kary(question: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 @lru_cache(maxsize=16)
 def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
-    """Return the k-ary trees that a plan compares. They are cached together with their computed
-    norms.
+    """Return the k-ary trees that a plan compares. The trees are cached, and with them the
+    sensitivity norms that they have computed.
     """
     return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
@@ -1071,10 +1071,10 @@ def _endless(
 
 @lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
-    """Return how many first nodes of a `GrowingSquareRoot` should have equal noise for the least
-    error.
+    """Return how many of the first nodes should have equal noise in the strategy
+    `GrowingSquareRoot`, so that its error is least.
 
-    The error is that of the first ``around`` steps. None: the strategy's default is best.
+    The error is taken over the first ``around`` steps. None: the strategy's default is best.
     """
 
     def error(even: int | None) -> float:
@@ -1087,7 +1087,9 @@ def _even(metric: Metric, around: int) -> int | None:
 
 
 def _as_printed(name: str, horizon: int | None) -> _Contenders:
-    """Return a published strategy with the parameters that its paper states."""
+    """Return a published strategy with the parameters that its paper states, as the only candidate
+    of its kind; if the stream has no last step, a note that the kind is left out.
+    """
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)
     strategy: StreamStrategy

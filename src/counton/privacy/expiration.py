@@ -177,8 +177,9 @@ class ExpiringDP(ExpiringGuarantee):
 class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    This is the Gaussian form of `ExpiringDP`. The function g is at most `expiration_loss` with
-    analysis "exact". For wide noise it is close to the smaller loss with analysis "concentrated".
+    This is the Gaussian form of `ExpiringDP`. The function g is at most the result of
+    `expiration_loss` with the analysis "exact". For wide noise g is close to the result with the
+    analysis "concentrated", which is smaller.
     The guarantee bounds Renyi divergences of whole orders, as `ZCDP` does.
 
     Raises:

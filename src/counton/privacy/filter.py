@@ -191,7 +191,7 @@ class Filter:
     def cost(self) -> Limit | None:
         """The total spent, stated as a guarantee; None if nothing is spent.
 
-        If several sums give valid totals, it is the smallest.
+        If several of the filter's sums give a valid total, this is the smallest of these totals.
         """
         if not self.epsilon and not self.rho:
             return None

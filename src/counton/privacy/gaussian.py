@@ -141,12 +141,12 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
 
 
 def log_factor(tau_squared: float) -> tuple[float, float]:
-    """Return two factors, in logarithms, by which the rounding of Gaussian noise to integers
-    weakens (epsilon, delta).
+    """Return two upper bounds on how much the rounding of Gaussian noise to integers weakens
+    (epsilon, delta): one for epsilon, one for delta.
 
-    They are upper bounds of ln((1+eta)/(1-eta)), which is lost from epsilon for each coordinate,
-    and of ln(1+eta), by which delta grows. Comments at the beginning of this file define eta, which
-    depends on the variance tau^2 of the rounding.
+    The first bounds ln((1+eta)/(1-eta)), which each coordinate adds to epsilon. The second bounds
+    ln(1+eta), which each coordinate adds to ln(delta). Comments at the beginning of this file
+    define eta, which depends on the variance tau^2 of the rounding.
     """
     q = math.exp(-2 * math.pi**2 * tau_squared)
     eta = 2 * q / (1 - q**3) * (1 + 1e-12)
@@ -239,11 +239,10 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln(delta) of discrete Gaussian noise for several pairs of a centre c of the noise and
-    a largest output K.
+    """Return ln(delta(u)) for discrete Gaussian noise, at u = -epsilon + points / sigma^2.
 
-    A pair is given by u = (c + K) / sigma^2, which is -epsilon + points / sigma^2. Comments at the
-    beginning of this file define delta(u). The result has the shape of ``points``.
+    u stands for a centre c of the noise and a largest output K: it is (c + K) / sigma^2. Comments
+    at the beginning of this file define delta(u). The result has the shape of ``points``.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

@@ -515,10 +515,11 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return every entry (a stream or table with its guarantee) with the guarantee that is
-        added to the total of its unit; None: no loss yet.
+        """Return a pair for every entry (a stream or table with its guarantee): the entry, and the
+        guarantee that is added to the total of its unit; None: no loss yet.
 
-        This guarantee depends on the neighbouring relation of the total and on the ledger's age.
+        The added guarantee depends on the neighbouring relation of the total and on the ledger's
+        age.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))

@@ -363,8 +363,8 @@ class AbsoluteCosts:
         """Convert costs by an interval's own label to costs by its parent's label.
 
         A label is the sum of the shifts of an interval and of all intervals that contain it. The
-        interval keeps its parent's label at no cost, or takes the other one at the cost of its
-        level's weight.
+        interval keeps its parent's label at no cost, or takes the other of the labels 0 and 1 at
+        the cost of its level's weight.
         """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept

@@ -31,8 +31,8 @@ _DIGITS = 1000
 def clip(
     values: Numbers, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> NDArray[np.int64]:
-    """Clip values to [lower, upper], and return them as multiples of ``resolution``, rounded:
-    int64, same shape.
+    """Clip values to [lower, upper], round them to multiples of ``resolution``, and return each as
+    its number of multiples: int64, same shape.
     """
     bounded = np.clip(finite(values), float(lower), float(upper))
     cells: NDArray[np.int64] = np.rint(bounded / float(resolution)).astype(np.int64)
@@ -40,8 +40,8 @@ def clip(
 
 
 def finite(values: Numbers) -> NDArray[np.float64]:
-    """Convert values of single units to float64 of the same shape; refuse NaN, infinity and other
-    types.
+    """Convert values of single units to float64 of the same shape; refuse NaN, infinity and values
+    that are no numbers.
     """
     numbers = number_array(values, "values")
     if numbers.dtype == object:
@@ -132,8 +132,8 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 def number_array(
     values: Numbers, what: str, remedy: str = "give rows of equal length"
 ) -> NDArray[Any]:
-    """Convert values to an array of numbers (or of Python objects); refuse masked values and other
-    types.
+    """Convert values to an array of numbers (or of Python objects); refuse masked values, and
+    arrays of another type such as text.
 
     Args:
         what: plural name of the values in messages.
