@@ -700,9 +700,8 @@ class LookAhead(Strategy):
         return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
 
     def final(self, z: Draws) -> Draws:
-        """Return a function that maps a level and a node's index to the node's final estimate.
-
-        It is the noise of the estimate, in units of 2^-16.
+        """Return a function from a level and a node's index to the noise of the node's final
+        estimate, in units of 2^-16.
         """
 
         def children(level: int, node: int) -> range:
@@ -711,8 +710,8 @@ class LookAhead(Strategy):
 
         @cache
         def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return a node's estimate, from ``depth`` levels below it, and the variance of the
-            estimate.
+            """Return the noise of a node's estimate, which uses the nodes down to ``depth`` levels
+            below the node, and the variance of the estimate.
             """
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
@@ -724,8 +723,8 @@ class LookAhead(Strategy):
 
         @cache
         def children_sum(level: int, node: int, depth: int) -> tuple[int, Fraction]:
-            """Return the sum of the estimates of a node's children, and the variance of this
-            sum.
+            """Return the noise of the sum of the estimates of a node's children, and the variance
+            of this sum.
             """
             below = [estimate(level - 1, one, depth - 1) for one in children(level, node)]
             total = sum(value for value, _ in below)
@@ -749,10 +748,11 @@ class LookAhead(Strategy):
         return final
 
     def total(self, final: Draws, step: int) -> int:
-        """Return the running total at a step, as a sum of final estimates of nodes' counts.
+        """Return the noise of the running total at a step.
 
-        The nodes are the widest nodes that end before the step, narrower nodes after them, and the
-        step itself.
+        The total is a sum of final estimates of nodes' counts; ``final`` is the function that the
+        method `final` returned. The nodes are the widest nodes that end before the step, narrower
+        nodes after them, and the step itself.
         """
         found, node = final(0, step - 1), 0
         for level in reversed(range(self.top + 1)):

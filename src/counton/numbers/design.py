@@ -355,14 +355,14 @@ def design_for(
     counters: Guarantee | None = None,
     **stated: Any,
 ) -> Design[S]:
-    """Return the design whose noise distribution has the least variance that satisfies a guarantee.
+    """Return the design whose noise has the least variance with which it satisfies a guarantee.
 
     Args:
         strategy: the correlation of the noise over time.
         guarantee: the guarantee for all releases together.
         contribution: the bound on how much one unit changes the input.
         shape: shape of one step's input.
-        counters: see `Design`.
+        counters: the guarantee of the noise alone, if cells are added when needed; see `Design`.
         stated: further attributes of the design.
 
     >>> from counton import PureDP

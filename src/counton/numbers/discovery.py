@@ -364,8 +364,8 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the noise variance of one cell in each release whose count is compared with a
-    threshold: a group is shown once its count reaches it.
+    """Return the noise variance of one cell in each release whose counts are compared with
+    thresholds. A group is shown once its count reaches the threshold.
 
     Args:
         strategy: the correlation of the noise over time.

@@ -437,8 +437,15 @@ class ClosedForm(Estimate):
         deviation: Any,
         parts: Callable[[], Formula] | None = None,
     ) -> ClosedForm:
-        """Return a number with the interval from estimate - half(level) to estimate +
-        half(level).
+        """Return a number, or an array of numbers, with the interval from estimate - half(level) to
+        estimate + half(level).
+
+        Args:
+            estimate: the number or numbers.
+            half: function from a level to the half-width of the interval.
+            deviation: standard deviation of the noise.
+            parts: function that returns the number as a `Formula`, a sum of released cells; None:
+                it cannot be written as one.
         """
 
         def ends(level: float) -> tuple[Any, Any]:

@@ -137,7 +137,8 @@ def _children(
     fixed: NDArray[np.bool_],
     lowest: Floats,
 ) -> Integers:
-    """Return integers near the estimates of one level; those of one parent add up to its total.
+    """Return integers near the estimates of one level. The integers of all children of a parent add
+    up to the parent's total.
 
     Args:
         totals: total of each node one level up.

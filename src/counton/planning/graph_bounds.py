@@ -122,11 +122,11 @@ def _bits_among(nodes: int | None) -> int:
 
 
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
-    """Return a lower bound on the root mean squared error at the worst step, since accurate
-    releases would reveal secret bits.
+    """Return a lower bound on the root mean squared error at the worst step.
 
-    The releases reveal sums of sets of bits, from which each bit can be computed. Comments at the
-    beginning of this file have the proof.
+    Releases with a smaller error would reveal secret bits, against the guarantee: they reveal sums
+    of sets of bits, from which each bit can be computed. Comments at the beginning of this file
+    have the proof.
 
     Args:
         sets: largest number of sets of secret bits whose sums the releases can reveal.
