@@ -82,8 +82,8 @@ class Counts:
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
         corrected: rows that replaced an earlier row with the same id, or cancelled it.
         often: corrections left out because their row had been corrected as often as allowed.
-        late_by: number of windows within which 95% of the late rows came after the release of their
-            window.
+        late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
+            after the release of their own window.
         empty: number of released windows after the newest row.
     """
 
@@ -381,8 +381,8 @@ _LITTLE = 2.0**-20
 
 
 def counts_of(tally: Tally, cut: Windows, until: int | None, ended: int, released: int) -> Counts:
-    """Return those numbers of rows that follow from the rows alone, before it is known how many of
-    them the stream has counted already.
+    """Return the numbers of rows that are known before the rows are compared with the rows that the
+    stream has counted. All other numbers of the result are 0.
 
     Args:
         tally: sums and numbers of the rows read.
@@ -415,11 +415,12 @@ class Intake:
     """Totals that a run releases, and totals that the state keeps afterwards. Exact: secret.
 
     Attributes:
-        cells: columns of a table, sorted by ``step`` and ``group``. It has a row for each pair of
-            window and group with a change or with uncounted rows. The other columns have the rows
-            and the total read so far ("seen"), the rows and the total released so far ("counted"),
-            and ``whole``: the number of rows in the last file of all events, as long as none of
-            them is counted.
+        cells: columns of a table with a row for each pair of window (``step``) and ``group``,
+            sorted by both. Only pairs are listed that have uncounted rows, or whose window changes
+            in this run. ``seen_rows`` and ``seen_total`` are the number and the total of the rows
+            read so far, ``counted_rows`` and ``counted_total`` those of the rows released so far.
+            ``whole`` is the number of rows in the last file of all events, as long as none of these
+            rows is counted.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step; a cell is one of the sums that a statistic keeps for
@@ -427,15 +428,15 @@ class Intake:
         measures: names of the numbers kept for each window and group: ``"rows"``, and for sums
             ``"total"``.
         changed: windows whose kept numbers this run changes.
-        gone, shut: numbers of vanished and of additional rows of released windows, in a file of
-            all events. A changed row counts in both.
+        gone, shut: numbers of vanished and of additional rows of released windows, in a file of all
+            events. A changed row counts in both.
         versions: number of times that each window is released: 1, or more if windows are released
             again when late rows come.
         closed: number of rows of windows that are final, counted nowhere.
         arrived, late: number of new rows, and how many of them are of released windows. In a file
             of all events: number of all rows, and of the new rows of released windows.
-        late_by: number of windows within which 95% of the late rows came after the release of their
-            window.
+        late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
+            after the release of their own window.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -464,8 +465,8 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two bounds on what this run and later runs can add: to any one total, and to each
-        place (one of the sums that the statistic keeps for each group).
+        """Return two upper bounds on what this run and later runs can add: to any single total, and
+        to each place (one of the sums that the statistic keeps for each group).
 
         Args:
             places: number of places; a place's bound is for all groups together.
@@ -484,8 +485,8 @@ class Intake:
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the uncounted totals as three arrays, with one element for each row of ``cells``:
-        the step that will count it, its group, and the uncounted total.
+        """Return, for each row of ``cells``, the total that is not counted yet, in three parallel
+        arrays: the step that will release this total, its group, and the total.
         """
         due = self.cells["seen_total"] - self.cells["counted_total"]
         return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
@@ -622,8 +623,16 @@ def compare(
 
 
 def _late(step: NDArray[np.int64], rows: NDArray[np.int64], released: int) -> tuple[int, int]:
-    """Return the number of new rows whose windows are released already, and the number of windows
-    within which 95% of them came after the release (`Counts.late_by`).
+    """Return the number of late rows (new rows whose windows are released already), and their
+    delay.
+
+    The delay is a number of windows: 95% of the late rows came at most this many windows after the
+    release of their own window. Both numbers are 0 if there are no late rows.
+
+    Args:
+        step, rows: number of a window, and number of new rows in it, for each pair of window and
+            group.
+        released: number of released steps.
     """
     late = step <= released
     lags, order = released + 1 - step[late], np.argsort(released + 1 - step[late], kind="stable")

@@ -335,11 +335,12 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """Return a stream's definition (columns, windows, groups and guarantee), marked (``reread``) if
-    this run reads times by other options than the first run, whose definition is ``before``.
+    """Return a stream's definition (columns, windows, groups and guarantee), marked as ``reread``
+    if this run reads times by other options than the first run. ``before`` is the definition of the
+    first run.
 
-    Refuse other options if the stream continues an earlier one, and its guarantee depends on no row
-    being counted in both.
+    Other options are refused if the stream continues an earlier stream and no row may count in
+    both: the ledger then counts the privacy loss of only one of the two streams.
     """
     if not definition.cut.timed:
         return definition

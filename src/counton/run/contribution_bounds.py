@@ -160,9 +160,10 @@ def _narrowest(largest: int) -> Any:
 
 
 def bucket_of(digests: Any) -> Any:
-    """Return the number (0 to `BUCKETS` - 1) of each user's bucket, given digests of users. A
-    bucket is a part of all people; if one of them is forgotten, no new person of the bucket can
-    count.
+    """Return the number (0 to `BUCKETS` - 1) of each user's bucket, given digests of users.
+
+    A bucket is one of `BUCKETS` parts of all people. Once a person is forgotten, no new person in
+    the same bucket can count.
     """
     return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
@@ -596,11 +597,11 @@ class ContributionBounder:
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
-        """Return the positions of rows that may count after requests to forget people.
+        """Return the positions of the rows that may count although people were forgotten.
 
-        If a person is forgotten, all new users in the same bucket (part of all people) are refused.
-        So the returned rows are those of users in other buckets, and of users whose rows were
-        counted before.
+        Once a person is forgotten, new users in the same bucket (one of `BUCKETS` parts of all
+        people) are refused. So the returned rows are those of users in other buckets, and of users
+        whose rows were counted before.
 
         Whether a row stays depends only on its own user's rows and on the requests to forget.
         """
@@ -636,8 +637,8 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The earliest rows that may still count, as two numbers: the first period for the rows of
-    users, and the first day for row ids.
+    """The first period and the first day whose rows may still count: ``period`` holds for rows of
+    users, ``day`` for row ids.
     """
 
     period: int
@@ -660,11 +661,17 @@ class _Before(NamedTuple):
 def _remembered_rows(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """Yield, for each period, the positions of its rows in ``rows``, and the rows of their users
-    that earlier runs counted in it.
+    """Yield, for each period with new rows, the positions of the new rows in ``rows``, and the rows
+    of the same users that earlier runs counted in the same period.
+
+    Periods in which no row was counted before are left out.
 
     Args:
-        beyond: leave out users with at most this many rows in the period, old and new together.
+        rows: the new rows; the rows of one user in one period stand together.
+        period: period of each new row.
+        before: digests that earlier runs have kept.
+        beyond: leave out the earlier rows of users with at most this many rows in the period, old
+            and new together.
     """
     for number, places in _by_number(period) if before.users else ():
         part = before.users.get(number)
@@ -721,10 +728,12 @@ def known_rows_of(
 def _match_remembered(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the first rows of each kind, as many as were counted before.
+    """Return a mask of the rows that earlier runs have counted. Of equal rows, the first in time
+    are marked, as many as were counted before.
 
-    A kind is a hash of user, window, group and value. ``times`` says how often each of ``kinds``
-    was counted before; the marked rows are subtracted from it.
+    Rows are equal if they have the same kind, a hash of user, window, group and value. ``times``
+    says how often each of ``kinds`` was counted before. It is changed in place: marked rows are
+    subtracted.
     """
     mine = _hash_rows([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)

@@ -267,13 +267,19 @@ class Definition(Description):
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
     def measure(self, sums: Integers) -> Integers:
-        """Convert sums by group and place to the values that a step releases, before noise. A place
-        is one of the sums that the statistic keeps for each group.
+        """Convert the sums of each step to the values that the step releases, before noise. Sums
+        and values are integer multiples of the resolution.
 
-        ``sums`` are integer multiples of the resolution, as are the returned values; the shape is
-        ``(steps, groups * places)``. If windows are released in several versions, ``sums`` has the
-        rows of `counton.run.changes.Intake.inputs`, and the last axis of the result has one entry
-        for each version. If totals are released too, a further entry is the sum over all versions.
+        Args:
+            sums: sums of each step by group and place, shape ``(steps, groups * places)``. A place
+                is one of the sums that the statistic keeps for each group. If windows are released
+                in several versions, the array has several rows for each step: see
+                `counton.run.changes.Intake.inputs`.
+
+        Returns:
+            The values of each step. If windows are released in several versions, the last axis has
+                one entry for each version. If totals are released too, a further entry is the sum
+                over all versions.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))

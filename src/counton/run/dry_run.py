@@ -37,7 +37,9 @@ class DryRun:
     counts: Private[Counts] = attribute(repr=False)
 
     def for_operator(self) -> Counts:
-        """Return exact numbers of rows. Only for people who may see the events: do not publish."""
+        """Return the exact numbers of rows that the run would read. Only for people who may see the
+        events: do not publish.
+        """
         return for_operator(self.counts)
 
 

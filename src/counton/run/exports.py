@@ -153,7 +153,9 @@ def publish_new(
 
 
 class _OneTransaction(NamedTuple):
-    """A database in which all rows are written within one transaction that is already open."""
+    """A database whose transaction is open already, so that all rows are written within this
+    transaction.
+    """
 
     connection: Connection
 

@@ -144,8 +144,11 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
 
 
 def with_free_files(job: Job, values: JobValues, save: Path | None = None) -> Job:
-    """Return a job whose default output files, the released numbers and the unreadable rows,
-    belong to no other job: they do not exist, and no other job file of their folder names them.
+    """Return a job whose default output files are free: no such file exists yet, and no other job
+    file names it.
+
+    The files are for the released numbers and for the unreadable rows. Job files are looked for
+    beside the events and beside ``save``.
 
     Args:
         job: a complete job.
@@ -229,11 +232,11 @@ def state_beside(events: object, *, append: bool) -> str:
     """Return the path of a run's state if none is stated: beside the events, where each run over
     the same events finds it.
 
-    A link has a state beside the link, because it may lead to another file tomorrow.
+    For a link the state lies beside the link, because the link may lead to another file tomorrow.
 
     Raises:
-        MissingOptions: the events have no lasting name, each night has its own file, or they are a
-            link to a file that has a state.
+        MissingOptions: the events have no lasting name, each file has new events only, or the
+            events are a link to a file that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'
@@ -328,8 +331,9 @@ def usual_wait(every: str) -> str:
 
 
 def tells_arrival(column: str) -> bool:
-    """Return True if the name of a column suggests that it tells when a row arrived; also for "",
-    the dates of files.
+    """Return True if a column seems, by its name, to hold the times at which rows arrived.
+
+    The empty name stands for the dates of the files, which are such times.
 
     >>> tells_arrival("entered_at"), tells_arrival(""), tells_arrival("returned_at")
     (True, True, False)
@@ -338,11 +342,14 @@ def tells_arrival(column: str) -> bool:
 
 
 def sufficient_wait(late: Mapping[str, float], usual: str) -> str:
-    """Return the shortest wait, at least the usual one, after which at most one row in a hundred
-    arrives; the longest that is known if there is none.
+    """Return the shortest waiting time after which at most one row in a hundred is still to arrive,
+    but at least the usual time.
+
+    If no known time is long enough, the longest known time is returned.
 
     Args:
-        late: for each waiting time, the fraction of rows that arrive later.
+        late: for each waiting time, ascending, the fraction of rows that arrive later.
+        usual: the usual waiting time.
 
     >>> sufficient_wait({"6h": 0.2, "1d": 0.004, "2d": 0.0}, "6h")
     '1d'
@@ -420,8 +427,9 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
 
 
 def _refuses_rows(values: JobValues) -> bool:
-    """Return True if the user stated that a row which cannot be counted ends the run. A file for
-    bad rows (``bad_rows``) would take that row instead.
+    """Return True if the user stated an option by which a row that cannot be counted ends the run.
+
+    Otherwise a file for bad rows (``bad_rows``) may take such a row.
 
     >>> _refuses_rows({"missing": "refuse"}), _refuses_rows({"missing": "skip"})
     (True, False)

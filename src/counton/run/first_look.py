@@ -76,14 +76,14 @@ class FirstFacts(NamedTuple):
         rows: number of rows looked at.
         first, newest: times of the events, on clocks of the job's zone; None: unknown.
         without: number of rows without a value, by column; the key "" has the number of rows that
-            lack a value in any of them.
+            lack a value in any of the columns.
         unreadable: number of rows that cannot be read, and the reason for the first of them. The
             other facts leave these rows out.
         names: number of rows of each group, the largest group first.
         repeated: for each column in which values repeat, the number of distinct values; columns of
             times are left out.
-        beyond: for each bound on a user's rows, the job's own among them, the fraction of rows that
-            it leaves out.
+        beyond: for several bounds on a user's rows, the fraction of rows that the bound leaves out.
+            The job's own bound is one of them.
         late: for each waiting time, such as "6h", the fraction of rows that arrive later than this
             after the end of their window.
     """
@@ -100,9 +100,13 @@ class FirstFacts(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """The first rows of events, with facts about them: number of unreadable rows and the reason for
-    the first, number of distinct values of each column in which values repeat, and results of
-    `once`.
+    """The first rows of events, with facts about them.
+
+    Attributes:
+        rows: the rows that can be read.
+        unreadable, reason: number of unreadable rows, and why the first of them cannot be read.
+        repeated: for each column in which values repeat, the number of distinct values.
+        known: results that the method `once` has computed and remembers.
     """
 
     rows: pl.DataFrame
@@ -135,7 +139,7 @@ class ReadSample(NamedTuple):
     refusal: CountonError | None
 
     def for_operator(self) -> Counts:
-        """Return exact numbers of the rows, for people who may see the events: never for
+        """Return the exact numbers of the first rows, for people who may see the events: never for
         publication.
         """
         return for_operator(self.counts)
@@ -462,8 +466,8 @@ def _beyond(
     zone: str,
     form: str | None,
 ) -> dict[int, float]:
-    """Return, for each bound on a user's rows in a period, the fraction of all rows that it leaves
-    out.
+    """Return, for several bounds on a user's rows in a period, the fraction of rows that the bound
+    leaves out. ``most``, if given, is one of the bounds.
     """
     known = sample.rows
     if user is None or user not in known.columns:

@@ -173,8 +173,10 @@ def _by_word(key: NDArray[np.uint64]) -> Places:
 
 
 def runs(*ordered: NDArray[Any] | None) -> tuple[Places, Places]:
-    """Return the positions at which runs of rows begin that are equal in all columns, and the
-    lengths of the runs.
+    """Return where each run of equal rows begins, and how long it is.
+
+    A run is a series of neighbouring rows that are equal in all columns (``ordered``). A column
+    that is None is ignored.
 
     >>> [one.tolist() for one in runs(np.array([3, 3, 5]))]
     [[0, 2], [2, 1]]

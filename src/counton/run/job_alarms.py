@@ -92,7 +92,7 @@ def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
 
 
 class PlannedAlarm(NamedTuple):
-    """Noise and delay of a job's alarms if it releases this series.
+    """Planned noise and delay of a job's alarms, for one of the two series that a job can release.
 
     Attributes:
         release: the series: "windows" or "totals".
@@ -100,8 +100,8 @@ class PlannedAlarm(NamedTuple):
         std: typical standard deviation of the noise in the sum of ``windows`` windows.
         delay: mean number of windows until a lasting change gives an alarm; None: no size of a
             change is stated, or there may be no alarm.
-        final_after: number of further windows after which a window is final; only then can it give
-            an alarm. It is not part of ``delay``.
+        final_after: number of further windows after which a window is final. Only a final window
+            can give an alarm. This time is not part of ``delay``.
         spread: variance of a window's true count that the delay assumes; 0 if only noise varies.
     """
 

@@ -92,20 +92,22 @@ class PlannedJob:
 
     Attributes:
         name: name of the job.
-        definition: definition of its stream, as it would be made.
+        definition: definition of the job's stream (columns, windows, groups and guarantee), as it
+            would be made.
         steps: steps that errors are planned for: first, middle and last; a single one for a table
             that is released once; for revised windows the versions of one window.
         level: probability with which each interval holds.
         numbers: released numbers.
         needs_size: whether some half-widths are left out because they depend on the number of rows,
             which is not stated.
-        state: path or URL of its state.
-        ledger: path or URL of the shared ledger that it counts in, if any.
-        spend: its entry in the ledger of its state: guarantee and protected unit.
+        state: path or URL of the job's state.
+        ledger: path or URL of the shared ledger that the job's privacy loss is counted in, if any.
+        spend: the job's entry in the ledger of its state: guarantee and protected unit.
         shown: the numbers of its statistic that the job shows.
         delays: for windows that are released again when late rows come: errors with the job's time
             for late rows (``revise``), and with a shorter and a longer time.
-        totals: errors of totals released beside such windows; None: there are no such totals.
+        totals: errors of totals that are released beside windows of this kind; None: there are no
+            such totals.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """

@@ -31,8 +31,12 @@ from counton.state.stream_facts import Facts
 
 @name_alone
 class TimesFound(NamedTuple):
-    """Time of the newest row (microseconds since 1970), number of rows after the last window, and
-    number of all rows: they decide which windows have ended. Secret.
+    """Exact facts about a run's rows that decide which windows have ended. Secret.
+
+    Attributes:
+        newest: time of the newest row, in microseconds since 1970.
+        beyond: number of rows after the last window.
+        rows: number of all rows.
     """
 
     newest: int | None
@@ -63,8 +67,8 @@ class KnownRows(ReadRows):
 def look_up(
     settled: SettledJob, now: datetime | None = None, *, rows: bool = True
 ) -> tuple[str | None, KnownRows | None]:
-    """Return a text by which equal files and options are recognised, and the rows as the last run
-    found them if it had the same text.
+    """Return a text that identifies a run's files and options, and the rows as the last run found
+    them if the last run had the same text.
 
     The text is None if rows must always be read: rows can be skipped only for files and for time
     windows. The rows are None if they must be read in this run.

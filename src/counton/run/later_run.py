@@ -163,10 +163,11 @@ def _other_statistic(job: Job, kept: Definition) -> tuple[Statistic | str | None
 
 
 def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
-    """Return the groups that a later run declares, if they differ from the stream's; else None.
+    """Return the groups that a later run declares, if they differ from the stream's groups; else
+    None.
 
-    They may include groups that were named after the stream began. Order does not matter for a
-    statistic that ranks groups.
+    The run may list or leave out the groups that were named after the stream began. The order of
+    groups does not matter for a statistic that ranks them.
     """
     if job.groups.domain is None or statements.declares_nodes(job):
         return None

@@ -184,9 +184,9 @@ def _with_totals(
 ) -> WindowsAndTotals:
     """Return the strategy that releases revised windows and also totals.
 
-    The windows get the strategy with the least error, and so do the totals, with the fraction
-    ``share`` of the guarantee. A guarantee with delta is divided in the way that gives windows less
-    noise (see `part_of`).
+    The totals get the fraction ``share`` of the guarantee, the windows get the rest. A guarantee
+    with delta is divided in the way that gives windows less noise (see `part_of`). The strategy of
+    the windows is chosen by `_strategy`, the strategy of the totals by least error.
     """
     versions = request.cut.lags + 1
     found = []
@@ -201,8 +201,10 @@ def _with_totals(
 
 
 def _families(guarantee: Guarantee) -> tuple[Family | None, ...]:
-    """Return the kinds of noise with which a guarantee can be divided; None if the kind does not
-    matter.
+    """Return the kinds of noise to try when a guarantee is divided: for a guarantee with delta
+    "laplace" and "gaussian".
+
+    For any other guarantee the kind does not matter, and the only element of the result is None.
     """
     return ("laplace", "gaussian") if isinstance(guarantee, ApproxDP) else (None,)
 

@@ -419,8 +419,12 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
 def _unit(
     state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
 ) -> str | None:
-    """Return the word for the protected unit that the state or the ledger (of spent privacy loss)
-    that it shares already uses, else ``unit``.
+    """Return the name of the protected unit: ``unit`` itself, or with ``per`` the name of a user's
+    period.
+
+    The name of a period begins with the word for a user: ``unit``, if it is given, else the word
+    that the state, or the ledger (of spent privacy loss) that the state shares, uses already.
+    ``clock``, time zone and column of times, stands at the end.
     """
     if per is None:
         return unit

@@ -71,8 +71,8 @@ class PlannedTotals(NamedTuple):
         share: fraction of the privacy budget that totals have.
         windows: number of windows.
         final: deviation of the number of one final window.
-        week, year: deviation of the sum of all final windows of a week, and of a year; None if
-            there are fewer windows, or a window is as long.
+        week, year: deviation of the sum of all final windows of a week, and of a year; None if the
+            stream is shorter, or if a single window is as long.
         total: deviation of the sum of all windows.
         alone: the deviations ``final``, ``week``, ``year`` and ``total`` if windows have the whole
             budget, and no totals are released.
@@ -138,9 +138,11 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return a design with the noise at step ``lags + 1``, at which the last version of the first
-    window is released, so that all its versions are known. The errors of versions are planned with
-    it.
+    """Return a design for planning the errors of a window's versions: its strategy has the newest
+    version of each window at step ``lags + 1``.
+
+    At this step window 1 is released in its last version and window ``lags + 1`` in its first, so
+    each version occurs.
     """
     strategy = windows_of(terms)
     if strategy.horizon <= lags:
@@ -165,9 +167,10 @@ def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...
     """Return half-widths of a window's first and final version, under the names `FIRST` and
     `FINAL`.
 
-    Beside totals they are those of tables, which read windows and totals together: of the night
-    that has the first final window, or of the last one, whichever are wider. Where a stream has
-    more than 512 windows, night 512 stands for the last one.
+    If totals are released too, a table computes its windows from the released windows and totals
+    together. The half-widths are then those of such a table, read at the step at which the first
+    window is final, or at the last step: the wider ones are returned. If a stream has more than 512
+    windows, step 512 is used as the last one.
     """
     both, lags = terms.strategy, windows_of(terms).lags
     if not isinstance(both, WindowsAndTotals):

@@ -96,12 +96,12 @@ class UserRows:
 
 
 class EachUser(EventFrame):
-    """New rows made from each user's rows when they are read: a single row, or one for each taken
-    value.
+    """New rows made from each user's rows when they are read: one row for each user, or one for
+    each value that is taken from the user.
 
-    The new rows have two columns: the user's name, and the number of the user's rows or the cell of
-    a value. The second is named ``rules.named``. If a user has more values than are taken, evenly
-    spaced ones are taken.
+    The new rows have two columns. The first has the user's name. The second, named ``rules.named``,
+    has the number of the user's rows, or the cell of a value. If a user has more values than may be
+    taken, evenly spaced values are taken.
 
     Args:
         source: all rows.

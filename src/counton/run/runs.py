@@ -59,7 +59,9 @@ class Outcome(Closing):
     found: Private[Mapping[str, Any]] | None = attribute(default=None, repr=False)
 
     def for_operator(self) -> Counts:
-        """Return exact numbers of rows. Only for people who may see the events: do not publish."""
+        """Return the exact numbers of rows that the run read. Only for people who may see the
+        events: do not publish.
+        """
         return for_operator(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
@@ -108,8 +110,8 @@ def run(
     """Read the events, check them, release the windows that have ended, and store what later runs
     need.
 
-    All checks of the request and the events come before anything is written. To act between its
-    parts, call `resolve`, `read_rows` and `commit`.
+    All checks of the request and the events come before anything is written. To act between the
+    stages of a run, call `resolve`, `read_rows` and `commit` one after the other.
 
     Args:
         request: the job; a job whose state is open already (`OpenedJob`) uses that state.

@@ -194,8 +194,11 @@ def resolve(
 
 
 def _refuse_other_party(settled: SettledJob) -> None:
-    """Refuse a job whose party (the one whose quota of the privacy budget it spends) is not the
-    party that the ledger (the record of spent privacy loss) has for its stream.
+    """Refuse a job that states another party than its stream has in the ledger, the record of spent
+    privacy loss.
+
+    A party is a name, such as of a department; the stream spends the party's quota of the privacy
+    budget.
     """
     name, party = settled.spend.name, settled.spend.party
     assert settled.store is not None

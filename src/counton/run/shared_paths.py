@@ -133,15 +133,17 @@ class JobStates(Closing):
         limit: PureDP | ApproxDP | ZCDP | None,
         about: str | None = None,
     ) -> None:
-        """Set the limits of the states of some jobs, if they have none yet.
+        """Set the privacy limit of the state of each of these jobs, unless the state has a limit
+        already.
 
         Args:
+            jobs: jobs by name.
             limit: privacy limit for each state; None: do nothing.
             about: kind of unit that the limit protects; None: the unit of each job.
 
         Raises:
             InvalidInput: a state has another limit; or a job protects another kind of unit than the
-                limit is for, so that it could never run. Then nothing is set.
+                limit, so that the job could never run. Then nothing is set.
         """
         if limit is None:
             return

@@ -431,8 +431,8 @@ def _by_group(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
 
 
 def _to_be_found(statistic: Statistic) -> Statistic:
-    """Return the form of a statistic that is counted in each group found in the data; refuse a
-    statistic that cannot be.
+    """Return the form of a statistic that can be counted in each group found in the data; refuse a
+    statistic that has no such form.
     """
     from counton.statistics.average import found_form
 

@@ -182,12 +182,15 @@ class AddedRows(ReadRows):
             arrivals = Arrivals(kept.arrived + found[0], kept.late + found[1])
 
         def additions(empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-            """Yield one pair for each transaction to write: the finished share of the new steps,
-            and the content: sums of ended windows, and numbers of rows read in all changed windows.
+            """Yield one pair for each transaction to write: the fraction (0 to 1) of the new steps
+            that earlier transactions hold, and the content of the transaction.
 
-            If ``empty``, a transaction is yielded even if nothing has changed. New events are
-            written in a single transaction, because their file can be given only once. Rows of
-            users with a bound are too, because the digests of users are written once.
+            The content has sums of ended windows, and numbers of rows read in all changed windows.
+            If ``empty``, a transaction is yielded even if nothing has changed.
+
+            New events are written in a single transaction, because their file can be given only
+            once. If users' rows are bounded or rows have ids, there is a single transaction too,
+            because digests are written once.
             """
             new = range(intake.released + 1, intake.target + 1)
             parts = [new] if at_once or not new else chunks(new, intake.groups)
@@ -248,10 +251,11 @@ class AddedRows(ReadRows):
     def _counted_labels(
         self, stream: Stream | None, cells: pl.DataFrame, chosen: ChosenRows | None
     ) -> tuple[pl.DataFrame, ChosenRows | None, tuple[int, tuple[str, ...]]]:
-        """Leave out labels (names of groups found in the data) of which no row counts, and renumber
-        the cells of the others.
+        """Leave out new labels (names of groups found in the data) under which no row counts, and
+        renumber the cells of the remaining groups.
 
-        Return the sums, the chosen rows, the number of known labels, and the new labels.
+        Return the sums, the chosen rows, the number of labels that the state has already, and the
+        remaining new labels.
 
         Raises:
             StreamConflict: the state has other labels than at the beginning of this run.
@@ -379,10 +383,11 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, progress: Progress, given: Source
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally], Private[Marks]]:
-    """Read the rows: return their labels (group names), the object that chooses the rows that
-    count, the sums of all rows, and digests of their files.
+    """Read the rows of a run; return labels (group names), the object that chooses the rows that
+    count, the sums of all rows, and digests of the files.
 
-    Labels are None if groups are declared; the second object is None if no users are bounded.
+    The labels are None if groups are declared. The object that chooses rows is None if users'
+    contributions are not bounded and rows have no ids.
     """
     job, definition, saved = settled.job, settled.definition, settled.saved
     reading = reading_of(job, definition)

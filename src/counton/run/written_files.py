@@ -167,9 +167,11 @@ _OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
 
 
 def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Return the paths of the charts by series ("totals", "windows"), given the form of release.
+    """Return the path of the chart of each series, by the name of the series: "totals" or
+    "windows".
 
-    If both are released, two files stand beside each other.
+    ``release`` says what a job releases. If it is "both", the chart of totals gets the path
+    ``plot``, and the chart of windows a path beside it. Without ``plot`` there are no charts.
 
     >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
     ['visits.png', 'visits.windows.png']

@@ -42,9 +42,10 @@ _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
-    """Numbers and sizes of the parts (database rows) in which exact sums are stored. First comes
-    the *whole*, all sums at one step, in one part or several; then one part for the additions of
-    each later release.
+    """Sizes and numbers of the database rows (parts) that store a statistic's exact sums.
+
+    The first part, or the first few, hold the *whole*: all sums at one step. Each later part holds
+    the additions of one release.
 
     Attributes:
         first, following: number of the first stored part, and of the part to be written next.

@@ -47,7 +47,7 @@ _FOLDED = f"{_WAITING} AND fold = :fold"
 
 
 class Sender(NamedTuple):
-    """A sender of rows to a service.
+    """A sender of rows to a service, known by a token (a secret text that permits sending).
 
     >>> Sender("6f0c11aa", 2).share
     0.03125
@@ -81,11 +81,11 @@ class Batch(NamedTuple):
         rows: number of rows.
         body: the readable rows, encoded.
         aside: the unreadable rows, kept for the operator, as JSON values; None if there are none.
-        parts: size of the rows' sums as a fraction (0 or more) of the largest sums that the stream
-            can hold. The key is the window if each release counts one window alone; else the only
-            key is 0.
+        parts: by window, the sums of the rows as a fraction (0 or more) of the largest sums that
+            the stream can hold. If a release counts several windows, there is one fraction, under
+            key 0. None: nothing is added to the sender's share.
         sender: the sender, whose allowed share the ``parts`` are added to.
-        over: windows before this one are released and take no more rows.
+        over: number of the first window that still takes rows; earlier windows are released.
     """
 
     stream: str
@@ -250,8 +250,10 @@ class Inbox(Closing):
         self._database.close()
 
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
-        """Return the verdict on a batch that the inbox has accepted under this id, or on another
-        batch with its id; None if the id is new.
+        """Return the verdict on a batch if the inbox has accepted a batch with this id before; None
+        if the id is new.
+
+        The verdict is "known" if the accepted batch has the same digest, else "other".
         """
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
@@ -302,8 +304,10 @@ class Inbox(Closing):
         return verdicts
 
     def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
-        """Return, by stream, window and sender, the fraction of the stream's largest exact sums
-        that the rows of each sender of these batches take up so far.
+        """Return how much of the streams' largest exact sums the senders of these batches have used
+        so far, as fractions by stream, window and sender.
+
+        On a server the streams are locked until the transaction ends.
         """
         wanted: dict[int, set[int]] = {}
         senders = {batch.sender.id: batch.sender for batch in given}
@@ -326,10 +330,10 @@ class Inbox(Closing):
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
-        """Store the fraction of a stream's largest exact sums that each sender's rows take up;
-        delete the stored fractions of windows that are over.
+        """Store, for each sender, the fraction of a stream's largest exact sums that the sender's
+        rows take up (``held``); delete the stored fractions of windows that are over.
 
-        ``over`` maps the row id of a stream to its first window that is not over.
+        ``over`` maps the row id of a stream to the number of its first window that is not over.
         """
         for (stream, step, sender), part in held.items():
             connection.run(
@@ -414,8 +418,10 @@ class Inbox(Closing):
         )
 
     def close_stream(self, stream: str) -> bool:
-        """Refuse all further batches for a stream from now on, unless some wait to be counted;
-        return True if the stream is closed now.
+        """Close a stream to all further batches, unless one of its batches waits to be counted.
+
+        Return True if the stream is closed now. If a batch waits, nothing changes and the result is
+        False.
         """
         with self._database.transaction(write=True) as connection:
             connection.lock(_CLOSING)
@@ -460,8 +466,10 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # another process took them meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
-        """Refuse a fold (a group of batches) that another process has changed or counted meanwhile;
-        return the parameters of an SQL query for its rows.
+        """Refuse a fold (a group of batches) that another process has changed or counted meanwhile.
+
+        Return the SQL parameters that select the fold's batches: row id of the stream, and number
+        of the fold.
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -521,8 +529,17 @@ class Inbox(Closing):
     def _keep(
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
-        """Store a batch's rows that no run could count among the batches left out, with the id that
-        its sender gave to it.
+        """Store uncounted rows of a batch for the operator, in the table of batches left out, with
+        the id that the sender gave to the batch.
+
+        These are all rows of a batch that no run could count, or only the unreadable rows of a
+        batch that is counted.
+
+        Args:
+            row: database row of the batch, as it waits in the inbox.
+            rows, body: number of the readable rows to store, and these rows, encoded.
+            aside: the unreadable rows, as JSON text.
+            why: the reason why the rows are stored here.
         """
         came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
         of = {"stream": row.stream_id, "arrived": row.arrived}
@@ -645,12 +662,14 @@ class Inbox(Closing):
             return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
-        """Return, by the id of the sender's token (the secret text that permits sending), the
-        fraction (0 to 1) of its allowance that each sender has used. The allowance is a share of
-        the largest exact sums of the stream.
+        """Return, for each sender, the fraction (0 to 1) of the sender's allowance that is used up.
+        Only for the operator.
+
+        The allowance is the sender's share of the largest exact sums of the stream. The keys of the
+        result are ids of the senders' tokens (secret texts that permit sending).
 
         If each release counts one window alone, each window has its own allowance, and the fraction
-        is that of the sender's fullest window. Only for the operator.
+        is that of the sender's fullest window.
         """
         said = (
             "SELECT sender, number, max(part) FROM counton_inbox_shares"
@@ -708,8 +727,13 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """The stream, window and sender to which a stored fraction of the largest exact sums belongs.
-    ``step`` is the window; 0 stands for all windows together.
+    """Key of a stored fraction, which says how much of a stream's largest exact sums one sender's
+    rows take up.
+
+    Attributes:
+        stream_id: row id of the stream.
+        step: number of the window; 0 stands for all windows together.
+        sender: the sender.
     """
 
     stream_id: int

@@ -299,8 +299,11 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Split the totals into blocks of consecutive windows, each small enough for one database
-        row. Yield each block with the number of the first window that its row may hold.
+        """Split the totals into blocks of consecutive windows, one block for each database row to
+        write.
+
+        A database row has room for a fixed range of windows. Yield the number of the first window
+        of this range, and the totals of those of its windows that have totals here.
         """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
@@ -314,10 +317,10 @@ class WindowTotals(NamedTuple):
                 )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
-        """Return the totals of these windows as a database row, by column.
+        """Return the totals of these windows as a database row: values by column.
 
-        ``first`` is the first window that the row may hold, ``at`` the stream's step when it is
-        written.
+        ``first`` is the first window for which the row has room (see `blocks`). ``at`` is the
+        number of steps released before the row is written.
         """
         return {
             "stream_id": self.stream_id,
@@ -411,9 +414,9 @@ def read_observed(
 
     Args:
         step: the stream's last released step.
-        also: windows to read in any case. Windows after the last release, and windows with rows
-            read since then, are read anyway. All others have nothing left to count and are skipped,
-            so that reading does not slow down as a stream ages. None: read all windows.
+        also: windows to read besides those after the last release and those with rows read since
+            then. All other windows have nothing left to count and are skipped, so that reading does
+            not slow down as a stream ages. None: read all windows.
     """
     with reading("what was observed"):
         if also is None:

@@ -228,12 +228,12 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
 
 
 def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
-    """Return the witness of a state, the record of releases kept outside it: files beside its key
-    and beside the state (``STATE.key.witness``).
+    """Return the witness of a state, which is the record of releases kept outside the state.
 
-    If the state is open, the result also includes its second witness, kept somewhere else: see
-    `counton.state.second_witness`. If ``key`` is a symbolic link, the witness lies beside the
-    linked file, so that all names of one key share one witness.
+    It is kept in a file beside the key and a file beside the state (``STATE.key.witness``). If
+    ``key`` is a symbolic link, the witness lies beside the linked file, so that all names of one
+    key share one witness. If ``state`` is an open database, the result also includes the second
+    witness, which is kept away from the state: see `counton.state.second_witness`.
 
     Args:
         also: path or URL of one more second witness to read, besides those that the state
@@ -483,8 +483,10 @@ class Witness:
             ) from None
 
     def name(self, connection: Connection, place: State) -> None:
-        """Keep the second witness (a record of releases away from the state) at this path or URL
-        from now on; its earlier places get a pointer there.
+        """Name the place (path or URL) at which the second witness, a record of releases away from
+        the state, is kept from now on.
+
+        Each earlier place that holds entries gets a pointer to the new place.
 
         Args:
             connection: a transaction that writes the state. The pointers are written before it
@@ -608,8 +610,10 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under the key beside which the first
-        witness file (a record of releases) lies.
+        """Return True if the state has released something under one particular key: the key that
+        lies beside the first witness file (a record of releases).
+
+        False if the state is not open, or if this key cannot be used.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
@@ -680,8 +684,11 @@ class Witness:
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
-        """Return the witness's entries (last recorded step of a stream) of released streams that
-        the state lacks: streams of this state, or under one of its keys.
+        """Return the witness's entries of streams that have released something and that the state
+        lacks.
+
+        An entry holds the last recorded step of a stream. An entry belongs to this state if it has
+        the fingerprint of a key of the state, or the state's address or identity.
 
         Args:
             known: names of the state's streams, by fingerprint of their keys.
@@ -717,8 +724,8 @@ class Witness:
     def check(
         self, at: Mark, digest: Callable[[int], str | None], *, forgetting: bool = False
     ) -> None:
-        """Refuse a stream that lacks releases or deletions of people which the witness, the record
-        outside the state, has.
+        """Refuse a stream that is an old copy: the witness, the record outside the state, has
+        releases or deletions of people that the stream lacks.
 
         Args:
             at: the stream's progress as the state has it.
@@ -798,15 +805,14 @@ class Witness:
 
     def vouches(self, at: Mark) -> bool:
         """Return True if the witness (the record of releases outside the state) proves that a
-        stream, whose progress in the state is ``at``, is not an old copy.
+        stream is not an old copy. ``at`` is the stream's progress in the state.
 
         For a state in a file, an entry for the stream is proof enough. On a server the witness must
         also have recorded the last writer, or have seen the stream exactly as it is: otherwise
         another writer may have gone further.
 
-        Returns:
-            For a stream without an entry: True if it has released nothing, or if the user wants no
-            second witness.
+        Without an entry for the stream the result is True if the stream has released nothing, or if
+        the user wants no second witness.
         """
         of = self._of(at)
         if not of:
@@ -856,8 +862,10 @@ class Witness:
         )
 
     def join(self, at: Mark) -> None:
-        """Record that a process becomes the writer of a stream (``at`` has its number), before it
-        writes.
+        """Record in the witness (outside the state) that a process becomes the writer of a stream,
+        before the process writes.
+
+        ``at`` is the stream's progress, with the number of the new writer.
         """
         entry = self._entry(at._replace(step=0), "", writes=True)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
@@ -913,7 +921,7 @@ class Witness:
 
     def is_behind(self, at: Mark) -> bool:
         """Return True if some file or database of the witness (the record outside the state) has
-        not recorded the step, or the deletions of people, that ``at`` has.
+        not recorded a stream's progress ``at``: its last step, or all its deletions of people.
         """
         return any(
             all(

@@ -89,8 +89,10 @@ def spend_of(row: Any) -> Spend:
 
 
 def ties(connection: Connection) -> list[Any]:
-    """Return the database rows in which a state notes its entries in a ledger (of spent privacy
-    loss) that it shares with other states, one row for each of its streams.
+    """Return the database rows in which a state notes its entries in the ledger (of spent privacy
+    loss) that it shares with other states: one row for each stream of the state.
+
+    The result is empty if the state shares no ledger.
     """
     return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
@@ -147,7 +149,8 @@ class LimitChange(NamedTuple):
     higher: bool
 
     def in_words(self) -> str:
-        """Describe the change and its time in words, without naming the user.
+        """Describe this change of a privacy limit, and when it was made, in words, without naming
+        the user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
@@ -163,7 +166,9 @@ class LimitChange(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Return the kind of change: "set", "removed", "raised", "lowered" or "shared out"."""
+        """Return what this change did to the limit: "set", "removed", "raised", "lowered" or
+        "shared out" (only quotas of parties changed).
+        """
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
         if _without_quotas(self.before) == _without_quotas(self.after):
@@ -252,7 +257,7 @@ class LedgerEvent(NamedTuple):
     party: str | None = None
 
     def in_words(self) -> str:
-        """Describe the event in words, without its time and user.
+        """Describe this event of the ledger's history in words, without its time and user.
 
         >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
         >>> print(LedgerEvent("2024-03-01T09:30:00+00:00", "limit set", terms=one).in_words())
@@ -578,6 +583,9 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:
-    """Write the limit and its terms, such as the kind of protected unit; None removes the limit."""
+    """Store the privacy limit of a state with its terms, such as the kind of protected unit.
+
+    ``present`` is a ledger with this limit; None removes the limit.
+    """
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

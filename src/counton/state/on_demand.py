@@ -67,7 +67,7 @@ class OnDemand(Counter):
 
     @classmethod
     def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """Restore this counter of steps from the bytes that its `checkpoint` returned."""
+        """Restore a counter of steps from the bytes that the method `checkpoint` returned."""
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(

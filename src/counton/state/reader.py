@@ -53,7 +53,7 @@ class JournalReader:
         details: Mapping[str, Any],
         key: keyfile.Kept,
     ) -> None:
-        """Build the object from a stream's database row; users call `Store.reader` or
+        """Build a reader from a stream's database row; users call `Store.reader` or
         ``Stream.open``.
         """
         self._database, self._row, self._kept = database, row, key

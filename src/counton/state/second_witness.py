@@ -254,7 +254,9 @@ class WitnessTable(WitnessPlace):
 
     @contextmanager
     def open_database(self, *, create: bool = False) -> Iterator[Database]:
-        """Open the database; make it if it is missing and ``create`` is set."""
+        """Open the database that holds this second witness; if it is missing and ``create`` is set,
+        make it.
+        """
         database = Database(given_address(self._address), create=create)
         try:
             yield database

@@ -27,8 +27,8 @@ _MAKING = schema.APPLICATION_ID + 2
 
 
 class Turn(Closing):
-    """The turns of one service process. A turn is the right, held by one process at a time, to
-    count and release the rows of a stream.
+    """The rights of one service process to count and release the rows of streams. Such a right is
+    called a turn; only one process at a time has the turn of a stream.
 
     On a server a turn lasts for some seconds, by the server's clock, and is renewed before its end.
     On a SQLite file it lasts as long as the process, and no other service may serve the file.
@@ -77,8 +77,11 @@ class Turn(Closing):
             connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
-        """Return the streams whose rows this process may count and release now. Its turns are
-        renewed, and turns that no process has are taken.
+        """Take or renew every turn (right to count and release) that this process can have, and
+        return the names of the streams.
+
+        The turn of another process is taken only after its end. The result is empty if the server
+        cannot be reached.
 
         Args:
             but: streams to leave to other processes; on a server, this process gives up its turns

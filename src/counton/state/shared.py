@@ -87,7 +87,9 @@ class SharedBook(NamedTuple):
 
     def spend(self, spend: Spend) -> None:
         """Add the spending of a stream to this copy of a shared ledger (the record of spent privacy
-        loss), unless the stream has an entry already; refuse it if it goes beyond the limit.
+        loss), unless the stream has an entry already.
+
+        Spending that goes beyond the limit is refused.
         """
         if self.entered:
             return
@@ -219,9 +221,10 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """Return a stream's entry in this shared ledger (the record of spent privacy loss), which
-        must have one. The newest entry of the ledger is also noted in the state, so that an old
-        copy of the ledger is noticed.
+        """Return the entry of a stream in this shared ledger (the record of spent privacy loss).
+
+        The state must have noted the entry before. The newest entry of the ledger is noted in the
+        state too, so that an old copy of the ledger is noticed later.
         """
         rows = books.ties(connection)
         end = self.refuse_forgotten(rows)
@@ -394,9 +397,11 @@ class SharedLedger(Closing):
         step: int,
         digest: str,
     ) -> None:
-        """Write a step of a stream to the ledger's witness (a file beside it), if it has one.
+        """Write a step of a stream to the witness of the ledger, a file beside it. A ledger on a
+        server has no witness; then nothing is done.
 
         Args:
+            write: function that writes an entry to a witness file.
             of: identity of the stream's state; `_ENTRIES` if ``step`` is the number of the ledger's
                 last entry.
         """
@@ -419,7 +424,9 @@ class SharedLedger(Closing):
             ) from None
 
     def row(self, state: str, name: str) -> Any | None:
-        """Return the database row of a stream's entry in this shared ledger; None if it has none.
+        """Return the database row of a stream's entry in this shared ledger; None if the stream has
+        no entry.
+
         ``state`` is the identity of the stream's state.
         """
         with self._database.transaction(write=False) as connection:
@@ -615,8 +622,8 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
-    """Return the names of the state's streams that were made, according to the ledger (of spent
-    privacy loss) that it shares with other states.
+    """Return the names of all streams ever made in a state, according to the ledger (of spent
+    privacy loss) that the state shares with other states; empty if it shares none.
 
     A state that was restored from an old copy may lack some of these streams.
     """

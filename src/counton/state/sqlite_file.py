@@ -85,8 +85,11 @@ def _has_log(path: Path) -> bool:
 
 
 def moment_of(path: Path) -> tuple[object, ...] | None:
-    """Return a value that differs before and after a read if another process has changed the file
-    meanwhile; None if SQLite can lock the file against changes.
+    """Return facts about a file (such as its size and time of change) that show whether another
+    process changes it during a read; None if SQLite can lock the file against changes.
+
+    Call this function before and after a read: if the results differ, the file was changed
+    meanwhile.
 
     Without permission to write, SQLite reads the file without locks, as if nobody could change it.
     But another process may write it, by another path or from another machine.

@@ -172,13 +172,13 @@ def for_creation(
     Args:
         state: address of the state, or the open state. The caller closes an open state, even
             without an error.
-        key: a key, used as it is; or the place of a key.
+        key: a key, used as it is; or the place of a key; None: ``STATE.key`` beside the state.
         named: path or URL at which the second witness (a record of releases away from the state) is
             kept from now on.
 
     Raises:
-        WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
-            key cannot be read or written.
+        WrongKey: ``key`` is None, and ``STATE.key`` holds a key that no stream of the state uses;
+            or the key cannot be read or written.
         StateError: the state's folder does not exist; or the witness cannot be read, or has
             recorded a release that the state lacks (`refuse_forgotten`).
         InvalidInput: the key would take the place of the state.

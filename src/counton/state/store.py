@@ -201,10 +201,11 @@ class Store(Closing):
 
     @property
     def ledger(self) -> Ledger | None:
-        """A copy of the ledger, the record of spent privacy loss: the entries and the limit, from
-        which it computes the remaining privacy loss. None if there is no limit.
+        """A copy of the ledger, the record of spent privacy loss, with its entries and its limit;
+        None if there is no limit.
 
-        The entries of other states (`shared_entries`) follow the state's own.
+        The copy can compute how much privacy loss is left. The entries of other states
+        (`shared_entries`) follow the state's own.
 
         To make an entry, use ``Stream.create``.
         """
@@ -216,10 +217,14 @@ class Store(Closing):
         under its limit.
 
         Returns:
-            For each unit: how its neighbouring datasets differ, and the total loss. With a limit it
-            is added up by the rules of the limit's kind of guarantee (`Ledger`), else by
-            `counton.privacy.ledger.totals`. The total is None if no loss counts yet at the age of
-            data that the limit names. Without a limit it is None if the guarantees cannot be added.
+            For each kind of unit: how its neighbouring datasets differ, and the total loss.
+
+            With a limit, losses are added up by the rules of the limit's kind of guarantee
+                (`Ledger`). If the limit names an age of data at which no loss counts yet, the total
+                is None.
+
+            Without a limit, losses are added up by `counton.privacy.ledger.totals`. If the
+                guarantees cannot be added, the total is None.
         """
         return self._read(books.totals)
 

@@ -42,8 +42,11 @@ class Sighting(NamedTuple):
 
 
 class Watch:
-    """The looks that one process takes at streams which other processes write. They are recorded in
-    the witness, the record outside the state that shows old copies.
+    """Looks at streams that other processes write, and records their last steps in the witness, the
+    record outside the state that shows old copies.
+
+    It remembers the last look at each stream, because a single look at a state on a server cannot
+    show whether the state is an old copy.
 
     >>> import shutil
     >>> from pathlib import Path
@@ -185,11 +188,11 @@ def _note(
 
 def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
     """Return True if a stream's journal (the table of its releases) is certainly no old copy,
-    judged by the last look at it (``last``).
+    judged by the last look at the stream (``last``).
 
-    The journal must be the one seen then, possibly with more steps. If it was certainly no old copy
-    then, it is none now. Otherwise it is certain once the journal has grown, because no process
-    continues an old copy.
+    The last look must be recent, and the journal must be the one seen then, possibly with more
+    steps. In addition, either it was certain then that the journal was no old copy, or the journal
+    has grown since, because no process continues an old copy.
     """
     if monotonic() - last.at > LONGEST or row.step < last.step:
         return False
@@ -198,12 +201,13 @@ def _went_on(connection: Connection, database: Database, row: Any, last: Sightin
 
 
 def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
-    """Return the places where a server stores the rows of a stream's ledger entry (its spent
-    privacy loss) and of a step of its journal (the table of releases); empty for a SQLite file.
+    """Return texts that change if a stream's journal (the table of its releases) is restored from a
+    backup; empty for a SQLite file.
 
-    The places differ if the journal was restored from a backup, because its rows are then written
-    anew. The server's time of start is among them, which differs if the server was restored as a
-    whole or replaced.
+    They say where the server stores the row of the stream's ledger entry (its spent privacy loss)
+    and the row of a step of the journal. A restored journal has its rows in other places, because
+    they are written anew. One more text is the time at which the server started. It changes if the
+    server is restored as a whole or replaced.
     """
     if database.is_sqlite:
         return ()
