@@ -17,10 +17,10 @@ from counton.job.job import RowFormat
 
 
 def application(words: Sequence[str]) -> typer.Typer:
-    """Return a typer application that can run the words of a command line. It has only the command
-    that the words name, if that command can be built by itself; otherwise it has all commands.
+    """Return a typer application that can run the words of a command line.
 
-    One command is built faster: building all of them takes a twelfth of the time of a run that
+    It has only the command that the first word names, if that command can be built by itself;
+    otherwise it has all commands. To build all commands takes a twelfth of the time of a run that
     releases nothing. Once all are built, they are used for every call.
 
     Args:

@@ -56,8 +56,8 @@ def of_job(name: str) -> Any:
 
 
 class JobWords(OptionRecord):
-    """Base class of a command's options, if its errors may name options of a job that are not
-    options of the command.
+    """Base class for the options of a command that has not all options of a job, but whose errors
+    may name any of them.
     """
 
 
@@ -105,7 +105,8 @@ def takes(
     unneeded: Mapping[str, Any] | None = None,
     **fixed: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that turns a function of dataclasses of options into a typer command.
+    """Return a decorator that turns a function into a typer command. The arguments of the function
+    are dataclasses of options.
 
     Typer sees the fields of the dataclasses as parameters.
 

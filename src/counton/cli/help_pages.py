@@ -89,8 +89,8 @@ def _can_be_read(path: str) -> bool:
 
 
 def _taken_plainly(parameters: list[Any]) -> list[Any]:
-    """Make these parameters use `_PlainWords`, instead of pydantic, to convert the words given for
-    them; return the parameters.
+    """Let parameters of a command use `_PlainWords`, instead of pydantic, to convert the words
+    given for them; return the parameters.
     """
     for parameter in parameters:
         own = getattr(parameter, "get_runtime_param", None)
@@ -190,7 +190,9 @@ class Commands(TyperGroup):
         return _taken_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words, and note whether the first asks for ``-h`` or ``--help``."""
+        """Parse the words of a command line, and note which page of help they ask for: the long
+        page if the first word is ``--help``, otherwise the short page.
+        """
         ctx.meta[_ASKED] = _LONG if args[:1] == [_LONG] else _SHORT
         return super().parse_args(ctx, args)
 

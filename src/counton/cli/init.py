@@ -348,8 +348,8 @@ class _Questions:
         take: Callable[..., None] | None = None,
         also: Sequence[str] = (),
     ) -> None:
-        """Ask one question for those of several fields that are not stated yet; an empty line takes
-        the usual values.
+        """Ask one question for several fields, except those that are stated already. An empty line
+        takes the usual values.
 
         Args:
             usual: usual value of each field; None if it has none.
@@ -413,7 +413,8 @@ class _Questions:
     def take_times(self, fields: JobValues, refused: list[str]) -> None:
         """Store the answers on times; ask for the format of times if it is unknown.
 
-        A start after all rows is refused; the same start a second time is accepted.
+        A start that lies after all rows is refused once; if it is given a second time, it is
+        accepted.
 
         Args:
             refused: list of the starts refused so far, which is extended.
@@ -440,8 +441,11 @@ class _Questions:
         self.values = values
 
     def check_format(self, values: JobValues, form: str | None = None) -> str:
-        """Return the format of times, ``form`` or the stated one; refuse a format that no time in
-        the rows has.
+        """Check that some time in the rows has the format ``form``, and return that format. None
+        stands for the format that ``values`` state.
+
+        Raises:
+            InvalidInput: no time has the format.
         """
         form = values["time_format"] if form is None else form
         if not self.facts().rows:
@@ -589,7 +593,8 @@ class _Questions:
 
         Args:
             people: the column of people and the period.
-            shown: only the fraction for the job's own bound is shown, because the others are known.
+            shown: True if the fractions for the usual bounds were shown already: then only that of
+                the job's own bound is shown, unless it is a usual bound.
         """
         facts, told = self.facts(**people), list[str]()
         for most, share in facts.beyond.items():
@@ -611,8 +616,9 @@ class _Questions:
         self.say("  The noise grows with the bound. The rows must not choose it alone.")
 
     def take_whom(self, answer: str, shown: JobValues) -> None:
-        """Store an answer on the protected unit. If it names another column or period than the one
-        whose bounds were shown, show its bounds and ask for one.
+        """Store an answer on the protected unit. If it names another column of people or another
+        period than ``shown``, show the fraction of rows that each bound leaves out, and ask for a
+        bound.
 
         Args:
             shown: the column of people and the period whose bounds were shown; empty if there is no
@@ -742,8 +748,11 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:
-    """Return exact fractions of rows that arrive late, by waiting time, for each way to know when
-    rows arrived: "" for the dates of files, " by COLUMN" for a column of times.
+    """Measure how many rows arrive late: return exact fractions of rows by waiting time, for each
+    way to know when rows arrived.
+
+    The ways are named "" (the dates of files) and " by COLUMN" (a column of times). A way without a
+    result is left out.
     """
     times = [one.name for one in look.times if one.name != job.times.time]
     ways = {"" if one is None else f" by {one}": one for one in (None, *times[:_COLUMNS])}
@@ -762,8 +771,8 @@ def _late_row(job: Job) -> str:
 
 
 def _words_of_revising(job: Job) -> str:
-    """Describe the options with which another ``init`` lets late rows count in their own window;
-    "" if they do.
+    """Describe the options with which another ``init`` lets late rows count in their own window; ""
+    if the job lets them do so already.
     """
     if job.times.revise is not None:
         return ""

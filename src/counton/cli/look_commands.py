@@ -334,8 +334,12 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
-    """Return, as JSON values, the guarantee by which the limit counts an entry of the ledger (the
-    guarantee of a stream), if it differs from the entry's own guarantee; otherwise empty.
+    """Return the guarantee with which an entry of the ledger (the guarantee of a stream) counts
+    towards the limit, if it is another guarantee than the entry's own.
+
+    The result is ``{"counts_as": ...}``, with JSON values (null: no loss yet); empty if both
+    guarantees are equal or there is no ledger. ``guarantee`` is the entry's own, ``counted`` has
+    for each entry the guarantee that counts, and ``number`` is the index of the entry.
     """
     if counted is None or counted[number] == guarantee:
         return {}
@@ -626,7 +630,9 @@ def _write_events(console: Console, stream: dict[str, Any], store: Store) -> Non
 
 
 def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
-    """Print the numbers of a stream whose inputs a program gives directly, and not as events."""
+    """Print the last values, the error, the guarantee and the strategy of a stream whose inputs a
+    program gives directly, and not as events.
+    """
     design, last = store.reader(stream["name"]).design, stream["last"]
     console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
     if last is not None and last["values"] is not None:

@@ -234,8 +234,8 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
 
 
 def _parameters(choice: Design) -> str:
-    """Return the kind of a design's strategy, with its parameters as papers name them; "" if it has
-    no such parameters.
+    """Return the kind of a design's strategy, with the strategy's parameters as papers name them;
+    "" if the strategy has no such parameters.
     """
     from counton.numbers.strategy_words import named_constants
 

@@ -72,7 +72,9 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 
 
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
-    """Run a job of a table, over time or released once; or only plan its accuracy."""
+    """Run a job of a table, which is released over time or once. With ``--plan`` only print how
+    accurate it would be.
+    """
     job = job.having(replace=job.option("replace") or once.move)
     if printing.plan:
         _print_table_plan(job, printing)

@@ -177,11 +177,11 @@ def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why
 
 
 def refuse_without(stated: OptionRecord, *needed: str, but: Collection[str] = ()) -> None:
-    """Refuse options that are stated without another option which they need.
+    """Raise an error if an option is stated without another option that it needs.
 
     Args:
-        needed: names of the options whose absence is checked.
-        but: names of options that are allowed all the same.
+        needed: names of the needed options that are checked.
+        but: names of options that may be stated all the same.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):

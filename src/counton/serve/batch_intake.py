@@ -153,8 +153,10 @@ def checked_batch(
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
-    """Return the rows with the column of times as text replaced by parsed times (``us``:
-    microseconds since 1970), so that later runs need not parse them.
+    """Replace the column of times, which is text, by parsed times, so that later runs need not
+    parse it. ``us`` has the times in microseconds since 1970.
+
+    A column of times that is also the group, the user, the id or a value stays as it is.
     """
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
@@ -176,6 +178,9 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
     """Return the rows of a batch that cannot be counted, as values to store for the operator.
 
     Rows that lack a value are not among them if the job skips such rows.
+
+    Raises:
+        InvalidInput: there are more such rows than the job's policies allow.
     """
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
@@ -224,8 +229,8 @@ class UnderWay:
                 del self._came[stream][came]
 
     def past(self, stream: str) -> int:
-        """Return the time, in microseconds since 1970, before which no batch has arrived that is
-        still to be committed or refused.
+        """Return the time of arrival of the oldest batch that is not committed or refused yet; the
+        present time if there is none. Times are in microseconds since 1970.
         """
         with self._lock:
             return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)

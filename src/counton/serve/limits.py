@@ -21,8 +21,8 @@ _AT_ONCE = 16
 
 
 class Rates:
-    """Rate limits by caller: each caller has an allowance that requests use up and that grows again
-    (token bucket).
+    """Limits on how often each caller may send requests. A caller has an allowance that requests
+    use up and that grows again (token bucket).
 
     Args:
         rate: growth of an allowance per second; an allowance never exceeds the growth of ten
@@ -42,7 +42,9 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Return the seconds until a caller has an allowance again; 0 if some is left."""
+        """Return how many seconds a caller must wait before the next request; 0 if some of the
+        caller's allowance is left.
+        """
         if not self._rate:
             return 0.0
         left, _ = self._now(caller)
@@ -65,10 +67,10 @@ class Rates:
 
 
 class Rooms:
-    """The memory for requests that are being received, of which each sender may fill only a part.
+    """Limits on the memory that each sender may fill with requests that are being received.
 
-    The first sender may fill the memory of sixteen batches at once, the second that of eight, the
-    n-th that of sixteen divided by n, and every sender that of at least one.
+    The sender with number n may fill the memory of 16 / n batches of the largest size, but at least
+    of one. ``batch`` is this size in bytes.
 
     >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
     >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)

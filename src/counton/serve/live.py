@@ -42,8 +42,8 @@ class Feed:
         return self._step
 
     async def look(self) -> None:
-        """Read the stream's new steps from its journal (the table of releases), and wake all
-        listeners if there are any.
+        """Look for new released steps of the stream; if there are any, wake all listeners, who get
+        them.
         """
         step = await asyncio.to_thread(self._journal.refresh)
         if step <= self._step:

@@ -81,8 +81,8 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """A group and two times that select a number to subtract from another number. A field that is
-    None has the value of the other number.
+    """The group and the two times of the number that `Journal.difference` subtracts. If a field is
+    None, both numbers have the same group or time.
 
     >>> Against(group="shop").until is None
     True
@@ -94,7 +94,7 @@ class Against(NamedTuple):
 
 
 class Journal:
-    """A stream as its readers see it: its releases and its public facts. Threads may share one.
+    """Reader of one stream's releases and public facts. Several threads may use it at once.
 
     Args:
         job: the stream's job, completed with the options that the stream keeps
@@ -418,8 +418,9 @@ class Journal:
     def _between(
         self, released: ReleasedNumbers, start: str, until: str
     ) -> tuple[range, tuple[int, int]]:
-        """Return the steps of the windows between two times, and these times moved back to ends of
-        windows, in microseconds since 1970.
+        """Return the range of released steps between two times. Each time is first moved back to
+        the last end of a window at or before it; these ends are returned too, in microseconds since
+        1970.
         """
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))

@@ -86,7 +86,7 @@ class RunCounts:
         failures: number of failed runs.
         unwritten: number of times when unreadable rows could not be written to their file.
         seconds: duration of the last run.
-        alarms: number of releases whose newest window was an alarm.
+        alarms: number of releases after which the newest window had an alarm.
     """
 
     rows: int = 0
@@ -231,11 +231,12 @@ class Releaser:
         )
 
     def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
-        """Return the reasons, by number of the batch, why no run can count some batches of a fold
-        (a group counted together).
+        """Find the batches of a fold (a group counted together) that no run can count; return the
+        reason for each, by number of the batch.
 
         Nothing is counted here. The other batches are later counted in one run, so that the bad
-        batches do not influence how they are counted.
+        batches do not influence how they are counted. If no batch causes the error, ``error`` is
+        raised.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []
@@ -264,8 +265,8 @@ class Releaser:
         return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
-        """Return why a run at time ``us`` could not count these batches; None if it could. Nothing
-        is counted.
+        """Check whether a run at time ``us`` (microseconds since 1970) could count these batches,
+        without counting them. Return the reason why not; None if it could.
         """
         try:
             with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
@@ -351,7 +352,8 @@ class Releaser:
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Write all unreadable rows that the inbox still keeps to the job's file for them.
+        """Write the unreadable rows that the inbox still keeps to the file that the job names for
+        such rows.
 
         Each line names the row's batch and its number in the batch. It is written once, even if a
         process was killed while or after it wrote the line.

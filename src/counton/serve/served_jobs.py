@@ -120,11 +120,13 @@ def about(name: str) -> Iterator[None]:
 def prepare(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
-    """Prepare the jobs of a file, each separately. Nothing is written but a stated privacy limit.
+    """Prepare the jobs of a job file for a service; an error in one job leaves the others as they
+    are. Nothing is written except a privacy limit, if the file states one.
 
     Returns:
-        Two dictionaries: jobs by the names of their streams, which a service can run, or only show
-        because their stream has ended; and the errors of all other jobs by name.
+        Two dictionaries. The first has the prepared jobs, by name of the stream; a job whose stream
+        has ended can only be shown. The second has the errors of the other jobs, by name of the
+        stream, or of the job if it cannot be read.
 
     Raises:
         InvalidInput: the file cannot be read, or two jobs exclude each other.

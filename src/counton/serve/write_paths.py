@@ -36,8 +36,8 @@ class BatchReceipt(BaseModel):
 
 
 def full_up(sender: Sender) -> str:
-    """Return the message for a sender whose rows exceed what is left of the sender's share of the
-    stream's largest sums.
+    """Return the message that refuses a batch, because the sender's rows would then exceed the
+    sender's share of the largest sums that the stream can hold.
     """
     return (
         f"with this batch your rows would add up to more than {sender.share:.3g} of what the sums "
