@@ -277,8 +277,11 @@ def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
 def _largest_groups(
     table: pl.DataFrame, most: int, words: Caption
 ) -> tuple[list[str], list[str], Caption]:
-    """Return all groups of a table, those to draw (the ``most`` largest, in the order of the
-    table), and the words around the chart, which say so if groups are left out.
+    """Choose the groups to draw: the ``most`` groups with the largest sum of estimates.
+
+    Returns:
+        All groups of the table; the groups to draw, in the order of the table; and the words around
+        the chart, with a remark if groups are left out.
     """
     groups = table["group"].unique(maintain_order=True).to_list()
     if len(groups) <= most:

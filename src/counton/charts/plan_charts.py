@@ -76,9 +76,9 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     """Draw the standard deviation of a plan's best strategy by step.
 
     The line is the mean over neighbouring steps; the band around it extends from the smallest to
-    the largest value among them. A second curve shows the cost of an unknown end: if the plan has a
-    last step, the curve of the best strategy without a last step, otherwise of the best strategy
-    with a last step. A dashed line is the smallest error of any mechanism. The words below the
+    the largest value among them. A second curve shows what an unknown last step costs: it is the
+    best strategy without a last step if the plan has one, and the best strategy with a last step if
+    the plan has none. A dashed line is the smallest error of any mechanism. The words below the
     chart state the ratios of the plan's error to lower bounds.
 
     Args:
@@ -208,8 +208,10 @@ def plot_over(
 
 
 def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
-    """Return two curves: the plan's best strategy, and the best with an unknown (or known) last
-    step.
+    """Return the curve of the plan's best strategy, and a second curve to compare it with.
+
+    If the plan has a last step, the second curve is that of the best strategy without a last step;
+    otherwise it is that of the best strategy with one. It is left out if there is no such plan.
 
     Args:
         ranked: the plan.

@@ -202,7 +202,8 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Insert a gap and the value 0 before each period, so that a curve begins again at 0.
+    """Insert NaN (a gap in the curve) and then 0 before each period except the first, so that a
+    curve begins again at 0.
 
     Args:
         ends: times of the ends of steps, whose numbers cover the period so far.
@@ -244,8 +245,8 @@ def _by_group(
 ) -> tuple[dict[str, NDArray[Any]], float | None]:
     """Reduce a table to one number for each step and group.
 
-    If a group has several numbers, the number that its own chart shows is kept; of several
-    quantiles, the one nearest to the median.
+    Of several numbers by name, those in ``chosen`` are kept; of several quantiles, the one nearest
+    to the median. If a group has several cells, each becomes a group "GROUP, CELL".
 
     Args:
         table: columns of the table, by name.

@@ -125,7 +125,7 @@ class Versions:
         """Each version as a share of the window's final count, all groups together: shape
         ``(windows, lags)``.
 
-        NaN for windows that are not final.
+        NaN for windows that are not final, or whose final count is not above 0.
         """
         total = self.estimates.sum(axis=2)
         final = total[:, -1:] if total.shape[1] > self.final else np.full((len(total), 1), np.nan)

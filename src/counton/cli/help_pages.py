@@ -168,7 +168,7 @@ def _heading(parameter: Any) -> str:
 
 
 def _place(heading: str) -> int:
-    """Return the position of a heading in the help; headings of other packages come last."""
+    """Return the position of a heading in the help; unknown headings come last."""
     return _ORDER.index(heading) if heading in _ORDER else len(_ORDER)
 
 

@@ -117,7 +117,9 @@ def perform(options: InitOptions) -> None:
 
 
 def _read_options(options: InitOptions) -> JobValues:
-    """Return the fields of a job that the options of the command state."""
+    """Return the fields of a job that the options of ``init`` state. If no option names a state,
+    its default path is added.
+    """
     found = {
         one.name: options.option(one.name)
         for one in fields(options)

@@ -295,8 +295,9 @@ def _table(
 
 
 def _delays(job: PlannedJob) -> Table:
-    """Return a table of standard deviations of revised windows, by the time for which they are
-    revised.
+    """Return a table with a row for each planned delay (number of later windows after which a
+    window is final). Columns are the standard deviations of a window's first, typical and final
+    number, and of the sums over a week and a year.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("final after", overflow="fold")
@@ -342,8 +343,8 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
 
 
 def _write_totals(console: Console, found: PlannedTotals) -> None:
-    """Print the standard deviations of revised windows if totals are released with them, and if
-    not.
+    """Print standard deviations of revised windows in two rows: with totals released beside the
+    windows, and without.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("all read together", overflow="fold")

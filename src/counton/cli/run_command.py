@@ -103,7 +103,8 @@ def perform(options: RunOptions) -> None:
 def _alarm(
     job: Job, terms: AlarmTerms, job_report: dict[str, Any], console: Console, options: RunOptions
 ) -> bool:
-    """Look for alarms in a job's released numbers and print them.
+    """Look for alarms in a job's released numbers. Print them, add them to ``job_report``, and post
+    an alarm of the newest window to the job's webhook, if it has one.
 
     Returns:
         True if the newest window has an alarm.

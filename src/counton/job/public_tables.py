@@ -60,7 +60,8 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
 
 
 def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
-    """Read publicly known totals from a file, by the path of labels from the root of a tree.
+    """Read publicly known totals of the nodes of a tree from a file. The result maps a node's path,
+    its labels from the root of the tree on, to the total.
 
     The first columns are levels, the coarsest first; the column ``total`` comes last.
 

@@ -686,12 +686,13 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """Fetch columns from the database, with one row for all rows that are equal.
+    """Fetch columns from the database, with one row for all rows that are equal. A time counts as
+    equal to all times in its piece of a window (see `_grain`).
 
-    The result has these columns, where a time is replaced by the beginning of its piece of a window
-    (see `_grain`); ``counton number``, the number of equal rows; and if there are times, ``counton
-    newest`` (microseconds) and sums of the times and of squares of their low 30 bits, which show
-    whether the rows have changed.
+    The result has these columns, with the beginning of its piece in place of each time; ``counton
+    number``, the number of equal rows; and if there are times, ``counton newest`` (newest time, in
+    microseconds) and, as texts, ``counton first`` and ``counton second``: the sums of the times and
+    of the squares of their low 30 bits, which show whether the rows have changed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None

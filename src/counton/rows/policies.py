@@ -230,6 +230,9 @@ def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
 def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
     """Return the bytes to append so that a file ends with ``lines``.
 
+    If the file has not the whole ``header`` yet, the rest of the header comes first. If its last
+    line has no end, a line end comes first.
+
     If ``again``, an earlier process may have appended a part of ``lines`` already, and only the
     rest is returned.
     """

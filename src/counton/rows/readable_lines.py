@@ -223,7 +223,7 @@ def _read_csv(
 
 
 def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
-    """Return True if a CSV record has fewer fields than the header; empty lines do not count.
+    """Return True if a CSV record has fewer fields than the header. Empty lines are ignored.
 
     A reader that fills missing fields with nothing cannot tell a short record from one whose last
     fields are empty.

@@ -62,7 +62,8 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Return the files of the page by their paths; the page itself has the empty path.
+    """Return the static files of the web page for readers, by their paths; the page itself has the
+    empty path.
 
     All files but the page have a path made of their contents, so that browsers may keep them.
 
@@ -83,7 +84,7 @@ def assets() -> dict[str, Asset]:
 
 
 def router() -> APIRouter:
-    """Build the paths of the page and its files."""
+    """Build the HTTP paths that serve the web page for readers and its static files."""
     files = assets()
     paths = APIRouter(include_in_schema=False)
 

@@ -148,10 +148,10 @@ class Client:
 
 
 def _wait(batch: str, tried: int) -> float:
-    """Return the seconds to wait before the next attempt.
+    """Return how many seconds to wait before a batch is sent again.
 
-    They double with each attempt (``tried``), and differ between batches, so that senders do not
-    come at the same time.
+    The wait doubles with each attempt (``tried``) up to a largest value. It differs between
+    batches, so that senders do not come at the same time.
     """
     spread = hashlib.sha256(f"{batch} {tried}".encode()).digest()[0] / 255
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**tried) * (0.5 + spread / 2)

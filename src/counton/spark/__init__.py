@@ -182,9 +182,10 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 def _check_of(
     frame: DataFrame, approve: Callable[[Definition], None] | None
 ) -> Callable[[Definition], None]:
-    """Return a function that is called with a stream's definition (columns, windows, groups and
-    guarantee): it refuses the definition if the Spark frame cannot serve it, and then calls
-    ``approve`` with it.
+    """Return a function that raises an error if a Spark frame cannot serve a stream, given the
+    stream's definition (columns, windows, groups and guarantee).
+
+    If there is no error, the function calls ``approve`` with the definition.
     """
     require("pyspark")
     require("pyarrow")

@@ -276,8 +276,8 @@ class _Work:
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
-        """Return a table of rows as events of a run, in which groups made of several columns are
-        joined.
+        """Return a table of rows as an `EventFrame`, in which several columns that name a group
+        together are joined into one.
         """
         found = EventFrame(chunk)
         found.together = self._together

@@ -199,8 +199,8 @@ class Batches:
         """Refuse to continue if the query's checkpoint and the state do not belong together,
         because one of them may be an old copy.
 
-        They do not if the state has counted none of the last batches that the query has passed, or
-        has counted events of which a new checkpoint does not know.
+        They do not belong together if the state has counted none of the last batches that the query
+        has passed, or if the state has counted events that a new checkpoint does not know.
         """
         if self.job.times.yes:
             return

@@ -125,9 +125,8 @@ def _outside(shift: float) -> float:
 
 
 def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
-    """Return the part of the guarantee's delta that remains for exact normal numbers.
-
-    The remainder of delta is lost because drawn normal numbers have a bounded radius.
+    """Return the delta for which exact normal numbers must be calibrated: the guarantee's delta,
+    less the part that is lost because drawn normal numbers have a bounded radius.
 
     Args:
         guarantee: the guarantee for the whole run.

@@ -280,8 +280,8 @@ class MinSeparation(FixedEpochs):
 
 
 class BallsInBins(Sampler):
-    """A sampler that draws one step of the epoch for every example, its place, and keeps it in all
-    epochs.
+    """A sampler that draws a place for every example: the step of each epoch in whose batch the
+    example is.
 
     Batches have different sizes. With ``ids`` the place depends only on the example's own id, so
     all other examples keep their places if an example is added or removed. Without ids the place
@@ -472,12 +472,14 @@ class PoissonBatches(_SecretSampler):
 
 
 class SecretPlaces(_SecretSampler):
-    """A sampler that draws a secret step of the epoch for every example, its place, and keeps it.
+    """A sampler that draws a secret place for every example: the step of the epoch in whose batch
+    the example is.
 
-    Secret places amplify privacy for ``ApproxDP``, under every strategy whose matrix C is
-    lower-triangular. With ``anew`` each epoch draws another place (random allocation); this
-    amplifies more, but requires independent noise (DP-SGD). Batches have different sizes. A run
-    that continues from a checkpoint keeps the places, which are part of `TrainingNoise.run`.
+    An example keeps its place in all epochs. Secret places amplify privacy for ``ApproxDP``, under
+    every strategy whose matrix C is lower-triangular. With ``anew`` each epoch draws another place
+    (random allocation); this amplifies more, but requires independent noise (DP-SGD). Batches have
+    different sizes. A run that continues from a checkpoint keeps the places, which are part of
+    `TrainingNoise.run`.
 
     Args:
         examples: number of examples.

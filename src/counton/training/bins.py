@@ -108,8 +108,8 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A distribution on a grid that bounds another one: the mean of every convex function is at
-    least as large.
+    """A distribution on a grid that bounds another distribution: under it, the mean of every convex
+    function is at least as large as under the other.
 
     Attributes:
         values: points of the grid, ascending.
@@ -266,8 +266,8 @@ def _log_normal(variance: float, points: int) -> _Atoms:
 
 
 def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """Return the distribution of share * one + (1 - share) * other on a new grid of ``points``
-    points.
+    """Return a distribution on a new grid of ``points`` points that bounds share * one + (1 -
+    share) * other.
 
     The two variables are independent. Mass above the grid is moved to ``beyond``, if its part of
     the mean is below ``cut``.
@@ -435,8 +435,8 @@ def _least_anew(
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
 ) -> tuple[float, PlaceBound]:
-    """Return the smallest noise multiplier for which one of ``bounds`` proves (epsilon, delta),
-    with that bound.
+    """Return the smallest noise multiplier for which one of ``bounds`` proves (epsilon, delta), and
+    the bound that proves it.
 
     Args:
         epsilon, delta: the guarantee.

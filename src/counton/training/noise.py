@@ -643,7 +643,7 @@ class TrainingNoise:
 
     def _check_terms(self, run: Mapping[str, Any]) -> float:
         """Check that a run has the parameters of this noise, and return the standard deviation that
-        it states.
+        the run states.
 
         Raises:
             StateError: the run has other parameters.

@@ -220,8 +220,8 @@ class PrivateSteps:
         self.step, self._rows = self.step + 1, 0
 
     def _check_count(self, step: int) -> None:
-        """Raise an error for a number of gradients that the sampler's batch cannot have, and reset
-        the number.
+        """Raise an error if the sampler's batch cannot have as many gradients as were added since
+        the last step; the sums are then discarded.
         """
         if self._noise.sampler is None:
             return
