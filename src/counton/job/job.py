@@ -197,8 +197,11 @@ class OptionRecord:
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:
-        """Return whether a field, or an option of the statistic, has a value other than its
-        default.
+        """Return whether a field has a value that is neither its default nor its ``usual`` value,
+        which means the same as leaving the field out.
+
+        None and False are not such values. An option of the statistic is stated if it has any other
+        value.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")

@@ -210,8 +210,8 @@ def sums_by_label(
     """Add up rows by window and group: first by the group's label, then by its position in the list
     ``domain``.
 
-    This is faster than finding the position of every row. It is not done if there may be very many
-    undeclared labels, because the sums by label would hold all of them.
+    This is faster than finding the position of every row. Do not use it if there may be very many
+    undeclared labels, because the sums by label hold all of them.
 
     Args:
         rows: rows with window, group and value (`mark_rows`). If an event consists of labels alone,
