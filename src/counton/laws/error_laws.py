@@ -48,11 +48,12 @@ _FINE = 4.0**-4
 
 
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `noise_variance` returns the variance of released noise: the sum over nodes of
-    squared weights times noise variances.
+    """Check that `noise_variance` returns the variance of released noise: the sum of squared
+    weights of nodes' noise times the variance of this noise.
 
-    This is checked for releases and for differences of two releases, under wide and narrow noise.
-    Rounding may add up to ``rounding_variance`` for each release.
+    A node is one noisy measurement. This is checked for releases and for differences of two
+    releases, under wide and narrow noise. Rounding may add up to ``rounding_variance`` for each
+    release.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))

@@ -267,7 +267,8 @@ def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
 
 
 def node_variance(strategy: StreamStrategy, level: int) -> float:
-    """Return the noise variance of a node of this level, relative to a node of level 0.
+    """Return the noise variance of a node (noisy measurement) of this level, divided by the noise
+    variance of a node of level 0.
 
     The noise is Laplace noise, or Gaussian noise if the strategy accepts no Laplace noise.
     """

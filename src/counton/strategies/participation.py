@@ -1194,8 +1194,8 @@ def _over_starts(
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:
-    """Return, for each place, the sum of the next ``count`` numbers from there on, or of all
-    remaining ones if they are fewer.
+    """Return, for each place, the sum of ``count`` consecutive numbers that begin there, or of all
+    numbers from there on if fewer are left.
 
     >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
     [3, 6, 4]

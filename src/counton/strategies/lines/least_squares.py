@@ -101,11 +101,12 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Number of bits that an entry of the residual r - G u may have so that it is known exactly
-        although it is computed modulo 2^64.
+        """Number of bits that the residual r - G u may have in each entry, so that its exact value
+        follows from its value modulo 2^64.
 
-        G is the matrix of the equations, r the right side, and u a trial solution. If the sums fit,
-        the residual is computed modulo a prime too, which gives more bits.
+        G is the matrix of the equations, r the right side, and u a trial solution. If the sums
+        modulo a prime fit int64, the residual is computed modulo this prime too. The number of bits
+        is then larger.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry

@@ -91,10 +91,10 @@ def line_over_time(
     neighbours: str = "add_remove",
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
-    """Return the strategy of least error over a workload for a line of cells: counts in a fixed
-    order, which are added up over time.
+    """Return the strategy of least error over a workload for a line of cells (counts in a fixed
+    order), where measurements are added up over time.
 
-    Its weights are so small that the sums fit int64.
+    The weights of measurements are so small that these sums fit int64.
 
     Args:
         workload: the set of queries.

@@ -173,11 +173,12 @@ class Nodes(WeightedTree):
         return measured
 
     def _spread(self) -> tuple[list[Floats], list[Floats]]:
-        """Return two lists with an array for each level, leaves first: the variances of the nodes'
-        estimates, and the variances of the sums of their children's estimates.
+        """Return the variances of the estimates of all nodes, and the variances of the sums of
+        their children's estimates: two lists with an array for each level, leaves first.
 
-        Here an estimate uses only the measurements of a node and of the nodes below it. For leaves,
-        both lists have the variance of the leaf's own measurement. Arrays have shape (nodes,).
+        Here the estimate of a node uses only the measurements of the node and of the nodes below
+        it. For leaves, both lists have the variance of the leaf's own measurement. Arrays have
+        shape (nodes,).
         """
         counts = self._counts()
         own = np.full(counts[0], 1 / self.weights[0] ** 2)

@@ -268,7 +268,7 @@ class _Profile:
 
 class _Family:
     """The children of one node, and the variance that they add to the sums of all prefixes of the
-    line that end in them.
+    line (its first cells) that end in one of the children.
 
     Args:
         children: for each child, sums over the prefixes that end in it.

@@ -54,10 +54,11 @@ class Binary(DigitTree):
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise that numbers the nodes of a level by their last step.
+        """Return a source of noise with the noise of ``field`` under other indices: a node is
+        numbered by its last step.
 
-        On level l, index j stands for the node whose last step is j 2^l. Even indices have no node,
-        and noise 0.
+        On level l, index j stands for the node whose last step is j 2^l. Even indices stand for no
+        node, and have noise 0.
         """
 
         def run(level: int, nodes: range) -> Integers:

@@ -114,11 +114,12 @@ class GrowingCascade(StreamStrategy):
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that the count of ``step`` enters.
+        """Return the nodes (noisy measurements) that the count of ``step`` enters, with weights.
 
-        Each doubling adds a subtree over as many new steps as there were before. The count enters
-        differences of siblings in the subtree to which its step belongs, and the root node of this
-        doubling and of every later doubling.
+        The tree doubles several times: each doubling adds a subtree over as many new steps as there
+        were before. The count enters differences of siblings in the subtree that contains the step.
+        It also enters one node for the doubling that added this subtree, and one for each later
+        doubling.
         """
         cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()

@@ -234,12 +234,13 @@ class SmoothBinary(StreamStrategy):
         return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """Return the two parts into which a stretch of leaves is divided, each with the number of
-        times that it occurs.
+        """Return the parts into which a stretch of leaves is divided, at most two, each with the
+        number of times that it occurs.
 
         The stretch has leaves that agree in all bits except the lowest ``part.level`` bits, of
-        which ``part.kind`` are zeros. The highest of these bits divides them: leaves in which it is
-        0 form a node, leaves in which it is 1 do not.
+        which ``part.kind`` are zeros. The highest of these bits divides the leaves: those with a 0
+        there form a node, those with a 1 do not. The second part is left out if the horizon uses
+        none of its leaves. A stretch of a single leaf has no parts.
 
         Args:
             part: the stretch; None: all leaves.

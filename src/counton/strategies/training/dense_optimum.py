@@ -301,7 +301,8 @@ class BandedOptimum(DenseOptimum):
         self._keep_inverse(kept)
 
     def _keep_inverse(self, increments: Floats) -> None:
-        """Store the inverse K of C, with rounded entries, and compute C from it.
+        """Store K, the inverse of the measurement matrix C, with rounded entries, and compute C
+        from it.
 
         ``increments`` is K before rounding; only a few diagonals have entries other than 0.
         """

@@ -119,10 +119,11 @@ def in_order(rows: Floats, steps: int) -> Floats:
 
 
 def fixed_squared(gram: Floats, divisors: Floats | None = None) -> float:
-    """Return the largest squared sensitivity to an example that has the same place in each epoch.
+    """Return the squared sensitivity to examples that have the same place in each epoch: the
+    largest over all places.
 
-    ``gram`` is a result of `gram_of_schedules`; ``divisors`` has the divisor of each step under
-    step scaling, None without scaling.
+    ``gram`` is a result of `gram_of_schedules`. ``divisors`` has the numbers by which step scaling
+    divides the noise of steps, shape (steps,); None: no scaling.
     """
     if divisors is None:
         return float(gram.sum((1, 2)).max())

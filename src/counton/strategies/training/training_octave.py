@@ -287,8 +287,10 @@ def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
 
 
 def _covariance(steps: int, weights: Sequence[float]) -> Floats:
-    """Return the covariance of the noise of running sums for these weights of levels: shape (steps,
-    steps).
+    """Return the covariance of the noise of running sums, shape (steps, steps), for given weights
+    of levels.
+
+    ``weights`` has the standard deviation of the noise of each level, beginning with single steps.
     """
     total = np.zeros((steps, steps))
     for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):

@@ -55,9 +55,9 @@ _LARGEST_WEIGHT = 2**28
 class HierarchyLaw:
     """The joint distribution of the noise in the estimates of all nodes of a tree.
 
-    If a node has m children and its estimate has noise X, the estimate of child i has noise X / m +
-    sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with variance 1; alpha
-    depends on the node.
+    If X is the noise of a node's estimate, and the node has m children, the estimate of child i has
+    the noise X / m + sqrt(alpha) (g_i - mean of g). The numbers g_1, .., g_m are independent with
+    variance 1; alpha depends on the parent node.
 
     Attributes:
         tree: the public tree.
