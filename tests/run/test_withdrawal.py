@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from counton import PureDP, read, release
+from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput, StateError
-from counton.run import export
+from counton.cli.app import app
+from counton.run import export, publish
 from counton.run.continuation import end_stream
 from counton.run.exports import methods
 from counton.state.verification import verify
@@ -57,6 +60,121 @@ def test_readers_see_why_and_the_account_still_holds(
     if what == "count":
         with pytest.raises(StateError, match="ended at step 2"):
             release("count", ROWS, state=state, name="days", **more)
+
+
+Door = Callable[[Path, Path], str]
+
+
+def call(*words: str) -> str:
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    return found.stderr
+
+
+def of_release(read_out: Callable[[Release], str]) -> Door:
+    return lambda state, folder: read_out(export(state))
+
+
+def of_export(*options: str, name: str = "t.csv", beside: str = "t.csv.json") -> Door:
+    def written(state: Path, folder: Path) -> str:
+        call("export", str(state), "--out", str(folder / name), *options)
+        return (folder / beside).read_text("utf-8")
+
+    return written
+
+
+def published(state: Path, folder: Path) -> str:
+    publish(state, folder / "new.db")
+    return read(folder / "new.db").methods()
+
+
+def published_again(state: Path, folder: Path) -> str:
+    publish(state, folder / "public.db")
+    return read(folder / "public.db").methods()
+
+
+def answered(state: Path, folder: Path) -> str:
+    export(state, folder / "t.csv")
+    call("answer", str(folder / "t.csv"), "--total", "all", "--out", str(folder / "a.csv"))
+    return (folder / "a.csv.json").read_text("utf-8")
+
+
+DOORS: dict[str, Door] = {
+    "full methods": of_release(lambda found: found.methods(full=True)),
+    "description": of_release(Release.describe),
+    "notebook": of_release(Release._repr_html_),
+    "screen": of_release(str),
+    "csvw": of_export("--metadata", "csvw", beside="t.csv-metadata.json"),
+    "dcat": of_export("--metadata", "dcat", beside="t.csv.dcat.jsonld"),
+    "sdmx": of_export("--metadata", "sdmx", beside="t.sdmx.csv"),
+    "never falling": of_export("--never-falling"),
+    "chart": of_export(name="t.svg", beside="t.svg"),
+    "new published database": published,
+    "published again": published_again,
+    "answers": answered,
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
+    state = tmp_path / "s.db"
+    grouped = {"by": "room", "domain": ["a", "b"], **DAILY}
+    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **grouped)
+    publish(state, tmp_path / "public.db")
+    assert "WITHDRAWN" not in door(state, tmp_path)
+    end_stream(state, "days", withdrawn="use-another")  # no space, at which a chart breaks lines
+    assert "WITHDRAWN: use-another" in door(state, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["all", "epiprocess"])
+def test_versions_say_why(tmp_path: Path, form: str) -> None:
+    state = tmp_path / "s.db"
+    release(
+        "count",
+        ROWS,
+        state=state,
+        guarantee=PureDP(1),
+        name="days",
+        yes=True,
+        append=True,
+        **REVISED,
+    )
+    end_stream(state, "days", withdrawn=WORDS)
+    assert f"WITHDRAWN: {WORDS}" in of_export("--versions", form)(state, tmp_path)
+
+
+def test_answers_from_a_file_print_why(tmp_path: Path) -> None:
+    state, file = tmp_path / "s.db", tmp_path / "t.csv"
+    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
+    end_stream(state, "days", withdrawn=WORDS)
+    export(state, file)
+    assert f"note: WITHDRAWN: {WORDS}" in call("answer", str(file), "--total", "all")
+
+
+def test_a_series_that_goes_on_from_a_withdrawn_one_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    common: dict[str, Any] = {"state": state, "guarantee": PureDP(1), "yes": True, "unit": "visit"}
+    release("count", ROWS, name="days", **common, **DAILY)
+    end_stream(state, "days")
+    later = ROWS.with_columns(time=pl.lit("2024-03-04T10:00"))
+    place = {**DAILY, "until": "2024-03-05", "continues": "days"}
+    release(
+        "count", later, name="more", **common, **{k: v for k, v in place.items() if k != "start"}
+    )
+    assert "WITHDRAWN" not in methods(state)["more"]
+    end_stream(state, "days", withdrawn=WORDS)  # it may be withdrawn after the other has begun
+    assert f"WITHDRAWN: 'days', which goes on here: {WORDS}." in methods(state)["more"]
+    publish(state, tmp_path / "public.db", name="more")
+    assert f"which goes on here: {WORDS}." in read(tmp_path / "public.db").methods()
+
+
+def test_the_word_is_in_the_language_of_the_text(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
+    end_stream(state, "days", withdrawn=WORDS)
+    assert f"ZURÜCKGEZOGEN: {WORDS}." in methods(state, locale="de")["days"]
+    export(state, tmp_path / "t.svg", locale="de")
+    assert "ZURÜCKGEZOGEN: " in (tmp_path / "t.svg").read_text("utf-8")
 
 
 @pytest.mark.parametrize("words", ["", "  ", "two\nlines"])

@@ -63,6 +63,7 @@ as.data.frame.counton_release <- function(x, ...) x$table
 print.counton_release <- function(x, ...) {
   cat(sprintf("%s: %s rows\n", x$name, format(nrow(x$table), big.mark = ",")))
   cat(sprintf("guarantee: %s\nprotected: %s\n", x$facts$guarantee, x$facts$protected))
+  for (line in x$facts$notes) cat(sprintf("note: %s\n", line))
   for (line in x$facts$besides_noise) cat(sprintf("besides noise: %s\n", line))
   last <- x$table[x$table$step == max(x$table$step), , drop = FALSE]
   print(utils::head(last, 10), row.names = FALSE)

@@ -196,9 +196,9 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
             f"leave the token out"
         )
     level = options.level
-    if (public := read_public(source, name=name, level=level, token=token, like=like)) is not None:
-        return public
-    released = released_in(source, name, level=level)
+    released = read_public(source, name=name, level=level, token=token, like=like)
+    if released is None:
+        released = released_in(source, name, level=level)
     for note in released.numbers.notes:
         Console(stderr=True).write_line(f"note: {note}")
     return released

@@ -128,7 +128,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
             ),
             look.around(
                 local_text("{times}; with {level}% intervals", times=times, level=level) + together,
-                foot_of(definition, look.source),
+                foot_of(definition, look.source, released.notes),
                 title=said,
                 axis=what,
             ),
@@ -251,7 +251,9 @@ def _chart_of_readings(
         {name: table[name].to_numpy() for name in table.columns},
         released._times,
         level=released.level,
-        words=look.around(times_in_words(definition, over), foot_of(definition, look.source)),
+        words=look.around(
+            times_in_words(definition, over), foot_of(definition, look.source, released.notes)
+        ),
         by=groups_in_words(definition),
         of=definition.value,
         counted=subject_in_words(counted_in_words(definition, over)),
@@ -280,6 +282,7 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
         f"({definition.contribution.neighbours})"
     )
     foot = [] if look.source is None else [f"Source: {look.source}."]
+    foot += [f"{note}." for note in released.notes]
     if lines := besides_noise(definition):
         foot.append(f"Besides noise: {'; '.join(lines)}.")
     return plot_table(
@@ -331,7 +334,7 @@ def figure_of_answers(
             f"{subject[:1].upper()}{subject[1:]}: {kind}",
             subtitle,
             axis.format(subject=subject),
-            foot_of(definition, None),
+            foot_of(definition, None, released.notes),
         ),
     )
 
@@ -364,6 +367,6 @@ def figure_of_pattern(
         f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
         f"the average {AVERAGES[','.join(named)]}, {times}; {intervals}",
         subject,
-        foot_of(definition, None),
+        foot_of(definition, None, released.notes),
     )
     return plot_week(table, words) if named == WEEK else plot_pattern(table, words)

@@ -78,7 +78,8 @@ def metadata_of(
 def _text(facts: Mapping[str, Any]) -> str:
     """Return sentences that describe the released numbers, for a catalogue."""
     said = [f"Protected: {facts['protected']}.", f"Guarantee: {facts['guarantee']}."]
-    said += [f"{note[:1].upper()}{note[1:]}." for note in facts.get("besides_noise", ())]
+    notes = [*facts.get("notes", ()), *facts.get("besides_noise", ())]
+    said += [f"{note[:1].upper()}{note[1:]}." for note in notes]
     return " ".join(said)
 
 
@@ -199,7 +200,7 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
         )
     labels = [name for name in table.columns if name not in _WORDS]
     periods = [_period(*row) for row in table.select("window_start", "window_end").rows()]
-    parts = []
+    parts, comment = [], " ".join(f"{note}." for note in released.notes)
     for prefix, measure in there.items():
         parts.append(
             table.select(
@@ -217,6 +218,7 @@ def _sdmx_rows(released: ReleasedNumbers) -> pl.DataFrame:
                 pl.lit(facts["unit"]).alias("UNIT_MEASURE"),
                 pl.lit("E").alias("OBS_STATUS"),  # estimated
                 _decimals(table, prefix).alias("DECIMALS"),
+                *([pl.lit(comment).alias("COMMENT_TS")] if comment else []),
             )
         )
     return pl.concat(parts)

@@ -902,6 +902,7 @@ class Release:
         numbers = self.numbers
         words = in_words(numbers.definition, numbers.design.name, numbers.steps)
         missing, of = numbers.left_out()
+        words += "".join(f"\nnote:      {note}" for note in numbers.notes)
         return words + (
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
@@ -941,8 +942,9 @@ class Release:
             return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
-        repeats = [f"{line[:1].upper()}{line[1:]}." for line in numbers._repeats]
-        errors = [*_errors_in_words(numbers), *repeats]
+        notes = (*numbers.notes, *numbers._repeats)
+        said = [f"{line[:1].upper()}{line[1:]}." for line in notes]
+        errors = [*_errors_in_words(numbers), *said]
         return account_of(definition, terms, len(steps), errors, over)
 
     def __repr__(self) -> str:

@@ -271,6 +271,7 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     found |= {} if definition.counting_rule is None else {"counted": definition.counting_rule}
     lines = besides_noise(definition)
     found |= {"besides_noise": lines} if lines else {}
+    found |= {"notes": [*released.notes]} if released.notes else {}
     return found | ({"simulated": True} if definition.simulated else {})
 
 

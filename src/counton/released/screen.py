@@ -102,7 +102,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         none = "no group is large enough to be shown yet"
         if shown.over is not None:
             none = "nothing yet: fewer steps are released than are to be looked back over"
-        return Screen(heading=heading, notes=[none])
+        return Screen(heading=heading, notes=[none, *_below(released)])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
     return Screen((), heading, [table], left_out, _below(released))
 
@@ -165,7 +165,8 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         ),
     ]
     if not groups:
-        return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
+        none = "no group is large enough to be shown yet"
+        return Screen(noise, heading, notes=[none, *_below(released)])
     smaller = len(groups) - MOST
     left_out = (
         local_text("and {count} smaller groups", count=local_number(f"{smaller:,}"))

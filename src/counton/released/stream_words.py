@@ -27,6 +27,8 @@ from counton.strategies import (
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+#: First word of a note that says why numbers are withdrawn.
+WITHDRAWN = "WITHDRAWN"
 #: Largest number of a statistic's numbers whose errors are listed by name.
 _NAMED = 6
 #: Number of significant digits to which errors are rounded before they are compared.
@@ -69,7 +71,7 @@ def methods_of(
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
             local_text(f"With a probability of {{level}}% each, {error}.", level=chance, far=far),
-            *[f"{note[:1].upper()}{note[1:]}." for note in notes],
+            *[f"{note[:1].upper()}{note[1:]}." for note in _local_notes(notes)],
             *_besides_in_words(definition),
             local_text(
                 "The method is {guarantee}, by {program}; it is explained at {address}.",
@@ -80,6 +82,14 @@ def methods_of(
             *_before_in_words(definition),
         ]
     )
+
+
+def _local_notes(notes: Sequence[str]) -> list[str]:
+    """Return notes whose first word, if it is `WITHDRAWN`, is in the language of the text."""
+    word = local_text("WITHDRAWN")
+    return [
+        note.replace(WITHDRAWN, word, 1) if note.startswith(WITHDRAWN) else note for note in notes
+    ]
 
 
 def protection_in_words(definition: Description) -> str:
@@ -563,8 +573,10 @@ def times_in_words(
     return local_text("since {date}, {time}", date=date, time=f"{start:%H:%M}")
 
 
-def foot_of(definition: Description, source: str | None) -> str:
-    """Return the text below a chart: the source of its numbers, and the protected unit."""
+def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -> str:
+    """Return the text below a chart: the source of its numbers, the protected unit, and the notes
+    of the release.
+    """
     cut = definition.cut
     whence = "" if source is None else f"{local_text('Source: {source}.', source=source)} "
     zone = f"; {local_text('times: {zone}', zone=cut.timezone)}" if cut.timed else ""
@@ -572,6 +584,7 @@ def foot_of(definition: Description, source: str | None) -> str:
         simulated = local_text("SIMULATED: no data stand behind these numbers")
         return f"{whence}{simulated}{zone}"
     beyond = "".join(f"; {line}" for line in besides_noise(definition))
+    whence += "".join(f"{note}. " for note in _local_notes(notes))
     protects = local_text(
         "Noise protects each single {unit} ({guarantee}; {neighbours})",
         unit=local_name(definition.unit),

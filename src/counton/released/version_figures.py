@@ -40,7 +40,7 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
     with speaking(locale_named(look.locale)):
         words = look.around(
             f"{_times_of(numbers)} of the newest version",
-            foot_of(numbers.definition, look.source),
+            foot_of(numbers.definition, look.source, numbers.notes),
             title=f"What was known when: {_subject_of(numbers)}",
             axis=numbers.definition.subject,
         )
@@ -71,7 +71,7 @@ def figure_of_nowcast(found: Nowcasts) -> Figure:
         f"What will be: {_subject_of(released)}",
         f"{_times_of(released)}",
         released.definition.subject,
-        f"{foot_of(released.definition, None)}{changed}".strip(),
+        f"{foot_of(released.definition, None, released.notes)}{changed}".strip(),
     )
     period = released.definition.windows.period or "window"
     return plot_nowcast(versions, forecasts, words, period=period)

@@ -47,6 +47,7 @@ from counton.run.journal_values import (
     read_released,
     refuse_other_fit,
     shown_of,
+    withdrawals,
 )
 from counton.run.read_back import public_places, read_public
 from counton.run.written_files import (
@@ -138,7 +139,9 @@ def publish_new(
             groups if of_cells else (),
         )
         description = description_of(design, definition, shown.level, own)
-        begun = published.begin(connection, shown, source.step, description, software())
+        notes = withdrawals(source, definition)
+        about = {"description": description, **({"notes": notes} if notes else {})}
+        begun = published.begin(connection, shown, source.step, about, software())
         if revised and source.step > begun.step:  # readers see the windows as of one night
             # With totals beside them, all windows are read anew.
             closed = 0 if definition.release == "both" else begun.step - definition.cut.lags

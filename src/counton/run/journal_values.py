@@ -21,6 +21,7 @@ from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.discovery import first_shown as reached_at
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
 
@@ -58,16 +59,36 @@ def read_released(
 
     described, steps = as_shown(definition, shown), range(1, stream.step + 1)
     if definition.cut.lags and stream.step:
-        return _with_withdrawal(_newest_versions(stream, described, level, shown), definition)
+        return _with_withdrawals(
+            _newest_versions(stream, described, level, shown), stream, definition
+        )
     readings = stream.readings(1, steps.stop, described.statistic)
     found = ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
-    return _with_withdrawal(found, definition)
+    return _with_withdrawals(found, stream, definition)
 
 
-def _with_withdrawal(found: ReleasedNumbers, definition: Definition) -> ReleasedNumbers:
-    """Return released numbers with a note that says why they are withdrawn, if they are."""
+def _with_withdrawals(
+    found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
+) -> ReleasedNumbers:
+    """Return released numbers with the notes of `withdrawals`."""
+    if definition.withdrawn is None and not definition.follows:
+        return found
+    return replace(found, notes=(*found.notes, *withdrawals(stream, definition)))
+
+
+def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[str]:
+    """Return a note that says why the numbers of a stream are withdrawn, if they are, and one for
+    each withdrawn stream that it continues.
+    """
     words = definition.withdrawn
-    return found if words is None else found.with_note(f"WITHDRAWN: {words}")
+    found = [] if words is None else [f"{WITHDRAWN}: {words}"]
+    for one in definition.follows:
+        reader = stream.beside(one.name)
+        words = Definition.reopen(reader.design, reader.details).withdrawn
+        found += (
+            [] if words is None else [f"{WITHDRAWN}: {one.name!r}, which goes on here: {words}"]
+        )
+    return found
 
 
 def level_of(definition: Definition) -> float:
@@ -172,7 +193,7 @@ def read_cells(
             of two totals; None: all. Ignored if groups are not declared.
     """
     if not definition.cells.named_beforehand:
-        return _with_withdrawal(_found_cells(stream, definition, level, shown), definition)
+        return _with_withdrawals(_found_cells(stream, definition, level, shown), stream, definition)
     if definition.cut.lags and stream.step:
         found = _newest_versions(stream, definition, level, shown)
     else:
@@ -191,7 +212,7 @@ def read_cells(
         found = ReleasedNumbers.of(
             definition, stream.design, values, level, carried=carried, start=start
         )
-    return _with_withdrawal(found if steps is None else found.only(steps), definition)
+    return _with_withdrawals(found if steps is None else found.only(steps), stream, definition)
 
 
 def _newest_versions(

@@ -224,11 +224,13 @@ def begin(
     connection: Connection,
     shown: PublicFacts,
     last: int,
-    description: Mapping[str, Any],
+    about: Mapping[str, Any],
     author: str,
 ) -> PublishedReach:
     """Prepare a database for a stream's releases: make missing tables, and the stream's row. Return
     how far the stream is published already.
+
+    ``about`` has the description of the release, and its notes.
 
     Raises:
         StateError: another stream has this name there, or the tables have more steps than this
@@ -266,9 +268,8 @@ def begin(
         )
         connection.insert("counton_published_groups", *named)
     before = connection.first(_DESCRIPTION, stream=row.id)
-    text = json.dumps({"written_by": author, "description": description})
-    same = json.loads(text)["description"]
-    if before is None or _parse_description(before.description) != same:
+    text = json.dumps({"written_by": author, **about})
+    if before is None or _parse_facts(before.description) != json.loads(text) | {"written_by": 0}:
         _remove_from(connection, "descriptions", row.id)
         described = {"stream_id": row.id, "description": text}
         connection.insert("counton_published_descriptions", described)
@@ -279,9 +280,13 @@ def begin(
 _DESCRIPTION = "SELECT description FROM counton_published_descriptions WHERE stream_id = :stream"
 
 
-def _parse_description(text: str) -> Any:
+def _parse_facts(text: str) -> Any:
+    """Return the published facts of a stream, without the program that wrote them; None if they
+    have no description.
+    """
     try:
-        return parse_json(text)["description"]
+        found = parse_json(text)
+        return found | {"written_by": 0} if found["description"] is not None else None
     except (ValueError, LookupError, TypeError):
         return None
 
@@ -414,7 +419,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
                 f"{place} has a description of {len(text):,} characters, more than the "
                 f"{_MOST_TEXT:,} that are read: publish the stream again (counton publish)"
             )
-        if text is None or _parse_description(text) is None:
+        if text is None or _parse_facts(text) is None:
             raise StateError(
                 f"{place} has no description of stream {chosen!r} any more, and its numbers cannot "
                 "be read without it: publish the stream again (counton publish)"
