@@ -155,7 +155,7 @@ def test_every_door_says_that_late_windows_sink_under_a_bound_for_longer(
         place("show", out, "--full").out,
         released.describe(),
         released.methods(full=True),
-        foot_of(released.numbers.definition, None),
+        foot_of(released.numbers.definition, None, ()),
         *json.loads(place.folder.joinpath("out.csv.json").read_text())["besides_noise"][1:],
     ]
     for text in said:
@@ -177,7 +177,7 @@ def test_every_door_says_that_rows_beyond_a_bound_of_one_window_are_left_out(
     for text in (done.out, place("show", out, "--full").out, released.describe(), carried):
         assert "rows beyond 2 of each visit's hour do not count" in " ".join(text.split()), text
     assert "rows beyond 2 of each visit's hour" in " ".join(
-        foot_of(released.numbers.definition, None).split()
+        foot_of(released.numbers.definition, None, ()).split()
     )
 
 

@@ -22,8 +22,9 @@ class EndOptions:
     drop_waiting: bool = option(False, "drop the rows that still wait to be counted")
     withdrawn: str | None = option(
         None,
-        "mark the numbers as withdrawn, with these public words, which every later table, page and "
-        "methods text shows: why, and what replaces them; a table released once too",
+        "mark the numbers as withdrawn, with these public words: why, and what replaces them. The "
+        "description of every later table, chart, page, published database and methods text says "
+        "so; files written before do not. A table released once can be withdrawn too",
     )
 
 

@@ -98,8 +98,10 @@ def end_stream(
         state: path of a SQLite file, a database URL, or an open state.
         name: name of the stream.
         drop_waiting: allow dropping rows that were read and not counted.
-        withdrawn: why the numbers are withdrawn, and what replaces them: public words, which every
-            later table, chart, page and methods text shows. They also mark a table that was
+        withdrawn: why the numbers are withdrawn, and what replaces them: public words, which the
+            description of every later table, chart, page, published database and methods text
+            shows. A single answer, such as a difference, carries no mark of its own, and what was
+            written before stays: write or publish it again. They also mark a table that was
             released once. None: the numbers stand, or are withdrawn as before.
 
     Returns:

@@ -31,7 +31,7 @@ from counton.released.series import finite
 from counton.released.stream_words import measured_in, protection_in_words
 from counton.run.clock import length_of
 from counton.run.definition import Definition
-from counton.run.journal_values import level_of, read_released
+from counton.run.journal_values import level_of, read_released, withdrawals
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -233,7 +233,7 @@ class Journal:
             ],
             "protects": protection_in_words(definition),
             "people": definition.people_note,
-            "besides_noise": besides_noise(definition),
+            "besides_noise": [*withdrawals(found, definition), *besides_noise(definition)],
             "key_fingerprint": found.key_fingerprint,
             "budget": {
                 "unit": unit,
