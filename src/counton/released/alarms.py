@@ -422,8 +422,9 @@ def _likeliest_spread(own: Floats, squares: Floats, largest: float) -> float:
 
     Args:
         own: eigenvalues of the covariance of the noise.
-        squares: squared deviations of the numbers from their level, along its eigenvectors.
-        largest: variance of these deviations.
+        squares: squared deviations of the numbers from their level, along the eigenvectors of that
+            covariance.
+        largest: variance of the deviations; the result is at most twice this number.
     """
     from scipy import optimize
 

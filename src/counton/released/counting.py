@@ -23,8 +23,10 @@ from counton.privacy.guarantees import plural
 
 
 class Counting:
-    """Base class of counting rules. Its methods are right for rules without a bound on users and
-    without order.
+    """Base class of counting rules, which say which rows of a stream count.
+
+    Methods that a subclass does not override hold for rules that do not bound the rows of each
+    user, and that do not depend on the order of rows.
     """
 
     most: int = 1
@@ -182,11 +184,13 @@ class Ordered(Counting):
 
 @dataclass(frozen=True)
 class Bounded(Counting):
-    """The rule that only some rows of each user count. A user, or a user's period, is protected.
+    """The rule that only some rows of each user count; the protected unit is a user or, with
+    ``per``, what one user does in one period.
 
     Attributes:
-        most: largest number of a user's events that count; with ``per`` in each period; with
-            ``each`` it is the largest number of groups in which events count.
+        most: largest number of events of a user that count. With ``each`` it is instead the largest
+            number of groups in which events of a user count. With ``per`` the bound holds in each
+            period.
         per: length of a period, such as "1d"; None: the whole stream is one period.
         distinct: True if at most one event of a user counts in each window and group.
         each: largest number of a user's events that count in each group; None: ``most`` bounds all
@@ -224,10 +228,11 @@ class Bounded(Counting):
         )
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return True if a unit may have more countable rows than the bound allows.
+        """Return True if a unit may have more rows than the bound allows, as far as other limits
+        let them count.
 
-        It may not if so few of its rows count in each window that all of them stay within the
-        bound.
+        The result is False if the limit on a unit's rows in one window, times the number of windows
+        in a period, is at most the bound. Without a limit for each window it is True.
         """
         a_window = self.most_a_window or self.most + 1
         if self.distinct:  # once in each group

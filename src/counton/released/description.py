@@ -248,8 +248,8 @@ class Description:
 
     @property
     def of_windows(self) -> str:
-        """Prefix of the names of table columns about single windows; empty if all columns are about
-        them.
+        """Prefix of the names of table columns about single windows: "window_", or "" if windows
+        are released again for late rows and no totals are published.
         """
         return "" if self.cut.lags and self.release == "windows" else "window_"
 
@@ -270,7 +270,9 @@ class Description:
 
     @property
     def holds(self) -> str:
-        """What the stream contains, in words, such as "number of visits"."""
+        """Contents of the stream in words, such as "number of visits"; the `repr` of the statistic
+        if its cells are not counts or sums.
+        """
         return self.subject if self.inner.card.additive else repr(self.statistic)
 
     @property
@@ -289,8 +291,8 @@ class Description:
 
     @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
-        """Names of groups by the epsilon or rho that bounds the loss of their rows, the largest
-        first.
+        """For each epsilon or rho that groups have of their own, the names of the groups whose rows
+        lose at most that; the largest first.
 
         Empty if the loss does not depend on the group.
         """

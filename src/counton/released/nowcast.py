@@ -190,12 +190,13 @@ class _Triangle:
         return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
 
     def _growth(self, night: int, lag: int) -> Floats:
-        """Return the factor by which a window's count grows from ``lag`` to ``lag + 1``, shape
-        ``(seasons,)``; the lag is the number of windows that have ended after it.
+        """Return the factor by which a window's count grows from ``lag`` to ``lag + 1`` later
+        windows, for each position in the season: shape ``(seasons,)``.
 
-        It is estimated from the windows known after release ``night``. The factors of seasons are
-        shrunk towards a common factor, as far as random differences between windows explain the
-        differences between seasons.
+        The factors are estimated from the counts known after release ``night``. A lag is the number
+        of windows that had ended after the window when the count was released. The factors of
+        seasons are shrunk towards a common factor, as far as random differences between windows
+        explain the differences between seasons.
         """
         stop = night - lag
         windows = np.arange(max(0, stop - HISTORY), stop)

@@ -185,9 +185,10 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 
 def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
-    """Return the weight of each released cell of a group in its number.
+    """Return the weights in the weighted sum of released cells that is the number of a group.
 
-    A sum of a group that was found in the data has several cells, since its rows are counted too.
+    Most groups have one cell, with weight 1. A sum of a group that was found in the data has
+    several cells, since the rows of the group are counted too.
     """
     if isinstance(numbers.published, CellValues):
         return np.ones(1)

@@ -35,7 +35,8 @@ def record(
     ledger: str,
     once: bool = False,
 ) -> dict[str, Any]:
-    """Return the register's fields for one stream.
+    """Return a record of one stream for the public register of deployments of differential privacy,
+    as a mapping from the register's fields to values.
 
     Args:
         terms: the design of the stream.

@@ -403,8 +403,8 @@ class Release:
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _as_part(self, estimate: Estimate) -> Estimate:
-        """Return an estimate of the share of some groups in all groups with the bounds of the true
-        share, which are 0 and 1 for counts.
+        """Return an estimate with the bounds 0 and 1 on its true value if it is a share of counts;
+        other estimates are returned unchanged.
         """
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
@@ -525,10 +525,10 @@ class Release:
         return (strategy.horizon or 0) if strategy.facts.reads_another else 0
 
     def versions(self, form: str = "all") -> pl.DataFrame:
-        """Return all versions of the shown windows, one row for each, with the columns of `table`.
-        Windows are released again for late rows.
+        """Return a table of all versions of the shown windows, one row for each version. A version
+        is a window's row in `table` as one release showed it.
 
-        A version is a window's row in the table as one release showed it.
+        A window has several versions if windows are released again for late rows.
 
         Args:
             form: "all" for the columns of `table`, with ``as_of``, the end of the window with which

@@ -151,9 +151,11 @@ class CsvStyle(NamedTuple):
 
     @property
     def for_spreadsheets(self) -> bool:
-        """Whether the file begins with a byte order mark, by which Excel knows that it is UTF-8.
+        """True if the file begins with a byte order mark, by which Excel knows that the file is
+        UTF-8.
 
-        Only files with semicolons have it: other programs read the first column's name with it.
+        Only files with semicolons have the mark, because other programs read it as a part of the
+        first column's name.
         """
         return self.separator == ";"
 

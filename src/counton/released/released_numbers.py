@@ -661,8 +661,8 @@ class ReleasedNumbers:
         return Formula.total(parts)
 
     def _of_group(self, name: str, step: int) -> Formula:
-        """Return the number of a group in one window as a function of released cells, also of a
-        group that was found in the data.
+        """Return the number of a group in one window as a function of released cells; the group may
+        be declared or found in the data.
 
         Args:
             name: the group.
@@ -822,8 +822,8 @@ class ReleasedNumbers:
     ) -> range:
         """Return the steps that a caller selects by numbers or times, as `steps_named` does.
 
-        Without a selection, they are the steps that the last number covers: all steps, or the last
-        window or period.
+        Without a selection, the result is the steps that the newest shown number covers: all
+        released steps, or only the last few steps or the last period if each number covers no more.
         """
         last = self.steps.stop - 1
         if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
@@ -1286,8 +1286,8 @@ class ReleasedNumbers:
             )
 
     def facts(self) -> dict[str, Any]:
-        """What a file says of these numbers besides the description of their stream, as JSON
-        values.
+        """The facts that a file states about these numbers besides the description of their stream,
+        as JSON values.
         """
         over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}

@@ -303,8 +303,8 @@ def versions_at_hand(revisions: Revisions | None, name: str) -> Revisions:
 
 
 def night_of(when: When, cut: Windows, last: int) -> int:
-    """Return the number of windows that had ended by a time and were released. It is the number of
-    the newest release then.
+    """Return the number of the newest release at a given time. It is the number of windows that had
+    ended and were released by then.
 
     Args:
         when: the number of windows itself; a day, which includes its end; or a moment.
@@ -312,7 +312,7 @@ def night_of(when: When, cut: Windows, last: int) -> int:
         last: number of the newest release.
 
     Raises:
-        InvalidInput: it is not a time, or it is before the end of the first window.
+        InvalidInput: ``when`` is not a time, or is before the end of the first window.
 
     >>> from datetime import UTC
     >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
@@ -410,8 +410,10 @@ def _as_released(
 def _read_together(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
-    """Yield, for each lag (number of windows that had ended after a window), numbers of windows and
-    running totals, estimated by each release from its windows and totals together.
+    """Yield, for each lag, running totals (prefix "") and numbers of windows (prefix "window_") by
+    window, as each release estimated them from its windows and totals together.
+
+    A lag is the number of windows that had ended after a window.
     """
     lags = min(revisions.lags, last - 1)
     values = np.zeros((2, lags + 1, last, len(places)))
@@ -436,8 +438,10 @@ def _read_together(
 def as_archive(table: pl.DataFrame, cut: Windows) -> pl.DataFrame:
     """Convert a table of all released counts of windows to an archive of the R package epiprocess.
 
-    It has a number for each geographic place, day and version (time of the release). If windows are
-    days or longer, times are days, so that a version is the day on which it was published.
+    The archive has a number for each place, day and version (time of the release). The place is
+    what identifies a number among those of one window, such as the name of the group, or "all" if
+    there is only one. If windows are days or longer, times are days, so that a version is the day
+    on which it was published.
     """
     when = {"time_value": pl.col("window_start"), "version": pl.col("as_of")}
     if cut.length is None:
@@ -462,8 +466,8 @@ def final_windows(terms: Design, until: int) -> int:
 def version_columns(strategy: AsOf, steps: NDArray[np.int64], cut: Windows) -> dict[str, Any]:
     """Return the table columns ``as_of``, ``lag`` and ``final`` of windows' newest counts.
 
-    They say when a count was released, how many windows had ended after its own, and whether it is
-    final.
+    ``as_of`` is the time when the count was released, ``lag`` the number of windows that had ended
+    after the counted window, and ``final`` True if the count is not released again.
     """
     lags = strategy.lags(steps)
     ends = local_times(cut, cut.ends(steps + lags))

@@ -62,8 +62,8 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return a copy in which missing numbers count as known 0, for callers who do not show
-        their rows.
+        """Return a copy in which a missing number is 0 and counts as known, for callers who do not
+        show the rows of missing numbers.
         """
         return replace(self, there=None)
 

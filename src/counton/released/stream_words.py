@@ -213,7 +213,13 @@ def _published_in_words(
 
 
 def _period_in_words(period: str | None, every: str) -> str:
-    """Return the name of a length of time: of its own, or by the length ``every``."""
+    """Return words for a period: its name, such as "week", or, if it has no name, "period of" and
+    its length.
+
+    Args:
+        period: the name; None: it has none.
+        every: the length, such as "3h".
+    """
     return local_text("period of {length}", length=every) if period is None else local_text(period)
 
 
@@ -264,7 +270,7 @@ def far_in_words(reach: Mapping[str, float]) -> str:
 
 
 def _parts(name: str) -> str:
-    """Translate the name of a number, of which a statistic's name may be the first part."""
+    """Translate the name of a number word by word; its first part may be the name of a statistic."""
     return " ".join(map(local_name, name.split(" ")))
 
 
@@ -278,8 +284,9 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
 
     Args:
         rows: a table of released numbers.
-        margins: columns of a contingency table. Its numbers are named by the columns that they
-            are counted by, and the sum of all cells is the total.
+        margins: columns of a contingency table; (): the table is of another kind. A number of a
+            contingency table is named by the columns by which it counts, such as "sex x smokes".
+            The sum of all cells is "total".
     """
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:

@@ -235,9 +235,9 @@ def windows_with_alarms(design: Design) -> int | None:
 def of_final_windows(design: Design, until: int) -> Design:
     """Return the design of the first ``until`` windows' final numbers, which alarms compare.
 
-    If windows are released again for late rows, their noise is that of the last release of each
-    window. If totals are released besides windows, it is that of least-squares estimates from both,
-    once the last of these windows is final.
+    If windows are released again for late rows, the number of a window is that of its last release.
+    If totals are released besides windows, the number is instead a least-squares estimate from
+    windows and totals, made once the last of the ``until`` windows is final.
     """
     strategy: Any = design.strategy
     if isinstance(strategy, LeastSquaresAsOf | WindowsAndTotals):

@@ -63,11 +63,12 @@ class Average(ClippedValues):
         number: the public number of values in each step. Then only their sum is released, and
             neighbouring datasets differ in one value that is replaced. None: the number is private,
             and neighbouring datasets differ in one value that is added or removed.
-        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
-            word in its state.
+        unit: the word for one protected unit; None: "event", or the word of the saved stream that
+            is continued.
 
     Raises:
-        InvalidInput: as `Contribution.values`, or a number below 1.
+        InvalidInput: `Contribution.values` refuses the bounds or the resolution, or ``number`` is
+            below 1.
 
     Source: "Constant matters", section 5 (running average) with a public number of values; comments
     at the beginning of this file prove the norms of the two cells and the interval of the mean.
@@ -219,8 +220,8 @@ class Average(ClippedValues):
         """Return how far each clipped value lies above the lower bound, in multiples of the
         resolution.
 
-        The lower bound is subtracted also if the number of values is public; `entries` then adds it
-        again.
+        This is so also if the number of values is public. The released cell is then the sum of the
+        values themselves, so `entries` adds the lower bound to each value again.
         """
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:

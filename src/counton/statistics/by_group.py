@@ -27,7 +27,7 @@ class GroupedReading(Reading):
     """The released numbers of a statistic in each of several groups.
 
     Args:
-        statistic: the statistic by group.
+        statistic: the statistic of all groups, a `Grouped`.
         cells: the released cells of all groups.
         read: function that computes the numbers from one group's cells; None: the usual function of
             the statistic.
@@ -153,10 +153,12 @@ class Grouped(TallyStatistic):
         return type(self)(inner, self.groups)
 
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
-        """Return the public parameters (`Design`) of one group's cells.
+        """Return the public parameters (`Design`) of the cells of a single group, as a mapping from
+        a label to a design.
 
-        The result maps a label to a design. It has one entry, with the label "", unless groups have
-        guarantees of their own: then there is an entry for each different guarantee.
+        There is one entry, with the label "", if all groups have the same guarantee. If groups have
+        guarantees of their own, there is an entry for each different guarantee, with a label such
+        as "epsilon = 0.5".
 
         Args:
             terms: design of the stream.

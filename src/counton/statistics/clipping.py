@@ -9,11 +9,13 @@ from counton.base.locales import local_number, local_text
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return the sentence that values beyond the bounds count as the bounds, which biases a number.
+    """Return a sentence on how clipping biases one number: values above the upper bound count as
+    that bound, which makes the number too low, and values below the lower bound count as the lower
+    bound, which makes it too high.
 
     Args:
         lower, upper: the bounds.
-        bent: the biased number, with its article.
+        bent: words for the biased number, with an article, such as "the average".
         of: the plural word for the clipped values.
 
     >>> print(clipped_in_words(Fraction(0), Fraction(180), "the average"))
@@ -33,10 +35,16 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 def ends_in_words(
     lower: Fraction, upper: Fraction, bent: str, of: str = "values", column: str = ""
 ) -> str:
-    """Return the sentence on clipping for numbers that it may make too low or too high.
+    """Return a sentence on how clipping biases several numbers: values above the upper bound count
+    as that bound, and values below the lower bound as the lower one.
+
+    The sentence does not say whether the numbers become too low or too high, because either may
+    happen.
 
     Args:
-        lower, upper, bent, of: as of `clipped_in_words`.
+        lower, upper: the bounds.
+        bent: words for the biased numbers, such as "means and variances".
+        of: the plural word for the clipped values.
         column: the column of the values; "": it is not named.
 
     >>> ends = Fraction(0), Fraction(99)
@@ -56,11 +64,13 @@ def ends_in_words(
 
 
 def beyond_in_words(beyond: str, *, low: bool) -> str:
-    """Return the sentence that what is beyond a bound does not count, which biases numbers.
+    """Return a sentence which says that some events or groups are left out by a bound, and that
+    this biases numbers.
 
     Args:
-        beyond: words for what is beyond the bound, in the present language.
-        low: True if that can only make numbers too low.
+        beyond: words for the events or groups that the bound leaves out, in the present language.
+        low: True if leaving them out can only make numbers too low; False if numbers may also
+            become too high.
 
     >>> beyond_in_words("groups beyond 3 of each user", low=True)
     'groups beyond 3 of each user do not count, which makes numbers too low (by an unknown amount)'

@@ -48,10 +48,11 @@ class ContingencyReading(GridReading):
     statistic: Contingency
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """Return the cells that a name selects in each column, as first and end indices of shape
-        ``(columns, 1)``.
+        """Return the range of cells that a name selects in each column of the table: the index of
+        the first cell, and the index after the last cell, both of shape ``(columns, 1)``.
 
-        In a text a * sums over a column.
+        The name has a value for each column, or None to sum over that column. If it is a text, a /
+        separates the values, and a * sums over a column.
         """
         this = self.statistic
         given = name

@@ -91,9 +91,14 @@ def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
 
 
 def units_of_values(column: str | None, rows: str) -> dict[str, str]:
-    """Return the unit of each number by name: ``column`` for values, ``rows`` for the count.
+    """Return the unit of measurement of each number, by the number's name: ``rows`` for the number
+    "count", ``column`` for all others.
 
-    The name "" stands for all numbers but the count. Without a column the result is empty.
+    The name "" stands for all numbers but "count". Without a column the result is empty.
+
+    Args:
+        column: name of the column of values; None: there is no column.
+        rows: the plural word for rows.
     """
     return {} if column is None else {"": column, "count": rows}
 

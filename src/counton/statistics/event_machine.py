@@ -79,9 +79,11 @@ class Machine:
         key: Key | None,
         step: int,
     ) -> None:
-        """Store the statistic, its exact counts, and the design of its stream after ``step`` steps.
+        """Store the statistic, its exact counts, and the design of its stream, which has released
+        ``step`` steps so far.
 
-        Users call `Running.start` instead. The key is needed only if cells are computed on request.
+        Users call `Running.start` instead. The key is used only for statistics whose cells are
+        computed on request.
         """
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact

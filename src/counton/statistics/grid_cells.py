@@ -93,8 +93,9 @@ class GridReading(Reading):
     def sums(self) -> Integers:
         """Released running sums of cells along every axis, beginning with 0, in rounding units.
 
-        The unit is a power of two, 2^-16 or larger. Each axis is one longer than that of the cells.
-        Between two steps it is the difference of the published sums.
+        The unit is a power of two, 2^-16 or larger. Each axis is longer by one than the same axis
+        of the cells. Between two steps, the result is the difference of the sums published at both
+        steps.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)
@@ -316,10 +317,11 @@ class GridCells(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its cell, and
-        how often it counts.
+        """Encode each row as one integer, from which the index of the row's cell and the number of
+        times that the row counts can be computed: int64 of shape ``(rows,)``.
 
-        The integer is negative if the cell is not declared.
+        The integer is the index of the cell or, with ``counts``, the index plus the number of times
+        multiplied by the number of cells. It is -1 if a label is missing or not declared.
         """
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)

@@ -127,7 +127,7 @@ class HierarchyReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         """Return the released count of a node.
 
-        Its name is its path, or one text such as "CA/Napa"; None is the total.
+        ``name`` is the path of the node, or one text such as "CA/Napa"; None is the total.
         """
         tree, path = self.statistic.tree, () if name is None else name
         try:
@@ -272,14 +272,14 @@ class Hierarchy(TableStatistic):
         targets: wanted standard deviations by the name of a level; only their ratios matter. A
             level without one takes that of the nearest level above it, or else of the nearest below
             it. None: equal at every level.
-        counts: True if an event states how many times it counts. The protected unit is then one of
-            these times, not all of them.
-        measurement: the measured cells, as `TreeStrategy.to_dict`. None: those that reach the
-            targets at the least cost.
+        counts: True if an event states how many times it counts. Only one of these times is then
+            the protected unit, not the whole event.
+        measurement: the cells to which noise is added, as `TreeStrategy.to_dict` describes them.
+            None: the cells that reach the targets at the least cost.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed event,
             "replace" if one event is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
-            word in its state.
+        unit: the word for one protected unit; None: "event", or the word of the saved stream that
+            is continued.
 
     Raises:
         InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
@@ -545,10 +545,12 @@ class Hierarchy(TableStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Encode each row as one integer, int64 of shape ``(rows,)``: the index of its leaf (the
-        node without children that its path names), and how often it counts.
+        """Encode each row as one integer, from which the index of the row's leaf and the number of
+        times that the row counts can be computed: int64 of shape ``(rows,)``.
 
-        The integer is negative if the path is not a leaf.
+        A leaf is a node without children. The integer is the index of the leaf or, with ``counts``,
+        the index plus the number of times multiplied by the number of leaves. It is -1 if the row's
+        path names no leaf.
         """
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
@@ -644,10 +646,11 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the wanted variance of each level of a tree as a multiple of unit^2, and the standard
-    deviation ``unit``.
+    """Return the wanted noise variance of each level of a tree, divided by ``unit ** 2``, and the
+    standard deviation ``unit`` itself.
 
-    The unit is the largest wanted standard deviation if ``relative`` is True, otherwise 1.
+    The unit is the largest wanted standard deviation if ``relative`` is True, otherwise 1. Without
+    targets, all variances and the unit are 1.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0

@@ -299,8 +299,9 @@ def counter_of(
         strategy, guarantee, key, name, batched: as in `Running.start`.
         contribution: how much one protected unit changes the cells, if the caller bounds it in
             another way than the statistic; None: the statistic's bound.
-        found: if groups are found in the rows, the shape of the cells of all possible groups, and
-            the guarantee of the noise without the choice of groups. None: groups are declared.
+        found: None if groups are declared. If groups are found in the rows, the shape of the cells
+            of all possible groups, and the guarantee that the noise alone must give, without the
+            privacy loss of choosing groups.
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)

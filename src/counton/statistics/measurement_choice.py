@@ -27,7 +27,9 @@ _MOST_COUNTED = 2**32
 
 
 class TableStatistic(TallyStatistic):
-    """Base class of statistics whose numbers are a table; rows without times are released once.
+    """Base class of statistics whose released numbers form a table, such as counts by cell.
+
+    If rows have no times, the table is released once; otherwise after every step.
 
     A measurement is the integer matrix that converts exact counts to the cells that get noise.
     Unless the caller states one, the best measurement for the kind of noise is chosen. Its integer
@@ -126,7 +128,8 @@ class TableStatistic(TallyStatistic):
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
         """Set the neighbouring relation and the protected unit.
 
-        The unit is one event or, with ``counts``, one of the times that an event counts.
+        The unit is one event. With ``counts`` an event counts several times, and the unit is only
+        one of these times.
         """
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
@@ -150,12 +153,16 @@ class TableStatistic(TallyStatistic):
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
-        """Split an event into its value and the number of times that it counts, which is 1 without
-        ``counts``.
+        """Split an event into its value and the number of times that the event counts. Without
+        ``counts`` the event itself is the value, and it counts once.
 
         Args:
             event: the event.
             named: the words for the value in error messages.
+
+        Raises:
+            InvalidInput: with ``counts``, the event is not a pair, or its number is not a whole
+                number from 0 to 2^32.
         """
         if not self.counts:
             return event, 1

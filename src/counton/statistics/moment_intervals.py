@@ -41,11 +41,13 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return candidates for the part of the error probability that the intervals of the means get;
-    the caller tries each.
+    """Return fractions, each a candidate for the part of the error probability that is spent on the
+    intervals of the means.
 
-    The best part depends on n / s, where n is the true number of rows, and s the standard deviation
-    of the noise of the released number of rows. This quotient is between ``least`` and ``most``.
+    The caller computes an interval with each fraction and returns an interval that contains them
+    all. Which fraction is best depends on n / s, where n is the true number of rows, and s the
+    standard deviation of the noise of the released number of rows. Only bounds on n / s are known:
+    it is between ``least`` and ``most``.
 
     >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
     ([0.25, 0.05], [0.02])
@@ -59,12 +61,16 @@ def means_fail(least: float, most: float) -> list[float]:
 
 
 def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
-    """Return the interval of all u with |u - share| <= ratio sqrt(u^2 + square).
+    """Return the interval of all u with |u - share| <= ratio sqrt(u^2 + square); it is infinite if
+    the ratio is 1 or more.
+
+    At the true u, a weighted sum of the exact sums is 0. The inequality says that the weighted sum
+    of the released sums is at most its half-width.
 
     Args:
         share: a released sum divided by the released number of rows.
-        square: a number such that u^2 + square is the squared 2-norm of the weights of the sum that
-            is 0 at the true u.
+        square: a number such that u^2 + square is the squared 2-norm of the weights of that
+            weighted sum.
         ratio: half-width of one sum divided by the released number of rows.
 
     >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)

@@ -350,10 +350,10 @@ class MomentsReading(Reading):
         Args:
             kind: "variance", "covariance" or "slope".
             places: indices of its columns.
-            known: half-width for the intervals of the means: that of one sum, divided by the number
-                of rows.
-            ratio: half-width for the number itself: that of one sum at the remaining error
-                probability, divided by the number of rows.
+            known: half-width of one released sum, divided by the number of rows, at the error
+                probability that the interval of each mean gets.
+            ratio: half-width of one released sum, divided by the number of rows, at the error
+                probability that remains for the number itself.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
@@ -709,8 +709,8 @@ class Moments(TallyStatistic):
     def measure(self, sums: Integers) -> Integers:
         """Return the cells to which noise is added, given sums over rows.
 
-        For them, values are taken relative to the middle of their bounds, and squares as 1 -
-        square.
+        If x is a value scaled to [-1, 1] between its bounds, the cells are ``grid ** 2`` times four
+        kinds of sums over rows: of 1, of x, of 1 - x^2, and of the products x y of two columns.
 
         Args:
             sums: sums of 1, of the numbers of the points to which values are rounded, of their

@@ -120,8 +120,10 @@ def _of_parts(
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the numbers that would be released at a step without noise, for a number of typical
-    rows.
+    """Return the numbers that would be released at a step without noise, if ``rows`` rows with
+    evenly spread values had come.
+
+    If a statistic cannot tell which cells such rows would give, cells are 0.
 
     Args:
         statistic, terms, step, over: as in `planned_halfwidths`.

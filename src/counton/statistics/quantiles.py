@@ -511,10 +511,11 @@ class Quantiles(TableStatistic):
         )
 
     def excess_variance(self, share: float) -> Floats:
-        """Return, for each edge of a cell, the noise variance of (values below the edge) - share x
-        (all values). It decides the error of the quantile for ``share``.
+        """Return, for each edge of a cell, the noise variance of the number of values below the
+        edge minus ``share`` times the number of all values.
 
-        The shape is ``(edges,)``. Measured sums, to which noise is added, have variance 1.
+        This variance determines the error of the quantile for ``share``. The shape is ``(edges,)``.
+        It is computed for measured sums (to which noise is added) with noise variance 1.
 
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]

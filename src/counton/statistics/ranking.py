@@ -218,8 +218,8 @@ def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumb
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
-    """Return the levels of one group's interval that `rank_largest` needs: for lower and for upper
-    ends.
+    """Return the two probabilities with which one group's interval must hold in `rank_largest`:
+    first for lower ends, then for upper ends.
 
     Both kinds of ends get an equal part of the error probability, which is best if tails fall
     exponentially. If all groups are shown, both levels are ``level ** (1 / groups)``.

@@ -151,8 +151,8 @@ class Reach(UsersByRank):
 
 
 class _UserRows(Exact):
-    """The exact number of rows of each user so far; the count stops at the largest of the numbers
-    of rows that the statistic distinguishes.
+    """The exact number of rows of each user so far. Counting stops at the largest threshold plus 1,
+    because the statistic does not distinguish larger numbers.
     """
 
     def __init__(self, statistic: Reach) -> None:

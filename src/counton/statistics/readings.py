@@ -139,8 +139,8 @@ class Cells:
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of cells of one group as a `Formula`, a number that keeps its
-        weights on cells, so that the noise it shares with others is known.
+        """Return a weighted sum of cells of one group as a `Formula`: a number that keeps its
+        weights on cells, from which the noise that it shares with other numbers can be computed.
 
         Args:
             weights: weights by the index of the cell.
@@ -327,8 +327,8 @@ class Reading(PublicNumbers):
         return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
-        """Return the released total count of which the numbers are parts, such as the divisor if
-        each number is shown as a share of the total.
+        """Return the released total count, of which each number of the statistic is a part. It is
+        the divisor if numbers are shown as shares of the total.
 
         Raises:
             InvalidInput: the numbers of this statistic are not parts of a total.

@@ -19,12 +19,12 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Find counts of the same rows that several statistics of a report measure, each with noise of
-    its own.
+    """Find the counts that several statistics of a report measure although they are equal, because
+    they count the same rows. Each statistic adds noise of its own.
 
-    The result maps a column to the statistics, two or more, that count the rows with one label of
-    that column, the same label in each. Each statistic's name is mapped to the name of the count in
-    its table. Counts of all rows have the column "".
+    The result has an entry for each column with such a count: the count of the rows with one label
+    of the column. The entry maps the name of each statistic that has this count, two or more, to
+    the name of the count in the statistic's table. Counts of all rows have the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl
@@ -52,8 +52,8 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return the counts of rows that a statistic releases: for each column, the count's name by
-    label.
+    """Return the names of the counts of rows that a statistic releases: for each column, a mapping
+    from a label of the column to the name of the count of its rows.
 
     The count of all rows has the column "" and the label "".
     """
@@ -82,8 +82,8 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return the names of a tree's counts: for each level, the name in the released table by the
-    node's label.
+    """Return the names that the counts of a tree have in the released table: for each level below
+    the root, a mapping from the label of a node to the name of the node's count.
 
     A label that several nodes of a level have is left out.
     """

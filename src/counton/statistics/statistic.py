@@ -37,13 +37,15 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The quantity whose standard deviation a plan states, and its error compared to the error of
-    one cell.
+    """The quantity whose standard deviation a plan states, and the size of its errors compared to
+    the error of one cell.
 
     Attributes:
-        what: the number in words; they complete the sentence "errors are of".
-        mean: square root of its mean variance, divided by the standard deviation of one cell.
-        largest: square root of its largest variance, divided by the standard deviation of one cell.
+        what: words for the quantity; they complete the sentence "errors are of".
+        mean: square root of the quantity's mean variance, divided by the standard deviation of one
+            cell.
+        largest: square root of the quantity's largest variance, divided by the standard deviation
+            of one cell.
     """
 
     what: str
@@ -52,7 +54,12 @@ class ErrorScale(NamedTuple):
 
     @classmethod
     def over(cls, what: str, variances: NDArray[np.float64]) -> ErrorScale:
-        """Return the scale of numbers with these variances, relative to that of one cell."""
+        """Return the `ErrorScale` of numbers whose noise has the given variances.
+
+        Args:
+            what: see `ErrorScale`.
+            variances: variances of the numbers if each cell has variance 1.
+        """
         return cls(what, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
 
@@ -70,8 +77,8 @@ class ChartSpec:
         title: the title. "Running" and "so far" are left out if the chart shows some steps only.
             "{counted}" is replaced by the word for the cells, "{statistics}" by a report's
             statistics. "": the statistic's own name.
-        axis: the label of the value axis, with these placeholders; "": each panel has its own
-            label.
+        axis: the label of the value axis, with the placeholders of ``title``; "": each panel has
+            its own label.
         rows: names of the table rows to draw; None: all.
         of_values: True if the numbers are in the units of a column's values, such as a mean; the
             chart then names the column.

@@ -48,11 +48,14 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """A digit in the code of a row (the integer that encodes it), for statistics that count users
-    by rows: it states whether the row is a user's first, second or k-th.
+    """A digit in the code of a row (the integer that encodes the row), which states whether the row
+    is the first, second or k-th row of its user.
 
-    A user's rows are numbered from 1 in each group, which is ``code // unit % size`` of the code
-    without this digit. If the number is ``ranks[i]``, ``unit * 2**i`` is added to the code.
+    Statistics that count users by their rows need it.
+
+    The rows of a user are numbered from 1 in each group. The number of the group is ``code // unit
+    % size``, where ``code`` does not yet have this digit. If the number of the row is ``ranks[i]``,
+    ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
     RankDigit(unit=4, size=6, ranks=(1,))
@@ -195,10 +198,11 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Ranges of the indices of sums that a row may change, for pairs of `entries` whose index
-        depends on the row.
+        """For each pair of `entries` in which the index of the sum depends on the row, the range of
+        its possible values.
 
-        If this is not empty, a row may change no sum; `encode` then returns a negative code.
+        If there is such a pair, a row may change no sum at all; `encode` returns a negative code
+        for that row.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))

@@ -118,15 +118,15 @@ class TieredReading(GroupedReading):
 class TieredGroups(Grouped):
     """A count or a sum in each of several declared groups that have guarantees of their own.
 
-    The privacy loss of a row is at most its group's epsilon or rho; under (epsilon, delta) it is
-    its group's epsilon, with the delta of the stream. The guarantee of the stream has the largest
-    of them.
+    The privacy loss of a row is at most the epsilon or rho of the row's group. If the guarantee of
+    the stream has a delta, this delta holds for the rows of every group. The epsilon or rho in the
+    guarantee of the stream is the largest of all groups.
 
     Args:
         of: the statistic, whose numbers are its cells.
         groups: names of all possible groups.
         losses: the epsilon or rho of each group, in the order of the groups.
-        loss: "epsilon" or "rho": what the losses are.
+        loss: "epsilon" if the losses are epsilons, "rho" if they are rhos.
 
     Raises:
         InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that
@@ -221,7 +221,11 @@ class TieredGroups(Grouped):
     def check_noise(
         self, strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution
     ) -> None:
-        """Raise an error if what small groups lose is not proven for a new stream's noise.
+        """Raise an error for a new stream in which it is not proven that groups with a smaller
+        epsilon lose at most that epsilon.
+
+        Such a stream has an (epsilon, delta) guarantee, a strategy that is not causal, and units
+        that may change several steps.
 
         All code that begins a stream must call it first.
         """

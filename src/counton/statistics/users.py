@@ -31,8 +31,10 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return a list and an array for the users of events: the digest of each different user in
-    order of first event, and for each event the index of its user.
+    """Return the digests of all different users of some events, and for each event the index of its
+    user among them.
+
+    Digests are in the order of the users' first events.
 
     With ``places=False`` the second result has one entry for each user, not for each event.
 

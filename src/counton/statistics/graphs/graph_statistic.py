@@ -388,8 +388,9 @@ class _Index:
 class Graph(Exact):
     """The exact graph: the edges seen so far, and how often each of them came or went.
 
-    If edges that exceed the bound on degrees are dropped, an edge is kept if it is among the first
-    ``degree`` edges that each of its two nodes ever had, dropped ones included.
+    If edges that exceed the bound on degrees are dropped, an edge is kept only if, for each of its
+    two nodes, it is among the first ``degree`` edges that this node ever had. Dropped edges count
+    among these.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:

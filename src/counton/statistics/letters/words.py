@@ -309,11 +309,14 @@ class Letters(Exact):
         return self._after(*self._before)
 
     def _after(self, step: int, letter: int) -> bytes:
-        """Return as bytes the letters after the first ``letter`` letters, and the ends of the steps
-        after the first ``step`` steps.
+        """Return as bytes the letters and the steps that came after an earlier state of the stream.
 
-        The end of a step is the number of letters up to there. Ends are left out if every step so
-        far has one letter.
+        Args:
+            step: number of steps of the earlier state.
+            letter: number of letters of the earlier state.
+
+        For each step, the number of letters up to its end is saved. These numbers are left out if
+        every step so far has one letter.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
