@@ -227,7 +227,8 @@ def parsed_period(every: str) -> tuple[int, str]:
 
 
 def check_sums(definition: Description, every: str) -> None:
-    """Raise an error if a release has no windows, or cannot give sums over periods.
+    """Raise an error if a release has no windows, or if its numbers cannot be added up over
+    periods.
 
     Raises:
         InvalidInput: see above.

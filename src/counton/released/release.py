@@ -675,9 +675,9 @@ class Release:
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
 
-        They hold for all shown steps and groups (`only` leaves some out), and so for every change
-        of the series between two steps. For other statistics than counts and sums they follow from
-        the union bound over rows.
+        The intervals hold together for all shown steps and groups (`only` leaves some out). So they
+        also bound every change of a number between two steps. For other statistics than counts and
+        sums the intervals follow from the union bound over rows.
         """
         return self.numbers.with_band().plain_table()
 

@@ -108,8 +108,8 @@ def screen_of(released: ReleasedNumbers) -> Screen:
 
 
 def _below(released: ReleasedNumbers) -> list[str]:
-    """Return the lines below a table: notes of the release, without those on fitted tables, and
-    reasons besides noise why numbers differ from the truth.
+    """Return the lines below a table: the notes of the release, without those on fitted tables, and
+    sentences on errors other than noise.
     """
     notes = [f"note: {line}" for line in (*released.notes, *released._repeats)]
     return notes + [f"besides noise: {line}" for line in besides_noise(released.definition)]

@@ -270,7 +270,7 @@ def far_in_words(reach: Mapping[str, float]) -> str:
 
 
 def _parts(name: str) -> str:
-    """Translate the name of a number word by word; its first part may be the name of a statistic."""
+    """Translate the name of a number word by word; the first may be a statistic's name."""
     return " ".join(map(local_name, name.split(" ")))
 
 

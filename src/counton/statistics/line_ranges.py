@@ -121,7 +121,8 @@ class Ranges(GridCells):
             the workload, among independent cells, differences of neighbours (Haar), hierarchies
             and, up to 256 cells, dense matrices. In a stream of one step all strategies are tried.
         counts, neighbours, unit: as in `Hierarchy`.
-        grid: the strategy for the cells itself, as in `Grid.to_dict`.
+        grid: the strategy for the cells, given in full as `Grid.to_dict` describes it, not by name;
+            None: ``line`` decides.
 
     Raises:
         InvalidInput: labels that are not texts or occur twice, an unknown workload or line.

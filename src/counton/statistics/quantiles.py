@@ -292,8 +292,8 @@ class Quantiles(TableStatistic):
             differences of neighbours (Haar), hierarchies and, up to 256 cells, dense matrices.
         neighbours: "add_remove" if neighbouring datasets differ by an added or removed value,
             "replace" if one value is replaced by another in the same step.
-        unit: the word for one protected unit; None: "event"; a stream that is continued keeps the
-            word in its state.
+        unit: the word for one protected unit; None: "event", or the word of the saved stream that
+            is continued.
 
     Raises:
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie

@@ -124,7 +124,7 @@ def _bounds(
     """Return (bound, error, name) for each number of a statistic whose half-width must not exceed a
     bound.
 
-    The error is the half-width of the number if each cell has half-width 1.
+    The error is the half-width that the number would have if each cell had half-width 1.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading

@@ -51,10 +51,10 @@ class Episodes(Words):
     The protected unit is one letter: neighbouring datasets have equally many letters in each step
     and differ in one letter. Comments in the source prove the sensitivity.
 
-    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; its squared
-    sensitivity is 4 l q^(l-1) for q letters and l = ``longest``, for four letters and l = 4 twice
-    as much as here. Erratum: it releases only episodes that occur at least S times, and this choice
-    reveals data.
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; the squared
+    sensitivity stated there is 4 l q^(l-1) for q letters and l = ``longest``. For four letters and
+    l = 4 this is twice the value used here. Erratum: it releases only episodes that occur at least
+    S times, and this choice reveals data.
 
     Args:
         alphabet: the letters, as a text, or names of letters in a list.
