@@ -254,9 +254,9 @@ def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
     """Return an upper bound on the 2-norm of the weights in a weighted sum of released sums that is
     0 at the true slope.
 
-    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b, where b is the slope. The mean m of
-    the predicting column lies anywhere in the interval ``on``, and the mean m' of the predicted
-    column anywhere in ``of``.
+    The weights are 1, m, 2 b m - m', m m' - b (1 + m^2) and b. Here b is the slope, m the mean of
+    the predicting column, and m' the mean of the predicted column. The bound holds for every m in
+    the interval ``on`` and every m' in the interval ``of``.
     """
     # The norm at the middles, plus the norm of the largest deviations from them.
     x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)

@@ -96,12 +96,12 @@ def rank_largest(
     Args:
         names: names of all groups that may be shown.
         values: the released count of each group, of shape ``(groups,)``.
-        halfwidth: largest excess of a released count over the true one, for all groups at once;
-            `ranking_levels` gives its level. If groups are undeclared, "all" means all possible
-            groups.
+        halfwidth: largest amount by which released counts may exceed true counts, for all groups at
+            once; for undeclared groups, for all possible groups at once. It is the half-width of
+            one group's interval at the first level of `ranking_levels`.
         k: number of groups to show; fewer if there are fewer.
-        upward: largest excess of a true count over the released one, for the truly k largest groups
-            at once; None: ``halfwidth``.
+        upward: largest amount by which true counts may exceed released counts, for the truly k
+            largest groups at once: the half-width at the second level; None: ``halfwidth``.
         hidden: upper bound on the released counts of groups that are not in ``values``; None: there
             are no such groups.
         level: probability with which both bounds hold.

@@ -104,11 +104,10 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return the numbers of a column that this statistic has, so that another statistic may
-        take them from it instead of measuring them.
+        """Return the names that this statistic has for the "count", "sum" and "mean" of a column,
+        as far as it has these numbers.
 
-        The result maps "count", "sum" and "mean", as far as this statistic has them, to its own
-        names for them.
+        Another statistic may then take these numbers from this one instead of measuring them.
 
         Args:
             place: index of the column among this statistic's columns; None: only numbers of rows.
