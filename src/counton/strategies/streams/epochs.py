@@ -203,8 +203,8 @@ class Epochs(EndlessStrategy):
 
     Steps are divided into epochs. With k children per node, epoch 0 has the steps 1 to k, and epoch
     j the steps k^j + 1 to k^(j+1). Each epoch has a tree of measurements of its own, whose noise is
-    wider in later epochs. A release adds the estimated totals of the completed epochs to the
-    running total within its own.
+    wider in later epochs. A release is the sum of the estimated
+    totals of the completed epochs and of the running total within the present epoch.
 
     From 17 steps on, the mean variance is 1.5 to 2.2 times that of the best strategy for a known
     end; for published schemes it is 11 to 47 times. Releases are multiples of 2^-16.

@@ -74,8 +74,8 @@ def _moments(
         count: number of children.
         own, width: for each complete child, the variance of its estimate and its number of steps.
         tail, rest: for the last child, the variance of its estimate and its number of steps.
-        one, two: means, over the steps of the last child, of the fraction of its estimate and of
-            the square of this fraction.
+        one, two: means, over the steps of the last child, of a fraction and of its square: the
+            fraction of the last child's estimate that the release contains.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)

@@ -26,7 +26,8 @@ _TOGETHER = 64
 
 
 class NightContrasts:
-    """The covariance of the contrasts of nights, and a matrix that makes them independent.
+    """The covariance of the noise that the releases of a stream reveal, and a matrix that makes
+    this noise independent.
 
     A night is the release at the end of a window: the newest version of each window, and the total
     of all rows that have arrived. The contrast of a night is the growth of the total since the
@@ -64,32 +65,34 @@ class NightContrasts:
         return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
 
     def independent(self, nights: int) -> Floats:
-        """Return the matrix P for which P d has independent entries of variance 1, where d are the
-        contrasts of the first nights (releases at ends of windows): shape ``(nights, nights)``.
+        """Return the lower triangular matrix P that makes the noise that the first releases reveal
+        independent, with variance 1: shape ``(nights, nights)``.
 
-        The contrast of a night is the growth of the total since the night before, minus the growth
-        of the sum of all windows' newest versions.
+        With d this noise, the entries of P d are independent. Entry m of d is the contrast of night
+        m (the release at the end of window m): the growth of the total since the night before,
+        minus the growth of the sum of all windows' newest versions.
         """
         return self._up_to(nights)[0][:nights, :nights]
 
     def of_final(self, nights: int) -> Floats:
-        """Return the covariances of the entries of P d with sums of final windows: shape
-        ``(nights,)``.
+        """Return, for each night, the covariance of the noise that it newly reveals with a sum of
+        final windows: shape ``(nights,)``.
 
-        A night is the release at the end of a window. Its contrast, an entry of d, is the growth of
-        the total since the night before minus that of the sum of the windows' newest counts: noise
-        alone. P is the matrix of `independent`. Entry m is the covariance with the sum of the
-        windows 1 .. m, once they are final, or with any longer sum of final windows: later windows
-        have no part in the contrast of night m.
+        A night is the release at the end of a window. The noise that night m newly reveals is entry
+        m of P d. Here d are the contrasts of nights, and P is the matrix of `independent`, which
+        also defines contrasts. The sum has the windows 1 .. m, once they are final. Any longer sum
+        of final windows has the same covariance, since later windows have no part in the contrast
+        of night m.
         """
         return self._up_to(nights)[1][:nights]
 
     def read_by_final(self, nights: int) -> Floats:
-        """Return the weights of the nights' contrasts in the least-squares estimate of a sum of
-        final windows: shape ``(nights,)``. A night is the release at the end of a window; its
-        contrast is a difference of released numbers that is noise alone.
+        """Return, for each night, the weight of the noise that it reveals in the least-squares
+        estimate of a sum of final windows: shape ``(nights,)``.
 
-        They are P' times the covariances of `of_final`, where P is the matrix of `independent`.
+        A night is the release at the end of a window. The noise that it reveals is its contrast,
+        which `independent` defines. The weights are P' times the covariances of `of_final`, where P
+        is the matrix of `independent`.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
@@ -128,23 +131,23 @@ class NightContrasts:
         return self._known
 
     def final_covariance(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of its contrast with the sum of the windows 1 ..
-        m, once they are final: shape ``(nights,)``.
+        """Return, for each night m, the covariance of the noise that it reveals with the sum of the
+        windows 1 .. m, once they are final: shape ``(nights,)``.
 
-        Night m is the release after window m. Its contrast is the growth of the total minus that of
-        the sum of the windows' newest counts: noise alone. A longer sum of final windows has the
-        same covariance.
+        Night m is the release after window m. The noise that it reveals is its contrast: the growth
+        of the total since the night before, minus the growth of the sum of the windows' newest
+        counts. A longer sum of final windows has the same covariance.
         """
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
     def _write_covariance(self, into: Floats, first: int) -> None:
-        """Write into the matrix ``into``, on and below its diagonal, the covariances of the
-        contrasts of nights from ``first`` on with the contrasts of the same and of all earlier
-        nights.
+        """Write the covariances of the noise that different releases reveal into the matrix
+        ``into``: the rows from ``first`` on, up to the diagonal.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of all windows' newest versions. Nights are
-        numbered from 0 on. Entries above the diagonal have no meaning.
+        Row and column are numbers of nights, from 0 on. A night is the release at the end of a
+        window. The noise that it reveals is its contrast: the growth of the total since the night
+        before, minus the growth of the sum of all windows' newest versions. Entries above the
+        diagonal have no meaning.
         """
         # A strategy may be quick for few beginnings and many ends: so few columns at a time.
         for start in range(0, len(into), _TOGETHER):
@@ -158,11 +161,12 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return covariances of two kinds of numbers: the contrasts of all nights so far, and
-        weighted sums of the windows' newest counts on one night.
+        """Return the covariances of the noise that each night so far reveals with weighted sums of
+        the windows' newest counts on one night.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total minus
-        that of the sum of the windows' newest counts: noise alone.
+        A night is the release at the end of a window. The noise that it reveals is its contrast:
+        the growth of the total since the night before, minus the growth of the sum of the windows'
+        newest counts.
 
         Args:
             night: the number of the night.
@@ -180,12 +184,14 @@ class NightContrasts:
         return found
 
     def weights_of_final(self, read: Floats) -> Floats:
-        """Return by how much the nights' contrasts change the estimate of each final window.
+        """Return, for each final window, the sum over nights of ``read`` times the covariance of
+        the night's revealed noise with the window's number.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total minus
-        that of the sum of the windows' newest counts: noise alone. The result is the sum over
-        nights of ``read`` times the covariance of the night's contrast with the window's number:
-        the product of ``read`` and the transposed matrix of `covariance`.
+        A night is the release at the end of a window. The noise that it reveals is its contrast:
+        the growth of the total since the night before, minus the growth of the sum of the windows'
+        newest counts. The result is the product of ``read`` and the transposed matrix of
+        `covariance`. With ``read`` from the least squares, it is what they subtract from the
+        window's newest count.
 
         Args:
             read: a number for each night, shape ``(nights, columns)``.

@@ -104,12 +104,13 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of the numbers g from which the columns of C are computed, in units of 2^-12.
+    """Tables from which the entries of the measurement matrix C are computed, in units of 2^-12.
 
-    g is defined for a step and a node: the part of the step's count that the measurements of the
-    node's level and of all higher levels contain together at this node. It is 0 well before the
-    step and 1 well after it; the tables have its values at the 48 nodes in between, which are the
-    nodes -23 .. 24, counted from the step's own.
+    They have numbers g, each for a step and a node of some level. Interpolate the unweighted
+    measurements of all higher levels to the node, and add them to the node's own: g is the weight
+    of the step's count in this sum. It is 0 well before the step and 1 well after it. The tables
+    have its values at the 48 nodes in between, which are the nodes -23 .. 24, counted from the
+    step's own.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -131,7 +132,9 @@ def load_shipped() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the tables from which columns of C are computed; they come with the package."""
+    """Return the tables from which the measurement matrix of `MultiscaleInterpolation` is computed;
+    they come with the package.
+    """
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
@@ -178,8 +181,8 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
 
 
 class Norms(NamedTuple):
-    """The largest 1-norm and the largest squared 2-norm of a column of C, in (squared) units of
-    2^-lattice_bits.
+    """The largest 1-norm and the largest squared 2-norm of a column of the measurement matrix C, in
+    units of 2^-lattice_bits and 4^-lattice_bits.
     """
 
     l1: int
@@ -216,13 +219,13 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
-        shape (len(nodes),).
+        """Return the weights of a step's count in the unweighted measurements of a level and all
+        higher levels together, at some nodes of the level.
 
-        g is the part of the step's count that the measurements of this level and of all higher
-        levels contain together at the node: 0 well before the step, 1 well after it. On each level,
-        the step's column of C is g minus the g of the level above, interpolated. The level is at
-        most ``upper``.
+        These weights are the numbers g: integers in units of 2^-g_bits, shape (len(nodes),). g is 0
+        well before the step, and 1 well after it. On each level, the step's column of the
+        measurement matrix is g minus the g of the level above, interpolated. The level is at most
+        ``upper``.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
@@ -278,10 +281,12 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """The numbers g of all steps at the nodes of the level ``upper``: shape (nodes, classes).
+        """The weights of the steps' counts in the unweighted measurements of the level ``upper``
+        and all higher levels together: shape (nodes, classes).
 
-        The method `g` defines these numbers. A class has all steps with equal ``step >>
-        _key_bits``, whose columns of C are equal on the levels from ``upper`` on.
+        They are the numbers of the method `g` at the nodes of this level. A class has all steps
+        with equal ``step >> _key_bits``, whose columns of the measurement matrix are equal on the
+        levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -393,10 +398,11 @@ def matrix(below: range, above: range) -> Floats:
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
-    """Return the covariance of the interpolated noise N at the nodes of the lowest of some levels.
+    """Return the covariance of the noise of several levels, added up by interpolation at the nodes
+    of the lowest level: shape (nodes, nodes).
 
-    N on a level is the noise of its nodes plus N of the level above, interpolated. The shape is
-    (nodes, nodes).
+    On each level, the sum is the noise of the level's nodes plus the sum of the level above,
+    interpolated to these nodes.
 
     Args:
         nodes: the nodes of each level, lowest level first.
@@ -561,7 +567,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @cached_property
     def _columns(self) -> OctaveColumns:
-        """The columns of the measurement matrix C with B C = A, and bounds on their norms."""
+        """The columns of the measurement matrix C, and bounds on their norms."""
         return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
@@ -604,11 +610,15 @@ class MultiscaleInterpolation(StreamStrategy):
     # ------------------------------------------------------------------------------- sensitivity
 
     def l1_sensitivity(self) -> Fraction:
-        """Return a bound on the 1-norm of every column of C, computed in integers."""
+        """Return a bound on the 1-norm of every column of the measurement matrix C, computed in
+        integers.
+        """
         return Fraction(self._columns.norms.l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return a bound on the squared 2-norm of every column of C, computed in integers."""
+        """Return a bound on the squared 2-norm of every column of the measurement matrix C,
+        computed in integers.
+        """
         return Fraction(self._columns.norms.l2_squared, 4**self.facts.lattice_bits)
 
     @property
@@ -631,8 +641,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return Structure(overlaps=self._overlaps, aligned=lambda: False)
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of two columns of C, for each distance in a
-        schedule.
+        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
+        steps in which one unit may count.
 
         Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """
@@ -711,7 +721,8 @@ class MultiscaleInterpolation(StreamStrategy):
         """Return the mean or the largest variance of all totals, or of the counts of all single
         steps.
 
-        Beyond 2^16 steps the largest variance is approximate: within 1e-4 of the true value.
+        ``of`` is "totals" for totals, "windows" for the counts of single steps. Beyond 2^16 steps
+        the largest variance is approximate: within 1e-4 of the true value.
         """
         check_metric(metric)
         read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
@@ -808,7 +819,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
-        """Return the reader of a running stream's noise, which computes high levels once for each
+        """Return an object that computes the noise of one running stream: high levels once for each
         window, and low levels in parts.
         """
         return Reader(self, field, self._parts)

@@ -165,10 +165,10 @@ def floor_all(
 
 
 class RootSeries:
-    """The matrix square root C of running totals, rounded to multiples of ``2**-bits``, and B = A
-    C^-1.
+    """The matrix square root C of the matrix A of running totals, rounded to multiples of
+    ``2**-bits``, and B = A C^-1.
 
-    Both are lower triangular Toeplitz matrices, described by the coefficients of their first
+    B and C are lower triangular Toeplitz matrices, described by the coefficients of their first
     columns.
 
     Args:
@@ -189,15 +189,16 @@ class RootSeries:
 
     @cached_property
     def quotient(self) -> PrefixQuotient:
-        """The first column of the matrix B, which turns the noise of nodes into that of releases,
-        to any precision.
+        """The first column of the matrix B, which turns the noise of nodes into the noise of
+        releases; its entries can be computed to any precision.
         """
         return PrefixQuotient(self.numerators, self.bits)
 
     def row(self, number: int) -> list[Fraction]:
-        """Return the first ``number`` entries of B's first column, exactly.
+        """Return the first ``number`` entries of the first column of the matrix B, exactly.
 
-        It takes quadratic time, so it is for small horizons.
+        B turns the noise of nodes into the noise of releases. It takes quadratic time, so it is for
+        small horizons.
 
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
@@ -249,7 +250,10 @@ class RootSeries:
         return sums, norms * ((slack + 2.0**-51) * 1.001 * float(np.linalg.norm(b)) + of_b)
 
     def _spectrum(self, length: int) -> NDArray[np.complex128]:
-        """Return the Fourier transform of B's first column. It is kept until another length is
+        """Return the Fourier transform of the first column of the matrix B, which turns the noise
+        of nodes into the noise of releases.
+
+        ``length`` is the length of the transform. The result is kept until another length is
         needed.
         """
         kept = self._kept  # another thread may replace it meanwhile
@@ -260,7 +264,9 @@ class RootSeries:
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        """First column of B in float64, with a proven relative error of at most 2^-53."""
+        """First column of the matrix B, which turns the noise of nodes into the noise of releases,
+        in float64 with a proven relative error of at most 2^-53.
+        """
         return np.ldexp(self.quotient.digit(0).astype(np.float64), -LEADING_BITS)
 
 
@@ -322,18 +328,18 @@ class RootStrategy(StreamStrategy):
 
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
-        """Squared 2-norms of the last 1, 2, ... columns of C before weights, in units of
-        4^-series_bits.
+        """Squared 2-norms of the last 1, 2, ... columns of the measurement matrix C before weights,
+        in units of 4^-series_bits.
         """
         return np.cumsum(self.root.numerators**2)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C, exactly."""
+        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
         lengths = np.cumsum(self.root.numerators)[::-1] * self.weights
         return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of C, exactly."""
+        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         largest = int((self._squares[::-1] * self.weights**2).max())
         return Fraction(largest, 4**self.facts.lattice_bits)
 
@@ -376,8 +382,9 @@ class RootStrategy(StreamStrategy):
         """Write the rounded noise of the releases at ``steps`` into ``released``, for some
         coordinates (numbers of a release).
 
-        It is floor(2^fraction_bits B z + `OFFSET`). ``z`` has the noise of nodes 1, 2, ..., shape
-        (nodes, coordinates), and ``released`` the shape (steps, coordinates).
+        The rounded noise is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise of the
+        release. ``z`` has the noise of nodes 1, 2, ..., shape (nodes, coordinates), and
+        ``released`` the shape (steps, coordinates).
         """
         few = self._are_few(steps)
         reals = np.ascontiguousarray(z.T, dtype=np.float64)
@@ -401,11 +408,12 @@ class RootStrategy(StreamStrategy):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def _decide(self, z: NDArray[np.int64]) -> int:
-        """Return the rounded noise of one number of a release, computed by integers, with more
-        digits until rounding is certain.
+        """Return the rounded noise of one number of a release, by integer arithmetic with more and
+        more digits until rounding is certain.
 
-        It is floor(2^fraction_bits B z + `OFFSET`) at the step of the last node in ``z``, the noise
-        of the nodes up to there: shape ``(nodes,)``.
+        The rounded noise is floor(2^fraction_bits s + `OFFSET`), where s is the exact noise of the
+        release at the step of the last node in ``z``. ``z`` has the noise of all nodes up to this
+        one: shape ``(nodes,)``.
         """
         quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is needed.
@@ -503,8 +511,9 @@ class SqrtToeplitz(RootStrategy):
         """Return the variances of the releases at ``steps``, or of their differences from the
         releases at ``since``, in units of one node's noise variance.
 
-        The time is proportional to the horizon for each different length, or for each different
-        start, of the windows since + 1 .. step, whichever are fewer.
+        A difference is the count of a window, the steps since + 1 .. step. The time is proportional
+        to the horizon, times the number of different lengths of windows or the number of different
+        starts, whichever is smaller.
         """
         first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._variances])
@@ -522,7 +531,8 @@ class SqrtToeplitz(RootStrategy):
         """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, in one pass for each
         different d.
 
-        b is the first column of B; ``s``, ``d`` and the result have the shape ``(pairs,)``.
+        b is the first column of the matrix that turns the noise of nodes into the noise of
+        releases. ``s``, ``d`` and the result have the shape ``(pairs,)``.
         """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         for length in np.unique(d):
@@ -536,7 +546,8 @@ class SqrtToeplitz(RootStrategy):
         """Return, for pairs s, d, the sum over j < s of (b_{j+d} - b_j)^2, by one correlation for
         each different s.
 
-        b is the first column of B; ``s``, ``d`` and the result have the shape ``(pairs,)``.
+        b is the first column of the matrix that turns the noise of nodes into the noise of
+        releases. ``s``, ``d`` and the result have the shape ``(pairs,)``.
         """
         b, found = self.root.quotient.approximate, np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])

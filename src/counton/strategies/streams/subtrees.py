@@ -47,8 +47,8 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and of their estimates. The arrays last computed are
-    kept.
+    """The noise of the nodes of some trees, and the noise of estimates of these nodes. The arrays
+    last computed are kept.
 
     ``field`` is the source of noise, and ``counts`` the number of nodes of each level. The last
     node of a level gets as many children as any other node; children beyond the horizon have noise
@@ -145,12 +145,13 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """For each node, the weight of a difference in its estimate, in units of 2^-40: of the
-        node's own measurement minus the sum of its children's estimates.
+        """The weights, in nodes' estimates, of the difference between the node's own measurement
+        and what its children's estimates predict, in units of 2^-40.
 
-        The first index is the number of levels below that the estimate uses, the second is the
-        node's level. The first number of a pair is for a complete node, the second for the last
-        node of the level.
+        The prediction is the sum of the children's estimates, times the weight of the node's
+        measurement. The first index is the number of levels below that the estimate uses, the
+        second is the node's level. The first number of a pair is for a complete node, the second
+        for the last node of the level.
         """
         return [
             [
@@ -189,11 +190,11 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for levels 1, 2, ..., the sum of the variances of the children's estimates of a
-        node.
+        """Return, for a node of each of the levels 1, 2, ..., the sum of the variances of the
+        estimates of its children.
 
-        ``variances`` has the variance of a node of levels 0, 1, .... The first number of a pair is
-        for a complete node, the second for the last node of the level.
+        ``variances`` has the variance of a node's estimate on each of the levels 0, 1, .... The
+        first number of a pair is for a complete node, the second for the last node of the level.
         """
         return [
             (whole * own, (last - 1) * own + tail)

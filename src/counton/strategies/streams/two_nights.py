@@ -60,12 +60,13 @@ class TwoNights(LeastSquaresAsOf):
         return f"{self.saved_name}({self.both!r}, window={self.window}, nights={nights})"
 
     def _contrast_covariance(self, lag: int, until: int) -> Floats:
-        """Return the covariances of one released count of the window with the independent parts of
-        the contrasts of several nights: from the window's own night up to night ``until``.
+        """Return the covariances of one released count of the window with the noise that nights
+        newly reveal, from the night at the window's end up to night ``until``.
 
-        A night is the release at the end of a window; its contrast is the growth of the total minus
-        that of the sum of the windows' newest counts: noise alone. ``lag`` is the number of windows
-        after which the count was released.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
+        The night newly reveals the part of its contrast that is independent of earlier contrasts.
+        ``lag`` is the number of windows after which the count was released.
         """
         start, contrasts = self.window - 1, self._contrasts
         nights = min(contrasts.lags + 1, until - start)
@@ -74,7 +75,12 @@ class TwoNights(LeastSquaresAsOf):
 
     @cached_property
     def _covariance(self) -> Floats:
-        """Covariance of both estimates, in units of the noise variance of a windows' node."""
+        """Covariance matrix of the window's estimates on the earlier and on the later night: shape
+        (2, 2).
+
+        A night is the release at the end of a window. The unit is the noise variance of a node of
+        the windows.
+        """
         lags = [
             min(night - self.window, self._contrasts.lags) for night in (self.earlier, self.night)
         ]
@@ -90,7 +96,12 @@ class TwoNights(LeastSquaresAsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of the estimates, or of their sum (step 2, since 0)."""
+        """Return the noise variances of the estimates at the two nights (steps 1 and 2), or of sums
+        of both.
+
+        With ``since``, the estimates of the steps since + 1 .. step are added up: step 2 since 0 is
+        the sum of both. The unit is the noise variance of a node of the windows.
+        """
         first, last = window_ends(self, steps, since)
         of = self._covariance
         sums = np.array([[0, of[0, 0], of.sum()], [0, 0, of[1, 1]], [0, 0, 0]])
@@ -98,7 +109,12 @@ class TwoNights(LeastSquaresAsOf):
 
     @override
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
-        """Return the variance of a weighted sum of totals of the two steps."""
+        """Return the variance of a weighted sum of totals of the estimates at the two nights (steps
+        1 and 2).
+
+        Total i adds up the estimates of the steps up to ``stops[i]``, and has the weight
+        ``weights[i]``. The unit is the noise variance of a node of the windows.
+        """
         each = np.array([weights[stops >= step].sum() for step in (1, 2)])
         return max(float(each @ self._covariance @ each), 0.0)
 
@@ -117,8 +133,9 @@ class TwoNights(LeastSquaresAsOf):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of the estimates, computed from the noise of all releases so far: int64,
-        ``(len(steps), *field.shape)``, in multiples of 2^-10.
+        """Return the noise of the window's estimates at the two nights (steps 1 and 2), computed
+        from the noise of all releases up to each night: int64, ``(len(steps), *field.shape)``, in
+        multiples of 2^-10.
         """
         own = range(self.window, self.window + 1)
         return np.concatenate([self._tables[step - 1].noise(field, own) for step in steps])

@@ -150,16 +150,18 @@ class WindowVersions(StreamStrategy):
 
     @property
     def _nodes(self) -> list[list[int]]:
-        """For each noise level of ``inner``, the strategy for the successive counts of one window:
-        the level's number, and how many nodes (noisy measurements) a window has there.
+        """For each noise level, the number of the level and how many nodes (noisy measurements) one
+        window has there.
+
+        The levels are those of ``inner``, the strategy for the successive counts of one window.
         """
         # From these numbers follow the indices of each window's nodes.
         return [[level, width] for level, width in sorted(self._widths.items())]
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including the description of the strategy of a
-        window.
+        """Return the description of this strategy as JSON values, including the description of the
+        strategy of a window.
         """
         named = {"strategy": self.saved_name, "horizon": self.horizon}
         return {**named, "inner": self.inner.to_dict(), **self._own_parameters}
@@ -352,8 +354,10 @@ class WindowVersions(StreamStrategy):
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
-        """Largest changes of the measurements by a row that counts from one lag on and is taken
-        back at a later one, over all pairs; a lag is a number of windows after the row's own.
+        """Largest changes of the measurements by a row that arrives at one lag and is taken back at
+        a later lag, over all pairs of lags.
+
+        A lag is a number of windows after the row's own window.
         """
         entering = _columns(self.inner)
         unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
@@ -399,10 +403,11 @@ class WindowVersions(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of final numbers, or of sums of them over the windows after
-        ``since``, in units of one node's noise variance.
+        """Return the variances of windows' final numbers, or of sums of final numbers, in units of
+        one node's noise variance.
 
-        Windows are independent, so their variances add up.
+        With ``since``, each sum has the windows since + 1 .. step. Windows are independent, so
+        their variances add up.
         """
         first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * float(self.lag_variance([self.lags])[0]))
@@ -588,8 +593,8 @@ class AsOf(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including the description of the windows'
-        strategy.
+        """Return the description of this strategy as JSON values, including the description of the
+        windows' strategy.
         """
         windows = self.windows.to_dict()
         return {"strategy": self.saved_name, "windows": windows, "night": self.night}
@@ -639,8 +644,10 @@ class AsOf(StreamStrategy):
         return self.windows.structure
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the noise variances of windows' newest counts, or of sums of them over the windows
-        after ``since``, in units of one node's noise variance.
+        """Return the noise variances of windows' newest counts, or of sums of newest counts, in
+        units of one node's noise variance.
+
+        With ``since``, each sum has the windows since + 1 .. step.
         """
         first, last = window_ends(self, steps, since)
         return self._sum(self._variances, first, last)
@@ -700,8 +707,8 @@ class AsOf(StreamStrategy):
         """Largest weight of a node's noise in any window's newest count as of this night (the
         release at the end of a window).
 
-        The newest counts were released 0 to ``night`` - 1 windows after their own, but at most
-        ``windows.lags``.
+        The newest counts were released 0 to ``night`` - 1 windows after the windows that they
+        count, but at most ``windows.lags`` after them.
         """
         inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
@@ -772,8 +779,8 @@ class EveryVersion(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including the description of the windows'
-        strategy.
+        """Return the description of this strategy as JSON values, including the description of the
+        windows' strategy.
         """
         return {"strategy": self.saved_name, "windows": self.windows.to_dict()}
 
@@ -786,9 +793,8 @@ class EveryVersion(StreamStrategy):
         return window + 1, lag
 
     def column(self, step: int) -> tuple[Node, ...]:
-        """Return the nodes (noisy measurements) that a row enters if it counts from one released
-        count (version) of a window on: it belongs to this window, and arrives when this count is
-        released.
+        """Return the nodes (noisy measurements) that a data row enters if a given version, a
+        released count of its window, is the first that includes it.
 
         ``step`` is the number of the version (see `step_of`).
         """
@@ -829,8 +835,10 @@ class EveryVersion(StreamStrategy):
         return max(found, 0.0)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> Floats:
-        """Return the variances of versions, or of sums of the versions after step ``since``, in
+        """Return the variances of versions (released counts of windows), or of sums of versions, in
         units of one node's noise variance.
+
+        With ``since``, each sum has the versions since + 1 .. step, as `step_of` numbers them.
         """
         first, last = window_ends(self, steps, since)
         pairs = zip(first.ravel().tolist(), last.ravel().tolist(), strict=True)
@@ -851,7 +859,11 @@ class EveryVersion(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Return the noise of consecutive versions: int64, ``(len(steps), *field.shape)``."""
+        """Return the noise of consecutive versions (released counts of windows): int64,
+        ``(len(steps), *field.shape)``.
+
+        ``steps`` are their numbers (see `step_of`).
+        """
         check_window(self, steps)
         found, at = np.empty((len(steps), *field.shape), np.int64), 0
         while at < len(steps):

@@ -185,7 +185,9 @@ class WindowsAndTotals(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as JSON values, including the descriptions of both strategies."""
+        """Return the description of this strategy as JSON values, including the descriptions of the
+        strategies of windows and of totals.
+        """
         parts = {"windows": self.windows.to_dict(), "totals": self.totals.to_dict()}
         return {"strategy": self.saved_name, **parts, **self._own_parameters}
 
@@ -259,11 +261,12 @@ class WindowsAndTotals(StreamStrategy):
     # ------------------------------------------------------------------------------ errors
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of final numbers as they are released, or of sums of them over the
-        windows after ``since``.
+        """Return the variances of windows' final numbers as they are released, or of sums of these
+        numbers.
 
-        The unit is the noise variance of a node of the windows. Estimates from all releases, by
-        `LeastSquaresAsOf`, have smaller variances.
+        With ``since``, each sum has the windows since + 1 .. step. The unit is the noise variance
+        of a node of the windows. Estimates from all releases, by `LeastSquaresAsOf`, have smaller
+        variances.
         """
         return self.windows.variance(steps, since)
 
@@ -290,11 +293,12 @@ class WindowsAndTotals(StreamStrategy):
         check_law(self.totals, self.law)
 
     def _contrasts_for(self, law: NoiseDistribution) -> NightContrasts:
-        """Return the covariances of the contrasts of all nights, for both strategies; one object
-        serves all nights.
+        """Return an object with the covariances of the noise that the releases of windows and
+        totals reveal; one object serves all nights.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
+        A night is the release at the end of a window. The noise that it reveals is its contrast:
+        the growth of the total since the night before, minus the growth of the sum of the windows'
+        newest counts.
 
         Args:
             law: the noise of a node of the windows.
@@ -360,7 +364,7 @@ class _Sums(NamedTuple):
 
     Attributes:
         variance: variance of the sum.
-        alone: variance of its last window.
+        alone: variance of the last window of the sum.
         size: sum of the absolute weights of released totals in its estimate.
         versions: sum of the absolute weights of released counts of windows in its estimate.
     """
@@ -392,8 +396,8 @@ class LeastSquaresAsOf(AsOf):
     newest windows on n nights take time of the order of n^2, all nights together, and P takes n^3
     once.
 
-    Its public description is the description of the stream; the night is the number of released
-    steps.
+    The public description of the estimates is the description of the stream; the night is the
+    number of released steps.
 
     Args:
         both: the stream's strategy.
@@ -458,13 +462,14 @@ class LeastSquaresAsOf(AsOf):
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
-        """Return the covariances of sums of newest versions with the contrasts of nights: shape
-        (nights, sums).
+        """Return the covariances of the noise that each night reveals with sums of the windows'
+        newest versions: shape (nights, sums).
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the windows' newest versions. Sum j has the
-        windows 1 to ``stops[j]``. The first ``since`` nights are left out, and so are windows that
-        were final by then, because they have no part in later contrasts.
+        A night is the release at the end of a window. The noise that it reveals is its contrast:
+        the growth of the total since the night before, minus the growth of the sum of the windows'
+        newest versions. Sum j has the windows 1 to ``stops[j]``. The first ``since`` nights are
+        left out, and so are windows that were final by then, because they have no part in later
+        contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -473,14 +478,15 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Covariances of two kinds of numbers: sums of the windows up to each newest window, and
-        the contrasts of the last nights, made independent by the matrix of `NightContrasts`. Shape
-        (nights, sums).
+        """Covariances of the noise that each of the last nights newly reveals with sums of windows
+        that reach into the newest windows: shape (nights, sums).
 
-        A night is the release at the end of a window. Its contrast is the growth of the total minus
-        that of the sum of the windows' newest counts: noise alone. The newest windows and the last
-        nights are those after `first_newest`. The contrasts of earlier nights have equal
-        covariances with all these sums.
+        A night is the release at the end of a window. Its contrast is the growth of the total since
+        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
+        The night newly reveals the part of its contrast that is independent of earlier contrasts,
+        scaled to variance 1. The newest windows and the last nights are those after `first_newest`.
+        The first sum has all windows before the newest; the others end at each newest window. For
+        earlier nights, the covariance is equal for all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)
@@ -490,8 +496,8 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _newest(self) -> _Sums:
-        """Errors and weights of estimated sums: of all windows before the newest windows, and of
-        the windows up to each newest window.
+        """Errors and weights of some estimated sums, which begin with window 1: of the sum that
+        ends before the newest windows, and of the sums that end at each newest window.
 
         The newest windows are those after `first_newest`.
         """
@@ -508,11 +514,11 @@ class LeastSquaresAsOf(AsOf):
         return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
 
     def _older_sums(self, part: int) -> _Sums:
-        """Return errors and weights of the estimated sums up to some older windows; results are
-        kept.
+        """Return errors and weights of the estimated sums from window 1 up to each of some older
+        windows; results are kept.
 
-        Older windows come before the newest windows, which are those after `first_newest`. Part p
-        of them has the windows 64 p to 64 p + 63.
+        The sums end at the windows 64 p to 64 p + 63, where p is ``part``. They end before the
+        newest windows, which are those after `first_newest`.
         """
         if (found := self._older.get(part)) is not None:
             return found
@@ -567,12 +573,12 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def innovations(self, summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return the independent part of each night's contrast, scaled to variance 1: a row for
-        each night.
+        """Return the noise that each night newly reveals, scaled to variance 1: a row for each
+        night.
 
         A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the newest versions. Its independent part
-        is uncorrelated with all earlier contrasts.
+        the night before, minus the growth of the sum of the newest versions: noise alone. The night
+        newly reveals the part of its contrast that is uncorrelated with all earlier contrasts.
 
         Args:
             summed: the sum of the newest versions of all windows, by night.
@@ -628,8 +634,11 @@ class LeastSquaresAsOf(AsOf):
 
     @override
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
-        """Return the variances of sums of windows, as estimated after the releases up to this night
-        (the end of a window), in units of the noise variance of a node of the windows.
+        """Return the variances of the windows' estimates, or of sums of estimates, from all
+        releases up to this night (the end of a window).
+
+        With ``since``, each sum has the windows since + 1 .. step. The unit is the noise variance
+        of a node of the windows.
         """
         ends = window_ends(self, steps, since)
         first, last = (one.ravel() for one in ends)
@@ -690,7 +699,9 @@ class LeastSquaresAsOf(AsOf):
         return float(found.max() if metric == "max" else found.mean())
 
     def _most_rounding(self, stops: Integers) -> Floats:
-        """Return the most by which rounding moves the sums up to some windows."""
+        """Return the most by which rounding moves the estimated sum of the windows from 1 up to
+        each of ``stops``, in units of 2^-10.
+        """
 
         def most(of: StreamStrategy) -> float:
             one = float(window_rounding(of, np.array([0]), np.array([1]))[0])
