@@ -258,8 +258,8 @@ class GroupNames(Sequence[str]):
         return isinstance(name, str) and self._held.place(name) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Return the position of a name among those from ``start`` to ``stop``; raise ValueError if
-        it is not there.
+        """Return the position of a name in the sequence. Only positions from ``start`` to ``stop``
+        - 1 are searched; raise ValueError if the name is at none of them.
         """
         place = self[start:stop]._held.place(value)
         if place is None:

@@ -182,9 +182,9 @@ class GaussianBlocks(CumulativeLaw):
     largest Gaussian weight in each block.
 
     The Gaussian weight of an integer x is exp(-x^2 / (2 sigma_squared)). Block s begins with the
-    integer s * 2**block_bits. Its largest weight is that of its integer nearest zero: the first one
-    if s >= 0, else the last one. With ``block_bits = 0`` this is the discrete Gaussian distribution
-    itself.
+    integer s * 2**block_bits. Its largest weight is the weight of its integer nearest zero: its
+    first integer if s >= 0, else its last integer. With ``block_bits = 0`` this is the discrete
+    Gaussian distribution itself.
     """
 
     first = None

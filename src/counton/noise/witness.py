@@ -310,8 +310,8 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split the known entries of a witness (last released steps) into those with the key and stream
-    of ``entry``, and all others.
+    """Split the known entries of a witness (last released steps) into two lists: the entries with
+    the key and stream of ``entry``, and all other entries.
     """
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]

@@ -86,8 +86,8 @@ class _ConcentratedLoss:
     protection weakens with age. The noise of single steps has variance 1 / (2 rho).
 
     Each method does for rho what the method of this name in `_Pure` does for epsilon. Discrete
-    noise that is narrow loses more privacy than continuous noise, so for narrow noise the methods
-    use other formulas.
+    noise that is narrow loses more privacy than continuous noise, so other formulas give the
+    privacy loss of narrow noise.
     """
 
     gaussian = True
@@ -149,8 +149,10 @@ class TypicalError:
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
     def error(self, noise: float, held: float) -> float:
-        """Return the root of the mean squared error from noise and delay together: ``noise`` is
-        that of noise alone, ``held`` the number of items that a delay leaves out.
+        """Return the root of the mean squared error from noise and delay together.
+
+        ``noise`` is the error from noise alone, ``held`` the number of items that a delay leaves
+        out.
         """
         # Noise has mean 0, so squares add up.
         return math.hypot(noise, held)
@@ -159,7 +161,8 @@ class TypicalError:
         """Return the largest error from noise alone at which the error from noise and delay
         together is at most ``error``.
 
-        A delay leaves out ``held`` items. The result is 0 if these alone make a larger error.
+        A delay leaves out ``held`` items. The result is 0 if the items left out alone make a larger
+        error.
         """
         return math.sqrt(max(error**2 - held**2, 0.0))
 
@@ -335,7 +338,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """Return the design with the least privacy loss at one age among those whose errors keep
+    """Return the design with the least privacy loss at one age among all designs whose errors keep
     ``limits``.
     """
     form = space.form

@@ -92,7 +92,8 @@ def expected_largest_error(
 
 
 def summed_up(every: ArrayLike, level: float) -> LargestError:
-    """Return the mean of the results of a simulation, with Student's confidence interval.
+    """Return the mean of the results of a simulation, with Student's confidence interval for the
+    expectation.
 
     Args:
         every: one result for each run, at least two.

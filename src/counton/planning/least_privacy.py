@@ -25,7 +25,8 @@ TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
-    """The half-widths of confidence intervals that a user wants, and those that a plan has.
+    """The half-widths of confidence intervals that a user wants, and the half-widths that a plan
+    reaches.
 
     Attributes:
         step: the step of these half-widths.

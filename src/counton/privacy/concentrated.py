@@ -57,7 +57,8 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
-    """Return the largest Renyi divergence that implies (epsilon, delta)-DP; rounded down.
+    """Return the largest Renyi divergence of this ``order`` that implies (epsilon, delta)-DP;
+    rounded down.
 
     The bound is negative if at this order even a divergence of 0 does not imply (epsilon, delta).
 

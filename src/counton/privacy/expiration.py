@@ -71,7 +71,7 @@ class ExpiringGuarantee(Guarantee):
         """Return the privacy loss at each age in steps: epsilon or rho, shape ``(len(ages),)``.
 
         The analysis "exact" gives the loss of the guarantee `at_age`; `expiration_loss` describes
-        the others.
+        the other analyses.
 
         Raises:
             InvalidInput: the guarantee is not bound to a strategy, or there are no ages.

@@ -786,16 +786,18 @@ class Ledger:
         """Return the part of a limit's delta that ApproxDP guarantees may spend; None: it was not
         stated.
 
-        The limit is that of the ledger, or the quota of a party within it. A quota gives the same
-        fraction of its own delta as the ledger's limit gives of its delta.
+        ``limit`` is the limit of the ledger, or the quota of a party. The part is the same fraction
+        of a quota's delta as of the delta of the ledger's limit.
         """
         if self.approximate_delta is None or not isinstance(limit, ApproxDP):
             return self.approximate_delta
         return self.approximate_delta * limit.delta / cast("ApproxDP", self.limit).delta
 
     def _account(self, unit: str | None, party: str | None = None) -> _Account | None:
-        """Return the account (total of privacy loss) of a kind of unit: that of all parties
-        together, or of one party (such as a department); None: nothing is spent.
+        """Return the account (total of privacy loss) of a kind of unit; None: nothing is spent.
+
+        It is the account of one party (such as a department) or, if ``party`` is None, of all
+        parties together.
         """
         if party is not None and party not in self.quotas:
             raise InvalidInput(

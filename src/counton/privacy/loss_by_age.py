@@ -479,8 +479,8 @@ CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):
-    """Costs of shifting the noise of two dyadic intervals of one level: those with the first and
-    with the last position of a window.
+    """Costs of shifting the noise of two dyadic intervals of one level: the interval that holds the
+    first position of a window, and the interval that holds its last position.
 
     The window consists of the released positions from an item on. Arrays have a column for each
     place of the window in the stream that may still have the largest cost.
@@ -527,8 +527,8 @@ class _Window:
         return (self._last >> level) + carry
 
     def steps(self, level: int, carry: int) -> list[_Step]:
-        """Return the possible moves from ``level`` to the next one after which both ends lie in
-        different intervals.
+        """Return the possible moves from ``level`` to the next higher level after which both ends
+        of the window lie in different intervals.
         """
         if level >= self.top:
             return []

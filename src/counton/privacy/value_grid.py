@@ -76,8 +76,8 @@ def totals_and_extremes(
 ) -> tuple[NDArray[np.int64], int, int]:
     """Convert totals in data units to exact multiples of the resolution: int64, same shape.
 
-    Return also the smallest and the largest of them, 0 and 0 if there are none. Without a
-    resolution totals are counts.
+    Return also the smallest and the largest of these multiples, 0 and 0 if there are no totals.
+    Without a resolution totals are counts.
     """
     numbers = number_array(values, "totals")
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
