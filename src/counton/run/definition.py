@@ -278,8 +278,8 @@ class Definition(Description):
 
         Returns:
             The values of each step. If windows are released in several versions, the last axis has
-                one entry for each version. If totals are released too, a further entry is the sum
-                over all versions.
+            one entry for each version. If totals are released too, a further entry is the sum over
+            all versions.
         """
         if self.statistic.card.additive:
             found = sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))

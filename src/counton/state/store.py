@@ -220,11 +220,11 @@ class Store(Closing):
             For each kind of unit: how its neighbouring datasets differ, and the total loss.
 
             With a limit, losses are added up by the rules of the limit's kind of guarantee
-                (`Ledger`). If the limit names an age of data at which no loss counts yet, the total
-                is None.
+            (`Ledger`). If the limit names an age of data at which no loss counts yet, the total is
+            None.
 
             Without a limit, losses are added up by `counton.privacy.ledger.totals`. If the
-                guarantees cannot be added, the total is None.
+            guarantees cannot be added, the total is None.
         """
         return self._read(books.totals)
 
