@@ -268,8 +268,8 @@ class Keeping(JobPart):
 
     A stream may continue an ended one, which ``continues`` names. Then ``drop_waiting`` drops the
     rows that the ended stream has not counted yet: they count nowhere, unless a later file holds
-    them again. ``ledger`` names a record of spent privacy loss that several states share; if none
-    is named, the state stays in the one that it has already.
+    them again. ``ledger`` names a record of spent privacy loss that several states share; if it is
+    left out, the state keeps the record that it uses already.
     """
 
     heading = "State"

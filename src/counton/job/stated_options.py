@@ -275,9 +275,9 @@ def rename_columns(job: Job, called: Callable[[str], str]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """Rename the columns in an option's value by the function ``one`` (old name to new). The
-        value may be a mapping with columns as keys, text of NAME=VALUE pairs, or a tree with
-        columns as levels; others are unchanged.
+        """Return an option's value with its columns renamed by the function ``one`` (old name to
+        new). The value may be a mapping with columns as keys, a text of NAME=VALUE pairs, or a tree
+        with columns as levels; any other value is returned as it is.
 
         Args:
             between: text between two pairs.

@@ -42,8 +42,8 @@ class Spread(Source):
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """Return the rows that could count, in several data frames: the rows within the windows, of
-        declared groups.
+        """Return the rows that lie within the windows and belong to declared groups, in several
+        data frames. Only these rows could count.
 
         The columns are those of `counton.rows.window_marks.mark_rows`: time, window, group, value
         and user. A group may be given by its position in the domain. The next call of `cells` adds

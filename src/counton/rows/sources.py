@@ -46,8 +46,9 @@ class Rows(ABC):
         settled: True if the stream of these rows exists already. Its columns were checked when it
             began, so JSON lines may now lack one of them.
         unread: lines of unreadable rows, by the row's number from 0; these rows are empty.
-        still: the remedy in the message that the rows changed while they were read.
-        again: the remedy in the message that new events were counted already.
+        still: words for a message: what the user can do about rows that changed while they were
+            read.
+        again: words for a message: what the user can do about new events that were counted already.
     """
 
     name: str
