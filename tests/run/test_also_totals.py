@@ -22,10 +22,12 @@ from counton import ZCDP, ApproxDP, PureDP, Release, read, release, watch
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.cli.app import app
 from counton.numbers.accounted_event import dp_event
+from counton.numbers.intervals import halfwidths
 from counton.run import Job, export, new_stream, publish, run
 from counton.run.definition import Definition
 from counton.state import verify
 from counton.strategies.streams import windows_and_totals
+from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
 OTHERS: list[list[Row]] = [
     [(1, "a", "u1", "1", 3)],
@@ -195,6 +197,38 @@ def test_wanted_half_widths_are_kept_by_every_version(tmp_path: Path) -> None:
     final = versions["final"].to_numpy()
     assert half[versions["lag"].to_numpy() == 0].max() <= 4
     assert 5.5 < half[final].max() <= 6
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"steps": 32, "revise": "3d", "also_totals": 0.5, "within": "first=8,final=9"},
+        {"steps": 8, "revise": "7d", "also_totals": 0.9, "within": "first=4", "least": "rho"},
+        {"steps": 2, "revise": "3d", "also_totals": 0.5, "within": 9},  # no window is final
+    ],
+    ids=str,
+)
+def test_wanted_half_widths_are_kept_on_all_nights(told: dict[str, Any]) -> None:
+    """The widest night is neither the first with a final window nor the last.
+
+    No later table has a final window whose interval is wider.
+    """
+    job = Job("count", "v.csv", "v.db", time="at", every="1d", start="2024-03-01", **told)
+    definition = new_stream.define(job)
+    terms = new_stream.design_of(definition, ())
+    both: Any = terms.strategy
+    lags, last = both.windows.lags, both.horizon
+    first, final = list[float](), list[float]()
+    for night in range(1, last + 1):
+        read = LeastSquaresAsOf(both, night, terms.law)
+        half = halfwidths(read, terms.law, range(1, night + 1))
+        first.append(half[-1])
+        final.extend(half[: max(night - lags, int(night == last))])  # all that are final by then
+    wanted = new_stream.reached_halfwidths(definition, job)
+    assert wanted.factor == max(
+        max(first if name == "first" else final) / bound for name, bound in wanted.wanted.items()
+    )
+    assert 0.97 < wanted.factor <= 1
 
 
 # ------------------------------------------------------------------- what must not be, is seen

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: Names of versions of a window, for statements of wanted half-widths. A version is the window's
 #: number as one release gives it; later versions include more late rows.
 FIRST, FINAL = "first", "final"
-#: A night whose half-widths beside totals stand for those of all later ones.
-_READ_UNTIL = 512
+#: A late night at which a search for a guarantee looks first.
+_LATE = 512
 
 
 class PlannedDelay(NamedTuple):
@@ -163,26 +163,41 @@ def halfwidths_of_versions(
     return tuple(at.errors.window_halfwidths(steps - 1, steps, level).tolist())
 
 
-def named_versions(terms: Design, level: float) -> Mapping[str, tuple[float, ...]]:
+def named_versions(
+    terms: Design, level: float, *, two_nights: bool = False
+) -> Mapping[str, tuple[float, ...]]:
     """Return half-widths of a window's first and final version, under the names `FIRST` and
     `FINAL`.
 
-    If totals are released too, a table computes its windows from the released windows and totals
-    together. The half-widths are then those of such a table, read at the step at which the first
-    window is final, or at the last step: the wider ones are returned. If a stream has more than 512
-    windows, step 512 is used as the last one.
+    Beside totals they are those of tables, which read windows and totals together: the widest of
+    all nights, each as the table of the night has it that releases the version. A night is the
+    release at the end of a window. Half-widths rise and fall from night to night with the noise of
+    the totals, and no night stands for another. Later tables estimate a final window from more
+    numbers, so its variance does not grow after the night that releases it.
+
+    Args:
+        terms: design of the stream.
+        level: probability with which each interval holds.
+        two_nights: look at two nights only, where totals are released. Half-widths are then at most
+            those of all nights.
     """
     both, lags = terms.strategy, windows_of(terms).lags
     if not isinstance(both, WindowsAndTotals):
         first, final = halfwidths_of_versions(terms, (1, lags + 1), level)
         return {FIRST: (first,), FINAL: (final,)}
-    widest = [0.0, 0.0]
-    for night in {min(lags + 1, both.horizon), min(_READ_UNTIL, both.horizon)}:
+    last = both.horizon
+    final_from = min(lags + 1, last)  # the first night with a final window
+    nights = sorted({final_from, min(_LATE, last)}) if two_nights else range(1, last + 1)
+    widest = np.zeros(2)
+    for night in nights:
         read = replace(terms, strategy=LeastSquaresAsOf(both, night, terms.law)).errors
-        for place, window in enumerate((night, max(night - lags, 1))):
-            half = float(read.window_halfwidths(window - 1, window, level))
-            widest[place] = max(widest[place], half)
-    return {FIRST: (widest[0],), FINAL: (widest[1],)}
+        windows = np.array([night, max(night - lags, 1)])
+        half = read.window_halfwidths(windows - 1, windows, level)
+        if night < final_from:
+            half[1] = 0.0  # no window is final yet
+        widest = np.maximum(widest, half)
+    first, final = widest.tolist()
+    return {FIRST: (first,), FINAL: (final,)}
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
