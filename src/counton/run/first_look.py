@@ -103,7 +103,7 @@ class _Sample(NamedTuple):
     """The first rows of events, with facts about them.
 
     Attributes:
-        rows: the rows that can be read.
+        rows: the rows; an unreadable row of a file is left empty.
         unreadable, reason: number of unreadable rows, and why the first of them cannot be read.
         repeated: for each column in which values repeat, the number of distinct values.
         known: results that the method `once` has computed and remembers.
