@@ -205,7 +205,7 @@ def test_intervals_hold_and_the_bias_is_as_stated() -> None:
     assert held / (40 * rounds) > 0.93
     assert 0.05 * std < zeros < 0.45 * std
     assert others < 0
-    assert "by up to 0.4 of std" in fitted.notes()[0]
+    assert "by up to 0.4 of the standard deviation" in fitted.notes()[0]
 
 
 @pytest.mark.parametrize("guarantee", [ZCDP(0.005), PureDP(0.2)])

@@ -17,7 +17,7 @@ from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions, versions_at_hand
 from counton.released.series import CellValues, local_times
-from counton.statistics.average import SumBesideNumber
+from counton.statistics.average import sum_beside_number
 from counton.statistics.by_group import inner_of
 
 
@@ -134,8 +134,8 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
     found = _versions_of(numbers)
     inner, unit = inner_of(numbers.statistic), float(numbers.design.units.exact)
     lower = numbers.definition.contribution.lower or 0
-    if isinstance(inner, SumBesideNumber):
-        lower, unit = inner.lower, float(inner.resolution)
+    if (summed := sum_beside_number(inner)) is not None:
+        lower, unit = summed.lower, float(summed.resolution)
     elif not isinstance(numbers.published, CellValues):
         raise InvalidInput(
             f"nowcasts are only for counts and sums, but {numbers.design.name!r} releases "
@@ -193,8 +193,8 @@ def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
     if isinstance(numbers.published, CellValues):
         return np.ones(1)
     of_sum = numbers._of_group(group, numbers.steps.stop - 1)
-    inner = inner_of(numbers.statistic)
-    assert isinstance(inner, SumBesideNumber)
+    inner = sum_beside_number(inner_of(numbers.statistic))
+    assert inner is not None
     found = np.zeros(inner.places)
     for cells, weight in of_sum.sums:
         for part in cells.parts:

@@ -51,7 +51,8 @@ from counton.released.stream_words import (
     promise_in_words,
     reach_of,
 )
-from counton.statistics import Average, Grouped, Reading, Statistic
+from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.average import is_average
 from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.readings import Cells, Readings
 
@@ -584,7 +585,7 @@ class Release:
 
         found, cut, last = self._revisions, self.numbers.definition.cut, self._last_night
         statistic = self.numbers.statistic
-        averages = isinstance(statistic, Grouped) and isinstance(inner_of(statistic), Average)
+        averages = isinstance(statistic, Grouped) and is_average(statistic.inner)
         if not (statistic.card.additive or averages):
             raise InvalidInput(
                 f"{self.numbers.design.name!r} holds results of {self.numbers.definition.kind}, "
@@ -1053,7 +1054,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
         if numbers._all_on_demand:  # that of any cell
             half = numbers.design.errors.window_halfwidths(0, numbers.steps[-1], numbers.level)
             return {"": float(half)}
-        of_table = numbers.definition.what == "contingency"
+        of_table = hasattr(numbers.statistic.card.reading, "margin")
         return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
     cut = numbers.definition.cut
     period = local_text(cut.period) if cut.period else cut.every

@@ -134,7 +134,7 @@ class PlannedJob:
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
         ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
         >>> print(planned_job(job).bound_note)
-        late windows of a period are counted too low: ...; the option most-a-window = 1 ...
+        late windows of a period are counted too low: ...; ...most-a-window = 1...
         """
         late = self.definition.late_note
         if late is None:

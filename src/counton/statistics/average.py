@@ -395,3 +395,15 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     least, most = np.min(shares, axis=0), np.max(shares, axis=0)
     low, high = np.where(near, 0.0, least), np.where(near, 1.0, most)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def sum_beside_number(statistic: Statistic) -> SumBesideNumber | None:
+    """Return the statistic if it is a sum measured beside the number of rows, as for groups that
+    nobody declared; else None.
+    """
+    return statistic if isinstance(statistic, SumBesideNumber) else None
+
+
+def is_average(statistic: Statistic) -> bool:
+    """Return True if a statistic is an average, or a sum measured beside the number of rows."""
+    return isinstance(statistic, Average)
