@@ -125,6 +125,12 @@ def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     assert "kept beside" not in other.out
 
 
+def test_a_state_beside_a_file_is_named_also_where_a_shell_needs_quotes(loans: Any) -> None:
+    (loans.folder / "all loans.csv").write_bytes((loans.folder / "loans.csv").read_bytes())
+    spaced = loans.plain("count", "all loans.csv", *NEW)  # its name is quoted for a shell
+    assert "and secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
+
+
 @pytest.mark.parametrize(
     ("events", "why"),
     [

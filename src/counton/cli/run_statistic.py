@@ -195,7 +195,8 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
     console.write_line(f"the rest: counton show {state} --full")
-    if outcome.before == 0 and state.endswith(".counton.db") and is_beside(outputs.job):
+    default = str(outputs.job.keeping.state).endswith(".counton.db")
+    if outcome.before == 0 and default and is_beside(outputs.job):
         key = "" if outputs.job.keeping.key is not None else f" and {state}.key"
         console.write_line(
             f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
