@@ -147,8 +147,9 @@ def carried_out(
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None, left=rows.outputs)
-            left = outputs.digest() if written.not_drawn is None else None
-            remember_rows(settled, outcome, left)
+            if outcome.found is not None:
+                left = outputs.digest() if written.not_drawn is None else None
+                remember_rows(settled, outcome, left)
             if (
                 job.promise.unit is not None
                 and job.people.per is not None
