@@ -54,8 +54,8 @@ class Nowcasts:
         cut, parts = released.definition.cut, []
         published = _versions_of(released)
         names = list(published.names(released.definition.groups))
+        weights = _weights(released, next(iter(self.found)))  # the same for all groups
         for group, each in self.found.items():
-            weights = _weights(released, group)
             first = names.index(group) * len(weights)
             cells = slice(first, first + len(weights))
             ends = np.asarray(cut.ends(each.windows), np.int64)
