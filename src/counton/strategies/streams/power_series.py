@@ -204,30 +204,7 @@ class PrefixQuotient:
         if len(self._digits) <= j:
             with _GROWING:
                 while len(self._digits) <= j:
-                    # an approximation of 1 / c, since b is its running sum
-                    inverse = np.diff(self.approximate, prepend=0.0)
-                    if not self._digits:
-                        self._inverse_norm = self._bound_inverse(inverse)
-                        digit = np.rint(self.approximate * 2.0**LEADING_BITS).astype(np.int64)
-                        goal = 2.0 ** (LEADING_BITS + self._bits)
-                        wrapped = (1 << (LEADING_BITS + self._bits)) % 2**64  # 2^62, 2^63 or 0
-                        start = np.full(len(digit), wrapped, dtype=np.uint64).astype(np.int64)
-                        residual = self._subtract(start, np.full(len(digit), goal), digit)
-                        correction = self._quotient(residual, inverse)
-                        digit += correction
-                        residual = self._subtract(residual, residual.astype(np.float64), correction)
-                    else:
-                        if float(np.abs(self._residual).max()) >= 2.0 ** (63 - DIGIT_BITS):
-                            raise ArithmeticError(_INEXACT)
-                        remainder = self._residual << DIGIT_BITS
-                        digit = self._quotient(remainder, inverse)
-                        residual = self._subtract(remainder, remainder.astype(np.float64), digit)
-                    largest = float(np.abs(residual).max(initial=0))
-                    self._error_units.append(
-                        math.ceil(1.01 * self._inverse_norm * largest / 2.0**self._bits)
-                    )
-                    self._residual = residual
-                    self._digits.append(digit)
+                    self._add_digit()
         return self._digits[j]
 
     def error_units(self, j: int) -> int:
@@ -236,6 +213,31 @@ class PrefixQuotient:
         """
         self.digit(j)
         return self._error_units[j]
+
+    def _add_digit(self) -> None:
+        """Compute the next digit of every coefficient of b, with a bound on the error after it."""
+        # an approximation of 1 / c, since b is its running sum
+        inverse = np.diff(self.approximate, prepend=0.0)
+        if not self._digits:
+            self._inverse_norm = self._bound_inverse(inverse)
+            digit = np.rint(self.approximate * 2.0**LEADING_BITS).astype(np.int64)
+            goal = 2.0 ** (LEADING_BITS + self._bits)
+            wrapped = (1 << (LEADING_BITS + self._bits)) % 2**64  # 2^62, 2^63 or 0
+            start = np.full(len(digit), wrapped, dtype=np.uint64).astype(np.int64)
+            residual = self._subtract(start, np.full(len(digit), goal), digit)
+            correction = self._quotient(residual, inverse)
+            digit += correction
+            residual = self._subtract(residual, residual.astype(np.float64), correction)
+        else:
+            if float(np.abs(self._residual).max()) >= 2.0 ** (63 - DIGIT_BITS):
+                raise ArithmeticError(_INEXACT)
+            remainder = self._residual << DIGIT_BITS
+            digit = self._quotient(remainder, inverse)
+            residual = self._subtract(remainder, remainder.astype(np.float64), digit)
+        largest = float(np.abs(residual).max(initial=0))
+        self._error_units.append(math.ceil(1.01 * self._inverse_norm * largest / 2.0**self._bits))
+        self._residual = residual
+        self._digits.append(digit)
 
     def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
         """Return the quotient of two power series, ``residual`` / (2^bits c), computed in float64
