@@ -312,3 +312,10 @@ def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(l
     done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
     assert done.code == 2
     assert "a new stream needs --time, --every, --start and --steps" in done.err
+
+
+def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
+    run = ["count", "loans.csv", *NEW, "--json"]
+    for stated, level in (["--level", "0.9"], 0.9), ([], 0.9), (["--level", "0.95"], 0.95):
+        assert json.loads(loans.plain(*run, *stated).out)["level"] == level
+    assert json.loads(loans.plain(*run).out)["level"] == 0.95

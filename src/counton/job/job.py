@@ -846,7 +846,9 @@ class Showing(JobPart):
         file=True,
         other=lambda _: None,
     )
-    level: float = option(0.95, "probability that an interval holds the true number")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: 0.95"
+    )
 
 
 _Given = TypeVar("_Given")

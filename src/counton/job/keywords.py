@@ -137,7 +137,7 @@ class JobFields(RowFields, total=False):
     integers: bool
     nonnegative: bool
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
-    level: float
+    level: float | None
     options: Mapping[str, Any]
     value: str | None
     lower: Number | None
