@@ -34,12 +34,12 @@ def descend(
     bounds: Sequence[tuple[float, float]] | None = None,
     **options: Any,
 ) -> tuple[float, Floats]:
-    """Search by L-BFGS from ``start``; return the least value found, and the parameters that give
-    it.
+    """Search by L-BFGS from ``start``; return the least value found, and the parameters, shape
+    (n,), at which the function has it.
 
     Args:
-        value: the function to minimise; it takes parameters of shape (n,), and returns a
-            value and its gradient.
+        value: the function to minimise; it takes parameters of shape (n,), and returns a value and
+            its gradient.
         start: the parameters at which the search begins, shape (n,).
         bounds: (lowest, highest) for each parameter; None: no bounds.
         options: options of scipy's L-BFGS-B, such as ``maxiter``.
@@ -68,8 +68,8 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     """Return a matrix rounded to multiples of 2^-bits, as two things: integers in units of 2^-bits,
     and the number ``bits``.
 
-    The unit 2^-bits is 2^-20 times a power of two: the least power of two that is not below the
-    largest magnitude in the rounded matrix.
+    ``bits`` follows from the largest magnitude in the rounded matrix, which becomes an integer
+    above 2^19 and at most 2^20.
 
     >>> entries, bits = matrix_on_grid(np.array([[1.0, 0.0], [-0.3, 0.7]]))
     >>> (entries * 2.0**-bits).round(5).tolist(), bits

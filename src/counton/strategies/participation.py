@@ -108,14 +108,14 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps in a tree of nodes (noisy sums of consecutive steps).
+    """A part of a tree over the steps, whose nodes are noisy sums of counts: the consecutive steps
+    below one place of the tree.
 
-    Stretches are parts of the tree that the function `Structure.divisions` divides into smaller
-    parts.
+    The function `Structure.divisions` divides a stretch into smaller stretches.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
-        nodes: the number of nodes that hold exactly these steps: 0 or 1.
+        nodes: 1 if a node holds exactly these steps, 0 if none does.
         steps: the number of steps within the horizon.
         kind: a number that distinguishes stretches of one level and length that are divided
             differently.
@@ -130,8 +130,8 @@ class Stretch(NamedTuple):
 class Schedule(NamedTuple):
     """The steps in which one unit may count: at most ``steps`` of them, ``apart`` or more apart.
 
-    With ``fixed`` the unit counts in ``steps`` steps exactly ``apart`` apart: only the first step
-    can be chosen.
+    If ``fixed`` is True, the unit counts in ``steps`` steps exactly ``apart`` apart, so the first
+    step determines all others.
     """
 
     steps: int
@@ -190,7 +190,7 @@ class Structure(NamedTuple):
 
     Attributes:
         divisions: for a tree: a function of a stretch of steps, or of None for the whole horizon.
-            It returns the stretches into which this one is divided, and how often each occurs; ()
+            It returns pairs (smaller stretch, number of times that it occurs in this stretch); ()
             for a single step that enters no smaller node. Every node holds the steps of one of
             these stretches.
         nodes_by_level: for a tree: a function that returns, for each level, an array of shape
@@ -342,7 +342,8 @@ def sensitivities(
 def _found_once(
     strategy: _StepNodes, question: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
-    """Return ``find(strategy, question)``, and store it on the strategy object for later calls.
+    """Return the sensitivity ``find(strategy, question)``, computed once and then kept on the
+    strategy object.
 
     ``question`` identifies what is computed, such as the steps in which a unit may count.
     """
@@ -626,7 +627,8 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
-    """Return the most by which ``changes`` changes of +1 and -1 in turn move the measurements.
+    """Return the most by which a unit moves all measurements if it changes ``changes`` counts, by
+    +1 and -1 in turn.
 
     For ``norm`` 1 this is the 1-norm in units of 2^-lattice_bits, for ``norm`` 2 the squared 2-norm
     in squared units. It is exact or an upper bound.
@@ -720,10 +722,10 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Yield upper bounds on the norm by which ``changes`` changes of +1 and -1 in turn move the
-    measurements, for any matrix C.
+    """Yield upper bounds on how far a unit moves all measurements if it changes ``changes`` counts,
+    by +1 and -1 in turn; they hold for any matrix C.
 
-    They bound the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2).
+    They bound the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of the move.
     """
     # The docstring of the module proves these bounds ("Rows" and "Products").
     variations, of_steps = _added_by_changes(strategy)
@@ -735,13 +737,13 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return two things for `_alternating_bounds`: the variation of each row of the measurement
-    matrix C, and bounds on what single steps add to a squared 2-norm.
+    """Return, for `_alternating_bounds`, the variation of each row of the measurement matrix C, and
+    bounds on what a single step adds to a squared 2-norm.
 
-    It is the squared 2-norm by which a unit moves the measurements if its counts change by +1 and
-    -1 in turn. The variation of a row is the sum of its falls or of its rises, whichever is larger:
-    shape (nodes,). Each bound is an array with a number for each step, shape (horizon,), in
-    ascending order.
+    The squared 2-norm tells how far a unit moves all measurements if it changes counts by +1 and -1
+    in turn. The variation of a row is the sum of its rises from step to step or of its falls,
+    whichever is larger: shape (nodes,). Each bound is an array with a number for each step, shape
+    (horizon,), in ascending order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -819,15 +821,16 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
 
 
 class _Most(NamedTuple):
-    """The worst case in a part of a tree, for each number of a unit's steps in that part.
+    """How far a unit moves the nodes of a part of a tree in the worst case, for each number of the
+    unit's steps in that part.
 
     The worst case is the largest sum over the part's nodes of n_v, or of n_v^2, where n_v is the
     sum of the weights of the unit's steps in node v.
 
     Attributes:
         sums: at index m: the largest sum if m steps of the unit lie in the part.
-        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b. Then, of two
-            equal parts, it is worst if all steps lie in one.
+        together: True if sums[a] + sums[b] <= sums[a + b] is known for all a and b. Then the worst
+            case in two equal parts has all steps in one of them.
     """
 
     sums: Integers
@@ -837,10 +840,10 @@ class _Most(NamedTuple):
 def _shared_out(
     strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
-    """Return the most by which a unit moves the measurements of a tree, if only the number of the
-    unit's steps in each part of the tree is limited.
+    """Return the most by which a unit moves the measurements of a tree, if its steps are
+    distributed over the parts of the tree in the worst way.
 
-    A part holds at most as many of the unit's steps as the schedule's least distance allows. Let
+    Each part holds at most as many of the unit's steps as the schedule's least distance allows. Let
     n_v be the sum of the weights of the unit's steps in node v. The result is the largest sum over
     all nodes v of n_v (``norm`` 1) or of n_v^2 (``norm`` 2).
 
@@ -860,8 +863,8 @@ def _shared_out(
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     def best(part: Stretch) -> _Most:
-        """Return the worst case in a part of the tree, if 0, 1, 2, ... of the unit's steps lie in
-        it.
+        """Return how far a unit moves the nodes of one part of the tree in the worst case, for each
+        number 0, 1, 2, ... of the unit's steps that lie in the part.
         """
         found = known.get(part)
         if found is not None:
@@ -890,10 +893,11 @@ def _shared_out(
 
 
 def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
-    """Return the worst case in two parts of a tree together: index m is for m steps of a unit that
-    lie in either part, from 0 to ``room``.
+    """Return the worst case in two parts of a tree together, from the worst case in each part
+    (``left`` and ``right``).
 
-    ``left`` and ``right`` are the worst cases in each part.
+    A worst case has, at index m, the largest sum over nodes if m steps of a unit lie in the parts;
+    the result has the indices 0 to ``room``.
     """
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
     for one, other in ((left, right), (right, left)):
@@ -907,18 +911,19 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return the largest 1-norm by which a unit moves the measurements of a tree.
 
-    Each step adds the 1-norm of its column of C, so the steps with the largest norms are taken.
+    It is the sum of the 1-norms of the columns of C for the unit's steps, which are chosen so that
+    the sum is largest.
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return, for the worst case, the 1-norms that a unit's steps add in one part of the tree:
-        a mapping from a 1-norm to the number of steps that add it.
+        """Return the largest 1-norms that steps of a unit can add in one part of the tree, largest
+        first, as a mapping from a 1-norm to the number of steps that add it.
 
-        What a step adds is the sum of its weights in the nodes of this part. The largest 1-norms
-        come first. The part has at most as many of the unit's steps as the schedule allows.
+        A step adds the sum of its weights in the nodes of this part. The part has at most as many
+        of the unit's steps as the schedule allows.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -964,10 +969,10 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """Return the largest sums (see `_Most`) for ``times`` equal parts of a tree together: index m
-    is for m steps of a unit, from 0 to ``room``.
+    """Return, for ``times`` equal parts of a tree together, how far a unit moves their nodes in the
+    worst case: index m is for m steps of the unit in these parts, from 0 to ``room``.
 
-    ``best`` has the largest sums for one part.
+    ``best`` has the worst cases for one part, by number of steps.
     """
     result = np.zeros(1, best.dtype)
     while times:
@@ -1010,8 +1015,8 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
 
 
 def _bends(sums: Integers) -> list[int]:
-    """Return the indices at which a sequence increases less after the index than before it, and its
-    first and last index.
+    """Return the first and last index of a sequence and, between them, the indices at which its
+    slope decreases.
 
     >>> _bends(np.array([0, 1, 4, 9, 10]))
     [0, 3, 4]
@@ -1025,8 +1030,8 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return a bound on the squared 2-norm by which a unit with several steps moves a tree's nodes.
 
-    On each level, the unit's steps are distributed among the nodes in the way that is worst for
-    this level alone. The squared norms of all levels are added up.
+    It is the sum of one bound for each level: the largest squared norm on this level, over all ways
+    to distribute the unit's steps among its nodes.
     """
     # Let the nodes of a level have weight w, and hold at most m of the unit's k steps each. The
     # level's largest value is w^2 (q m^2 + r^2), with (q, r) = divmod(k, m).
@@ -1227,9 +1232,10 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     """Return, for each place of each row, how far a unit moves the nodes if it counts in the ``k``
     consecutive places that begin there.
 
-    ``node`` has shape (rows, places): equal numbers side by side in a row are the places of one
-    node; -1 marks places without a node. The result has the same shape. It is the sum of n_v^norm
-    over all nodes v of the row, where n_v is how many of the k places lie in node v.
+    ``node`` has shape (rows, places): each place has the number of the node to which it belongs, or
+    -1 for no node; the places of one node are side by side in a row. The result has the same shape.
+    It is the sum of n_v^norm over all nodes v of the row, where n_v is how many of the k places lie
+    in node v.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

@@ -216,7 +216,8 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrategyFacts:
-    """Facts about a strategy for streams, besides its matrices B and C, on which other code relies.
+    """Facts about a strategy for streams, besides its matrices B (noise in releases) and C (counts
+    in measurements), on which other code relies.
 
     Attributes:
         workload: "totals": a release is the sum of all items so far. "windows": a release is the
@@ -224,38 +225,36 @@ class StrategyFacts:
         lattice_bits: measurements C x of counts x, and noise z, lie on multiples of
             ``2**-lattice_bits`` (0: integers), so that C x is exact in integer arithmetic.
         fraction_bits: the noise of releases, B z, lies on multiples of ``2**-fraction_bits`` (0:
-            integers). If B is not integral, it is rounded to that grid in such a way that a release
-            is a function of the private measurements y = C x + z alone.
+            integers). If B has fractions, the noise is rounded so that a release is still a
+            function of the private measurements y = C x + z alone.
         unit_columns: all non-zero entries of C are +1 or -1.
-        unit_rows: in a released window, or sum of windows, nodes' noise has weights +1 and
-            -1, so its variance is the number of nodes.
+        unit_rows: in the released count of a step or of several steps, each node's noise has the
+            weight +1 or -1, so the variance is the number of nodes.
         attained: True if some column attains the stated sensitivities; else they are proven bounds.
-        causal: for every i, no release before step i contains noise of a node that item i
-            enters. Then an attacker who chooses item i after seeing earlier releases has
-            seen nothing of the noise that hides it, and every accounting for a fixed step
-            holds. If False, noise is calibrated to an attacker who has seen part of that
-            noise.
-        delay: a number of steps: the release at ``step`` counts items up to ``step -
-            delay``.
-        last_step: for a strategy without a horizon: the last step that it can number nodes
-            for; None: no limit.
-        local: True if computing the noise of a window of steps takes time proportional to
-            its length; False: proportional to its last step.
-        buffer_size: how many noise values a running stream keeps in memory for each
-            coordinate.
-        drawn_ahead: how many noise values for each coordinate are drawn before the first
-            release; 0 if they are few.
-        rounding_variance: the most variance that rounding adds to a release, in squared
-            data units; 0 if the grid of releases is so fine that rounding does not matter.
-        reads_another: True if the strategy only describes other sums of the releases of
-            another strategy's stream. No stream can start with it.
-        corrections: how many times a unit may replace its rows by others, at most; the
-            stated sensitivities include all of them.
-        versions: number of values of a cell that a running stream releases at each step: the
-            current versions of recent windows; 1: the step's own number only.
-        totals: True if the last of these released values is the total of all items so far.
-        least_squares: True if each number is estimated by least squares, a sum of all
-            releases with real weights.
+        causal: for every i, no release before step i contains noise of a node that item i enters.
+            Then an attacker who chooses item i after seeing earlier releases has seen nothing of
+            the noise that hides it, and every accounting for a fixed step holds. If False, noise is
+            calibrated to an attacker who has seen part of that noise.
+        delay: a number of steps: the release at ``step`` counts items up to ``step - delay``.
+        last_step: for a strategy without a horizon: the last step that it can number nodes for;
+            None: no limit.
+        local: True if computing the noise of a window of steps takes time proportional to its
+            length; False: proportional to its last step.
+        buffer_size: how many noise values a running stream keeps in memory for each coordinate.
+        drawn_ahead: how many noise values for each coordinate are drawn before the first release; 0
+            if they are few.
+        rounding_variance: the most variance that rounding adds to a release, in squared data units;
+            0 if the grid of releases is so fine that rounding does not matter.
+        reads_another: True if the strategy only describes other sums that are computed from the
+            releases of another strategy's stream. No stream can start with it.
+        corrections: how many times a unit may replace its rows by others, at most; the stated
+            sensitivities include all of them.
+        versions: how many numbers a running stream releases for each cell at a step: 1, the step's
+            own number, or more, the current counts of several recent windows to which late rows
+            were added.
+        totals: True if the last of these released numbers is the total of all items so far.
+        least_squares: True if each number is estimated by least squares, a sum of all releases with
+            real weights.
 
     >>> from counton.strategies import Binary, Expiring
     >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
@@ -457,9 +456,10 @@ class StreamStrategy(Strategy):
         return np.full(stops.shape, self._largest_read)
 
     def _read_until(self, step: int) -> float:
-        """Return the largest weight of a node's noise in any release up to a step.
+        """Return the largest weight of a node's noise in any release up to ``step``.
 
-        In contrast, `_largest_reads` may return a larger number that also bounds later releases.
+        Unlike `_largest_reads`, whose result may be a larger bound, it leaves out all later
+        releases.
         """
         return float(self._largest_reads(np.array([step]))[0])
 
@@ -679,15 +679,17 @@ def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
     """Return, for each of ``stops``, the largest weight of a node's noise in any release up to that
     step.
 
-    If nodes have noise of different widths, each weight is multiplied by its node's width relative
-    to the calibrated noise.
+    If some nodes have wider noise than others, a weight is multiplied by the width of its node's
+    noise, relative to the calibrated noise.
     """
     return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
-    """Raise an error if the noise has a standard deviation above ``most``, in units of the
-    strategy's exact sums.
+    """Raise an error if the standard deviation of the noise is so large that the strategy's sums of
+    noise are not exact.
+
+    ``most`` is the largest standard deviation allowed, in the unit of one exact sum.
 
     Raises:
         InvalidInput: the noise is too wide.
@@ -1130,8 +1132,8 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     names ``known``.
 
     Raises:
-        InvalidInput: the name is not one of ``known``; the message lists them, with ``where`` after
-            "known".
+        InvalidInput: the name is not one of ``known``; the message lists them, and says "known"
+            followed by the text ``where``.
     """
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:

@@ -279,8 +279,8 @@ class Dense(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations that combine the rows of C over several cells with a separate
-        estimate of each cell.
+        """Return the normal equations of a least-squares fit that uses the rows of C over several
+        cells and, for each cell, a separate estimate from elsewhere.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is cubic
         in the number of cells.
@@ -382,10 +382,11 @@ class _DenseEquations(NormalEquations):
 
     @staticmethod
     def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
-        """Return a proven lower bound of all eigenvalues of G (``gram``), repeated for each cell.
+        """Return a proven lower bound of all eigenvalues of the matrix G (``gram``), as an array
+        with this bound for each cell: shape (cells,).
 
-        ``inverse`` is an approximation of the inverse of G. Rump, "Verification of positive
-        definiteness" (BIT 46, 2006).
+        ``rows`` is the number of measurements, and ``inverse`` an approximation of the inverse of
+        G. Rump, "Verification of positive definiteness" (BIT 46, 2006).
         """
         # If Cholesky's method succeeds on G minus slightly more than its rounding error, G has no
         # negative eigenvalue.

@@ -51,7 +51,8 @@ def axis_bits(axes: int) -> int:
     """Return how many binary digits the weights of one axis may have at most, in a strategy for a
     table with ``axes`` axes.
 
-    With more axes they are fewer, because measurements have products of the weights of all axes.
+    More axes allow fewer digits, because a weight of the table is a product of one weight of each
+    axis.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)
@@ -144,7 +145,7 @@ class Grid(TableStrategy):
 
     @override
     def largest_move(self, norm: Norm) -> int:
-        """Return a bound on the change of the measurements by a unit that moves to another cell.
+        """Return a bound on the change of the measurements if one unit moves to another cell.
 
         It is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2).
         """
@@ -182,10 +183,16 @@ class Grid(TableStrategy):
         return cells
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums along all axes, with zeros in front, and the number of their
-        fraction bits.
+        """Return noisy running sums of a table along all its axes, as integers in units of 2^-f,
+        and the number f of fraction bits.
 
-        An axis of n cells has n + 1 running sums. They are integers in units of 2^-(fraction bits).
+        An axis of n cells has n + 1 running sums: of its first 0, 1, ..., n cells.
+
+        Args:
+            counts: the exact counts, with the shape of the table.
+            noise: the source of the noise of measurements.
+            bits: the number of fraction bits to which sums are rounded; a table with a single axis
+                may use another number.
         """
         if len(self.axes) == 1:
             return self.axes[0].running_sums(counts, noise, bits)

@@ -130,8 +130,8 @@ class Hats(OwnCells):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """Return strategies for tests: one without hats (triangular weights over several cells),
-        one whose peaks do not nest from level to level, and one with given peaks.
+        """Return strategies for tests: without hats (triangular weights over several cells), with
+        hats at two unrelated distances, with many levels and norm 2, and with unequal distances.
         """
 
         def waves(spacing: int, most: int) -> Integers:
@@ -286,8 +286,9 @@ class Hats(OwnCells):
 
     @override
     def overlap(self, lag: int) -> int:
-        """Return an upper bound on the inner product of two columns of weights, for two cells that
-        are ``lag`` or more apart. The rows are the hats, triangular weights over several cells.
+        """Return an upper bound on the inner product of two columns of weights, one column for each
+        of two cells that are ``lag`` or more apart. A column has the cell's weights in all hats
+        (triangles of weights over several cells).
 
         For each hat, the weight in the second cell is replaced by the largest weight that the hat
         has at that distance or farther.
@@ -323,8 +324,8 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations that combine two kinds of measurements: sums weighted by
-        triangles ("hats"), and a separate estimate of each cell.
+        """Return the normal equations of a least-squares fit that uses the sums of cells weighted
+        by triangles ("hats") and, for each cell, a separate estimate from elsewhere.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is linear
         in the number of cells.
@@ -570,12 +571,12 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _inverse(self) -> Floats:
-        """Some entries of the inverse of K = I + H D^-1 H^T, which has a row for each hat (a
-        triangle of weights): those between the hats that are above 0 in each segment.
+        """Entries of the inverse of K = I + H D^-1 H^T for every two hats (triangles of weights)
+        that are both above 0 in some cell.
 
-        A segment is a range of cells in which no hat ends. The shape is (segments, slots, slots),
-        with two slots for each level: for its hat with an even index, and for its hat with an odd
-        index.
+        K has a row for each hat. The shape is (segments, slots, slots). A segment is a range of
+        cells in which no hat ends. Each level has two slots: for its hat with an even index, and
+        for its hat with an odd index, that are above 0 in the segment.
         """
         slots, segments = self._slots, len(self._ends) + 1
         found = np.zeros((segments, slots, slots))
@@ -722,8 +723,9 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
-        """For each level, two arrays of running sums over the cells of weight / precision: the
-        weights of the hat (triangle) that falls in each cell, and of the hat that rises there.
+        """For each level of hats (triangular weights), two arrays of running sums over the cells:
+        of the weight of the hat that falls in a cell, and of the weight of the hat that rises
+        there, both divided by the cell's ``precision``.
 
         Each has the shape (cells + 1,) and begins with 0.
         """
@@ -737,8 +739,8 @@ class _HatEquations(NormalEquations):
         return found
 
     def _read(self, ends: Floats) -> Floats:
-        """Return the vector H D^-1 w for each sum from 0 to a real position in ``ends``: shape
-        (hats, ends).
+        """Return, for each sum of the cells from 0 to a real position in ``ends``, the vector H
+        D^-1 w, from which the variance of the sum follows: shape (hats, ends).
 
         H has the weights of the hats (triangles) in each cell, D is diag(precision), and w has the
         weight of each cell in the sum.

@@ -39,8 +39,8 @@ class NormalEquations(ABC):
     """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
 
     H has the rows of the measurement matrix C over several cells. Each cell also has a separate
-    estimate, and ``precision`` is 1 / variance of these estimates. The unit is the variance of one
-    draw of noise.
+    estimate from elsewhere, and ``precision`` is 1 / variance of these estimates. The unit of all
+    variances is the variance of one draw of noise.
 
     Attributes:
         floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
@@ -76,8 +76,8 @@ class NormalEquations(ABC):
 
 
 class IntegerEquations:
-    """Normal equations with integers, (a H^T H + diag(b)) u = r, whose solution u is rounded
-    correctly.
+    """Normal equations with integers, (a H^T H + diag(b)) u = r. Prefix sums of the solution u are
+    rounded exactly.
 
     Args:
         line: the strategy for a line of cells (counts in a fixed order) whose rows over several
@@ -101,12 +101,12 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Number of bits that the residual r - G u may have in each entry, so that its exact value
-        follows from its value modulo 2^64.
+        """Largest number of bits that an entry of the residual r - G u may have: its exact value
+        can then be computed from its value modulo 2^64.
 
-        G is the matrix of the equations, r the right side, and u a trial solution. If the sums
-        modulo a prime fit int64, the residual is computed modulo this prime too. The number of bits
-        is then larger.
+        G is the matrix of the equations, r the right side, and u a trial solution. If sums modulo a
+        certain prime fit int64, the residual is computed modulo this prime too, and may have more
+        bits.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -124,7 +124,7 @@ class IntegerEquations:
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
         """Return True if `rounded_prefixes` can never overflow when it rounds to multiples of
-        2^-bits, for numbers within the given bounds.
+        2^-bits, for a right side r and a solution u within the given bounds.
 
         Args:
             largest: every entry of the right side r is a sum of terms; this bounds the sum of their
@@ -271,10 +271,10 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of fraction bits that the first approximation of the solution u may
-    have in `rounded_prefixes`.
+    """Return the least number of fraction bits to which `rounded_prefixes` must round its first
+    approximation of the solution u of the normal equations.
 
-    ``bits``: `rounded_prefixes` rounds sums of the entries of u to multiples of 2^-bits.
+    ``bits`` is the number of fraction bits of the results of `rounded_prefixes`.
     """
     return max(bits, 0) + 2
 
@@ -361,8 +361,8 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations that combine the rows over several cells with a separate
-        estimate of each cell.
+        """Return the normal equations of a least-squares fit that uses the rows of C over several
+        cells and, for each cell, a separate estimate from elsewhere.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,).
         """

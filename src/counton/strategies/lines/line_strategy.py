@@ -200,8 +200,8 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
 
 
 def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
-    """Return weights as integers, scaled so that the largest is 2^bits; positive weights become at
-    least 1.
+    """Return real weights as integers: scaled so that the largest becomes 2^bits, and rounded;
+    positive weights become at least 1.
     """
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))

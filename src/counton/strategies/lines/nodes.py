@@ -347,13 +347,12 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return, for each level of a tree, the factor by which the variance of a node's estimate adds
-    to the error of a workload; leaves first.
+    """Return, for each level of a tree, by how much the error of a workload grows if the variance
+    of a node's estimate on this level grows by 1: shape (levels,), leaves first.
 
-    The error is the summed variance of all queries of the workload: the sum over levels of the
-    factor times the variance. This is the variance of a node's estimate if only measurements of the
-    node and of nodes below it are used. ``radices`` are the numbers of children of a node, lowest
-    level first.
+    The error is the summed variance of all queries of the workload. The estimate of a node uses
+    only measurements of the node and of nodes below it. ``radices`` are the numbers of children of
+    a node, lowest level first.
     """
     ones = (1.0,) * len(radices)
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)

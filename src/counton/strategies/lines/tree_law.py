@@ -85,8 +85,8 @@ class TreeLaw:
         return [-(-self.cells // size) for size in level_sizes(self.radices)]
 
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
-        """Yield, for each level of the tree, its part in the variances of the estimated sums over
-        the cells low .. high - 1, lowest level first.
+        """Yield, for each level of the tree, the part of the variance that this level adds to the
+        estimated sum over the cells low .. high - 1; lowest level first.
 
         The variance of a sum is the total of all parts. Arrays have the shape of ``low``.
         """
@@ -114,15 +114,16 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Compute, for prefixes of the line (its first cells), their values one level higher in the
-        tree from those at ``level``.
+        """Return the numbers about prefixes of the line (its first cells) at one level of the tree,
+        among them each prefix's parent node one level higher and the parent's mean weight.
 
         Args:
-            level: the level from which to climb.
-            radix: the number of children of a node above this level.
+            level: the level.
+            radix: the number of children of a complete node one level higher.
             counts: the number of nodes at each level.
             node: for each prefix, the index of the node of ``level`` in which it ends.
-            share: the mean weight of this node in the prefix (defined at `_Profile`).
+            share: for each prefix, the mean weight of this node in it, between 0 and 1 (defined at
+                `_Profile`).
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -150,8 +151,8 @@ class TreeLaw:
         return total
 
     def functional_levels(self, weights: Floats) -> Iterator[float]:
-        """Yield each level's part in the summed variance of the answers to queries, leaves first,
-        root last.
+        """Yield, for each level of the tree, the part that this level adds to the summed variance
+        of the answers to queries; leaves first, root last.
 
         ``weights`` has the weight of each cell in each query: shape (queries, cells).
         """
@@ -197,7 +198,8 @@ class TreeLaw:
         """Yield, for each level of the tree, its exact part in the summed variance of all prefix
         sums, leaves first, root last.
 
-        With ``ranges``, it is the part in the summed variance of the sums over all intervals.
+        If ``ranges`` is True, the summed variance is over all intervals of cells, not over
+        prefixes.
         """
         # Time is proportional to the sum of the radices: complete nodes of one level are alike. A
         # range is the difference of two of the n + 1 prefixes, so the sum over all ranges of a
@@ -225,21 +227,22 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """Numbers about prefixes of the line (its first cells) at one level of a tree: each is an array
-    with an entry for each prefix.
+    """Results of `TreeLaw` for several prefixes of the line (its first cells) at one level of the
+    tree: arrays with one entry for each prefix.
 
-    `TreeLaw` computes them level by level, from leaves to root. The siblings are all children of
-    the node ``parent``. The number b of a sibling is defined at `TreeLaw`; the number c is the mean
-    weight of a sibling in the prefix, defined at `_Profile`.
+    A prefix ends inside one node of the level; the siblings are this node and all other children of
+    its parent. b is the number by which `TreeLaw` divides noise among siblings, and c the mean
+    weight of a sibling in the prefix: 1 if the prefix contains it, 0 if it comes after the prefix,
+    else between.
 
     Attributes:
-        parent: index of the node in which the prefix ends, one level higher.
-        before: sum of b over the siblings before the one in which the prefix ends.
-        weight: b of the sibling in which the prefix ends.
+        parent: index of the parent, one level higher.
+        before: sum of b over the siblings before the node in which the prefix ends.
+        weight: b of the node in which the prefix ends.
         total: sum of b over all siblings.
         covered: sum of b c over all siblings.
-        square: what these siblings add to the variance of the prefix's sum.
-        share: mean weight of the parent in the prefix.
+        square: the siblings' part in the variance of the prefix's estimated sum.
+        share: mean weight of the parent in the prefix, ``covered / total``.
     """
 
     parent: Integers
@@ -253,12 +256,12 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Two sums over all prefixes of the line (its first cells) that end in one node of a tree.
+    """Sums over all prefixes of the line (its first cells) that end in one node of a tree: of the
+    node's mean weight in a prefix (``sums``), and of its square (``squares``).
 
-    ``sums`` adds up the mean weights of the node in these prefixes, ``squares`` the squares of the
-    mean weights. ``length`` is the number of these prefixes. The mean weight of a cell in a prefix
-    is 1 or 0. The mean weight of any other node is the mean over its children, each counted in
-    proportion to its number b (`TreeLaw`).
+    ``length`` is the number of these prefixes. The mean weight of a cell is 1 if it is in the
+    prefix, else 0. The mean weight of any other node is the average of its children's mean weights,
+    in which child i counts in proportion to its number b_i (`TreeLaw`).
     """
 
     length: int
@@ -267,8 +270,8 @@ class _Profile:
 
 
 class _Family:
-    """The children of one node, and the variance that they add to the sums of all prefixes of the
-    line (its first cells) that end in one of the children.
+    """The children of one node of a tree, and what they add to the variances of the estimated sums
+    of all prefixes of the line (its first cells) that end in one of the children.
 
     Args:
         children: for each child, sums over the prefixes that end in it.

@@ -54,8 +54,8 @@ class Binary(DigitTree):
 
     @override
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise with the noise of ``field`` under other indices: a node is
-        numbered by its last step.
+        """Return a source of noise that gives the noise of ``field`` to nodes that are numbered by
+        their last step.
 
         On level l, index j stands for the node whose last step is j 2^l. Even indices stand for no
         node, and have noise 0.

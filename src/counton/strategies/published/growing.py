@@ -73,8 +73,8 @@ class GrowingCascade(StreamStrategy):
     steps.
 
     The released sum over every complete aligned block of 2^k steps has the variance of a single
-    released count. The squared 2-norm sensitivity is 1 + doublings / 3 times the squared weight of
-    the first step's count.
+    released count. The squared 2-norm sensitivity is (1 + doublings / 3) w^2, where w is the weight
+    of the first step's count.
 
     Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with Correlated
     Input Perturbation", appendix D.1.
@@ -307,11 +307,11 @@ class GrowingCascade(StreamStrategy):
 
 
 def _with_first(ends: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of two estimates: of the count of the first step, and of the sum of the
-    first ``ends`` steps.
+    """Return the covariance of two estimates in a binary tree: of the count of the first step, and
+    of the sum of the first ``ends`` steps.
 
-    They are estimates in a binary tree in which the estimates of all complete nodes have equal
-    variance; this variance is the unit.
+    In this tree the estimates of all complete nodes have equal variance; this variance is the unit.
+    The result has the shape of ``ends``.
     """
     # In the tree it is halved from each node to the next, and shared evenly by the steps of a
     # sibling.

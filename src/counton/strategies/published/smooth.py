@@ -113,8 +113,9 @@ class SmoothBinary(StreamStrategy):
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
         """Return the trees that are worth trying in a plan in which a unit counts in many steps.
 
-        For each number of zeros, they are the trees of least ``height`` that serve the horizon. A
-        tree is left out if a tree with one zero less and as many ones would serve the horizon too.
+        For each number of zeros, they are the ``of_each`` trees of least height that serve the
+        horizon. A tree is left out if it would still serve the horizon with one zero and one bit
+        less.
 
         Args:
             horizon: number of steps to serve.
@@ -195,11 +196,11 @@ class SmoothBinary(StreamStrategy):
         return tuple(Node(level, self._place(leaf, level), 1) for level in reversed(levels))
 
     def _place(self, leaf: int, level: int) -> int:
-        """Return the index, on a level, of the first node that the release of ``leaf`` or of a
-        later leaf uses.
+        """Return the index, on a level of the tree, of the first node whose noise is in the release
+        of ``leaf`` or of a later leaf.
 
-        A leaf is the binary number that stands for a step. The index is the number of nodes of the
-        level that only earlier leaves use.
+        A leaf is the binary number that stands for a step. The nodes before this index are used by
+        earlier leaves only.
         """
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
@@ -276,8 +277,8 @@ class SmoothBinary(StreamStrategy):
         ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
-        """Return upper bounds on the inner product of the columns of two steps, for each distance
-        in a schedule.
+        """Return upper bounds on the inner product of two columns of the measurement matrix C, for
+        steps in which one unit may count.
 
         Entry j - 1 is for steps at least j times ``schedule.apart`` apart.
         """

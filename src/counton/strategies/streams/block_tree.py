@@ -30,10 +30,10 @@ _WEIGHT_BITS = 8
 class BlockTree:
     """A tree of measured nodes inside every block of steps, for a strategy whose cells are blocks.
 
-    In that strategy, a `LineStrategy`, each block has a measurement of its own, with a weight w.
-    The tree replaces it by measurements of its nodes, and divides the weight among its levels: a
-    node of level l is measured with weight ``shares[l] * w``. Nodes of a level have consecutive
-    indices across all blocks.
+    Without the tree, that strategy, a `LineStrategy`, measures the total of each block by itself,
+    with a weight w. The tree replaces this measurement by measurements of its nodes, and divides
+    the weight among its levels: a node of level l is measured with weight ``shares[l] * w``. Nodes
+    of a level have consecutive indices across all blocks.
 
     Args:
         radices: number of children of the nodes of levels 1, 2, ...; the last is for the block
@@ -182,8 +182,8 @@ class BlockTree:
 
         The shape is (steps, coordinates). ``field`` is the source of noise: for each node it draws
         one number for each coordinate. ``own`` has the weight of each block. ``sums`` has the noise
-        of the running totals before the first of the blocks in which these steps lie, and after
-        each of the blocks.
+        of the running totals at the start of the first block with one of these steps, and at the
+        end of each block with one of them.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)
@@ -233,8 +233,8 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Bound on the weight that the noise of any node inside a block has in any release, times
-        the weight of this block.
+        """Upper bound of |weight| times the block's weight, where weight is the factor of the noise
+        of any node inside a block in any release.
 
         The bound is for releases that contain the estimate of the block's total with a weight of at
         most 1.
@@ -273,8 +273,8 @@ class BlockTree:
             part = (child + part) / radix
 
     def contrast(self, place: Integers) -> Floats:
-        """Return the variance that the noise inside a block adds to the release at each step of the
-        block.
+        """Return the variance that the noise of nodes inside a block adds to the release at each
+        step of the block.
 
         The noise of the totals of blocks is not included. ``place`` counts the steps of a block
         from 0; the result has its shape. The unit is the variance of one node's noise, for a block

@@ -155,8 +155,8 @@ def _squares(count: int) -> float:
 
 
 def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the variance that a node's children add to running totals, summed over the node's
-    first ``steps`` steps, if each child's estimate has variance 1.
+    """Return the variance that a node's children add to running totals inside the node, summed over
+    the node's first ``steps`` steps, if each child's estimate has variance 1.
 
     This is the sum of c + y^2 - (c + y)^2 / k over the steps. k is ``radix``, the number of
     children, each of ``width`` steps. c is the number of children that are complete before the
@@ -406,8 +406,11 @@ class Epochs(EndlessStrategy):
         return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on the rounding of a window's count: the sum of the bounds in all epochs
-        (stretches of steps with trees of their own) of the window.
+        """Return a bound on how far rounding moves the released count of the steps first + 1 ..
+        last, in units of 2^-16.
+
+        It is the sum of the bounds in all epochs (stretches of steps with trees of their own) that
+        have some of these steps.
         """
         found = np.zeros(first.shape)
         if last.size:

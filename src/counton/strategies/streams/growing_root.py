@@ -122,8 +122,8 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the number of the class to which a step's node belongs; the noise of all nodes of a
-    class has equal variance.
+    """Return the class, a number from 0 on, of a step's node (noisy measurement); the noise of all
+    nodes of a class has equal variance.
 
     Class 0 has the first steps. Each further class is a quarter octave: a range of steps within a
     factor of 2^(1/4).
@@ -157,13 +157,13 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the first node of a class.
+    """Return the first node of a class: nodes are divided by their numbers into classes, four to
+    each doubling of the number.
 
-    Nodes are in classes by their number, four classes to each doubling, as `quarter` says. The
-    first ``equal`` of these classes are merged into class 0.
+    The first ``equal`` of these classes are merged into class 0 (see `quarter`).
 
     Args:
-        level: the class.
+        level: the number of the class.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -986,8 +986,8 @@ class GrowingSquareRoot(EndlessStrategy):
         Yields:
             Number of complete blocks of this size; number of steps in the incomplete block after
             them; variances of the running totals before the first block and at the end of each
-            complete block, shape ``(complete blocks + 1,)``; for each step of a block but the last,
-            the variance that is added to the variance of the total before the block.
+            complete block, shape ``(complete blocks + 1,)``; for each step of a block except the
+            last, the variance of the noise inside the block.
         """
         of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
@@ -1001,8 +1001,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on the rounding of the released count of a window: half a unit for each
-        release, and half a unit more for releases inside blocks.
+        """Return a bound on how far rounding moves the released count of the steps first + 1 ..
+        last, in units of 2^-fraction_bits.
+
+        It is half a unit for each release in the difference, and half a unit more for each release
+        inside a block.
         """
         twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
         return np.asarray(
@@ -1067,8 +1070,8 @@ class GrowingSquareRoot(EndlessStrategy):
         high: _BlockPlace,
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield, in parts, the noise of the releases from one step to another, both in blocks of
-        one size.
+        """Yield, in parts, the noise of the releases at the steps from ``low`` to ``high``, which
+        lie in blocks of one size (``kind``).
 
         ``root`` is a function that returns the noise of the running totals at the ends of some
         nodes (blocks of steps).

@@ -132,8 +132,8 @@ class DigitTree(StreamStrategy):
         self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
     def _by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Return a source of noise in which the nodes of each level are numbered by their last
-        step; here it is ``field`` itself.
+        """Return ``field``, the source of the nodes' noise, in which the nodes of each level are
+        numbered by their last step.
 
         A subclass that numbers nodes in another way returns a source that translates the numbers.
         """

@@ -68,8 +68,8 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """The places of several steps in the tree's nodes of one level; all arrays have one entry for
-    each step.
+    """How much of the tree's nodes on one level is in the releases at several steps; all arrays
+    have one entry for each step.
 
     A family is the group of all children of one node. The subtree estimate of a node combines its
     own measurement with those of nodes below it.
@@ -416,7 +416,7 @@ class LookAhead(StreamStrategy):
         """Yield, for each level of the tree from the lowest up, the places of the steps ``ends`` in
         the nodes of this level.
 
-        Step 0 is before the first.
+        Step 0, before the first step, has the place of an empty running total.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)

@@ -63,19 +63,18 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
 def _moments(
     count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
 ) -> tuple[float, float, float]:
-    """Return three numbers about a node with ``count`` children, all but the last complete: the
-    fraction of the node's steps that lie in its last child, and the means of v and of v^2 over all
-    steps of the node.
+    """Return three numbers about a node with ``count`` children: the fraction of its steps that lie
+    in the last child, and the means over all its steps of v and of v^2.
 
-    At a step, v is the sum over the children of the variance of the child's estimate times the
-    fraction of this estimate that the release contains.
+    At a step, v is the sum over the children of (variance of the child's estimate) times (fraction
+    of this estimate that the release contains). All children except the last are complete.
 
     Args:
         count: number of children.
         own, width: for each complete child, the variance of its estimate and its number of steps.
         tail, rest: for the last child, the variance of its estimate and its number of steps.
-        one, two: means, over the steps of the last child, of a fraction and of its square: the
-            fraction of the last child's estimate that the release contains.
+        one, two: means, over the steps of the last child, of the fraction of its estimate that the
+            release contains, and of the square of this fraction.
     """
     share = rest / (rest + (count - 1) * width)
     p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
@@ -440,8 +439,8 @@ class _Search:
 
 
 def _alone(radices: Sequence[int]) -> list[float]:
-    """Return, for each level, the factor with which the variance of a node's estimate enters the
-    variance of the count of a single step.
+    """Return, for each level of a tree, the factor with which the variance of a node's estimate
+    enters the variance of the released count of a single step.
 
     The variance of the count is the sum over levels of factor times variance. ``radices`` are the
     numbers of children, lowest level first.
