@@ -987,7 +987,7 @@ class GrowingSquareRoot(EndlessStrategy):
             Number of complete blocks of this size; number of steps in the incomplete block after
             them; variances of the running totals before the first block and at the end of each
             complete block, shape ``(complete blocks + 1,)``; for each step of a block except the
-            last, the variance of the noise inside the block.
+            last, the variance that the noise inside the block adds to the release.
         """
         of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:

@@ -26,23 +26,24 @@ _TOGETHER = 64
 
 
 class NightContrasts:
-    """The covariance of the noise that the releases of a stream reveal, and a matrix that makes
-    this noise independent.
+    """The covariance of the noise that the nightly releases of a stream reveal, and a matrix that
+    makes this noise uncorrelated, with variance 1.
 
-    A night is the release at the end of a window: the newest version of each window, and the total
-    of all rows that have arrived. The contrast of a night is the growth of the total since the
-    night before, minus the growth of the sum of all newest versions: noise alone. With d the
-    contrasts of all nights, P is the lower triangular matrix for which P d has independent entries
-    of variance 1.
+    A night is the release at the end of a window: the newest count of each window, and the total of
+    all rows that have arrived. The contrast of a night is the growth of the total since the night
+    before, minus the growth of the sum of all newest counts: noise alone. With d the vector of the
+    contrasts of all nights, P is the lower triangular matrix for which the entries of P d are
+    uncorrelated and have variance 1.
 
     Args:
         windows: the strategy of revised windows, without the strategy of totals.
         totals: the strategy of the totals that are released with the windows.
-        law: the noise of a node of the totals.
+        law: the noise distribution of a node of the totals.
         unit: variance of the noise of a node of the windows, in squared units of the exact sums.
 
     Attributes:
-        versions: covariance of the versions of a window, by lag.
+        versions: covariance of the released counts (versions) of one window: shape ``(versions,
+            versions)``.
         shared: covariance of each version of a window with each change of its number. The changes
             are the first version, the second version minus the first, and so on. Shape ``(versions,
             changes)``.
@@ -65,34 +66,33 @@ class NightContrasts:
         return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
 
     def independent(self, nights: int) -> Floats:
-        """Return the lower triangular matrix P that makes the noise that the first releases reveal
-        independent, with variance 1: shape ``(nights, nights)``.
+        """Return the lower triangular matrix P that makes the contrasts of the first nights
+        uncorrelated, with variance 1: shape ``(nights, nights)``.
 
-        With d this noise, the entries of P d are independent. Entry m of d is the contrast of night
-        m (the release at the end of window m): the growth of the total since the night before,
-        minus the growth of the sum of all windows' newest versions.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of all windows' newest counts.
+        With d the vector of contrasts, the entries of P d are uncorrelated.
         """
         return self._up_to(nights)[0][:nights, :nights]
 
     def of_final(self, nights: int) -> Floats:
-        """Return, for each night, the covariance of the noise that it newly reveals with a sum of
-        final windows: shape ``(nights,)``.
+        """Return, for each night m, the covariance of entry m of P d with the sum of the windows 1
+        .. m, once they are final: shape ``(nights,)``.
 
-        A night is the release at the end of a window. The noise that night m newly reveals is entry
-        m of P d. Here d are the contrasts of nights, and P is the matrix of `independent`, which
-        also defines contrasts. The sum has the windows 1 .. m, once they are final. Any longer sum
-        of final windows has the same covariance, since later windows have no part in the contrast
-        of night m.
+        A night is the release at the end of a window; d is the vector of the nights' contrasts
+        (noise alone, defined at `independent`), and P the matrix of `independent`. A longer sum of
+        final windows has the same covariance, since later windows have no part in the contrast of
+        night m.
         """
         return self._up_to(nights)[1][:nights]
 
     def read_by_final(self, nights: int) -> Floats:
-        """Return, for each night, the weight of the noise that it reveals in the least-squares
-        estimate of a sum of final windows: shape ``(nights,)``.
+        """Return, for each night, the weight of its contrast in the least-squares estimate of a sum
+        of final windows: shape ``(nights,)``.
 
-        A night is the release at the end of a window. The noise that it reveals is its contrast,
-        which `independent` defines. The weights are P' times the covariances of `of_final`, where P
-        is the matrix of `independent`.
+        A night is the release at the end of a window; its contrast is noise alone, defined at
+        `independent`. The weights are P' times the covariances of `of_final`, where P is the matrix
+        of `independent`.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
@@ -131,23 +131,23 @@ class NightContrasts:
         return self._known
 
     def final_covariance(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of the noise that it reveals with the sum of the
-        windows 1 .. m, once they are final: shape ``(nights,)``.
+        """Return, for each night m, the covariance of its contrast with the sum of the windows 1 ..
+        m, once they are final: shape ``(nights,)``.
 
-        Night m is the release after window m. The noise that it reveals is its contrast: the growth
-        of the total since the night before, minus the growth of the sum of the windows' newest
-        counts. A longer sum of final windows has the same covariance.
+        Night m is the release after window m. Its contrast is noise alone: the growth of the total
+        since the night before, minus the growth of the sum of the windows' newest counts. A longer
+        sum of final windows has the same covariance.
         """
         return np.asarray(-self.versions[-1][np.minimum(np.arange(nights), self.lags)])
 
     def _write_covariance(self, into: Floats, first: int) -> None:
-        """Write the covariances of the noise that different releases reveal into the matrix
-        ``into``: the rows from ``first`` on, up to the diagonal.
+        """Write the covariances of the contrasts of every two nights into the matrix ``into``: the
+        rows from ``first`` on, up to the diagonal.
 
         Row and column are numbers of nights, from 0 on. A night is the release at the end of a
-        window. The noise that it reveals is its contrast: the growth of the total since the night
-        before, minus the growth of the sum of all windows' newest versions. Entries above the
-        diagonal have no meaning.
+        window. Its contrast is noise alone: the growth of the total since the night before, minus
+        the growth of the sum of all windows' newest counts. Entries above the diagonal have no
+        meaning.
         """
         # A strategy may be quick for few beginnings and many ends: so few columns at a time.
         for start in range(0, len(into), _TOGETHER):
@@ -161,12 +161,11 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariances of the noise that each night so far reveals with weighted sums of
-        the windows' newest counts on one night.
+        """Return the covariances of the contrast of each night so far with weighted sums of the
+        windows' newest counts on one night.
 
-        A night is the release at the end of a window. The noise that it reveals is its contrast:
-        the growth of the total since the night before, minus the growth of the sum of the windows'
-        newest counts.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
 
         Args:
             night: the number of the night.
@@ -185,13 +184,12 @@ class NightContrasts:
 
     def weights_of_final(self, read: Floats) -> Floats:
         """Return, for each final window, the sum over nights of ``read`` times the covariance of
-        the night's revealed noise with the window's number.
+        the night's contrast with the window's number.
 
-        A night is the release at the end of a window. The noise that it reveals is its contrast:
-        the growth of the total since the night before, minus the growth of the sum of the windows'
-        newest counts. The result is the product of ``read`` and the transposed matrix of
-        `covariance`. With ``read`` from the least squares, it is what they subtract from the
-        window's newest count.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        If ``read`` has the weights of contrasts in a least-squares estimate, the result is what the
+        estimate subtracts from each window's newest count.
 
         Args:
             read: a number for each night, shape ``(nights, columns)``.
@@ -211,10 +209,11 @@ def _sums_along_diagonals(changes: Floats) -> Floats:
     """Return running sums along the diagonals of a square matrix: entry (k, q) is the sum of the
     entries (l, l + k) for l = 0 .. q.
 
-    Row and column of the matrix are numbers of changes of a window. Change 0 is the window's first
-    version, change l what version l adds to the version before. For two nights (releases at ends of
-    windows) that are k windows apart, the entry (l, l + k) is for a window whose change l is on the
-    earlier night, and whose change l + k is on the later night.
+    In use, entry (i, j) of the matrix is the covariance of two changes of a window's count. Change
+    0 is the window's first count, change l the difference of its l-th revised count and the count
+    before. For two nights (releases at ends of windows) that are k windows apart, entry (l, l + k)
+    is for a window whose change l comes on the earlier night and whose change l + k comes on the
+    later night.
 
     >>> _sums_along_diagonals(np.array([[1.0, 5.0], [5.0, 2.0]])).tolist()
     [[1.0, 3.0], [5.0, 0.0]]

@@ -104,13 +104,12 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables from which the entries of the measurement matrix C are computed, in units of 2^-12.
+    """Tables of numbers g from which the measurement matrix C is computed, in units of 2^-12.
 
-    They have numbers g, each for a step and a node of some level. Interpolate the unweighted
-    measurements of all higher levels to the node, and add them to the node's own: g is the weight
-    of the step's count in this sum. It is 0 well before the step and 1 well after it. The tables
-    have its values at the 48 nodes in between, which are the nodes -23 .. 24, counted from the
-    step's own.
+    Write N_l for the unweighted measurements of level l plus the N of the level above,
+    interpolated. g is the weight of a step's count in N_l at one node. It is 0 well before the step
+    and 1 well after it. The tables have its values at the 48 nodes in between, which are the nodes
+    -23 .. 24, counted from the step's own.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -219,13 +218,13 @@ class OctaveColumns:
         self._key_bits = max(0, self.upper - CHOOSING) if self.upper >= LOWEST else 0
 
     def g(self, level: int, step: int, nodes: range) -> Integers:
-        """Return the weights of a step's count in the unweighted measurements of a level and all
-        higher levels together, at some nodes of the level.
+        """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
+        shape (len(nodes),).
 
-        These weights are the numbers g: integers in units of 2^-g_bits, shape (len(nodes),). g is 0
-        well before the step, and 1 well after it. On each level, the step's column of the
-        measurement matrix is g minus the g of the level above, interpolated. The level is at most
-        ``upper``.
+        Write N_l for the unweighted measurements of level l plus the N of the level above,
+        interpolated. g is the weight of the step's count in N_l at a node: 0 well before the step,
+        and 1 well after it. On each level, the step's column of the measurement matrix is g minus
+        the g of the level above, interpolated. The level is at most ``upper``.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
@@ -281,12 +280,12 @@ class OctaveColumns:
 
     @cached_property
     def entering(self) -> Integers:
-        """The weights of the steps' counts in the unweighted measurements of the level ``upper``
-        and all higher levels together: shape (nodes, classes).
+        """The numbers g of all steps at the nodes of the level ``upper``, as the method `g` defines
+        them: shape (nodes, classes).
 
-        They are the numbers of the method `g` at the nodes of this level. A class has all steps
-        with equal ``step >> _key_bits``, whose columns of the measurement matrix are equal on the
-        levels from ``upper`` on.
+        g is the weight of a step's count in the measurements of this level and all higher levels
+        together. A class has all steps with equal ``step >> _key_bits``, whose columns of the
+        measurement matrix are equal on the levels from ``upper`` on.
         """
         first = self.upper, self._nodes[self.upper]
         steps = (max(key << self._key_bits, 1) for key in self._keys)
@@ -733,8 +732,8 @@ class MultiscaleInterpolation(StreamStrategy):
         return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
-        """Return the sum, over all steps, of the variances of releases or of differences of
-        consecutive releases.
+        """Return the sum, over all steps, of the variances of the releases, or of the differences
+        of consecutive releases.
 
         ``read`` is ``_STEP`` for releases, ``_DIFFERENCE`` for differences.
         """
@@ -886,12 +885,11 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights, in each release, of five nodes of a level, computed from the weights of
-    five nodes one level below.
+    """Return the weights, in each release, of the noise interpolated at five nodes of a level,
+    computed from such weights at five nodes of the level below.
 
-    ``read`` has the weights of the nodes below, whose values are interpolated from this level:
-    shape (steps, 5), as the result. ``nodes`` has, for each step, the middle one of the five nodes
-    below.
+    ``read`` has the weights at the nodes below: shape (steps, 5), as the result. ``nodes`` has, for
+    each step, the middle one of the five nodes below.
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

@@ -166,12 +166,11 @@ class Shape(NamedTuple):
         return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
-        """Return the heights of one level of triangular weights for ``cells`` cells, instead of the
-        shape's own number of cells.
+        """Return the heights of one level of triangular weights over ``cells`` cells, interpolated
+        from the shape's own heights over its own number of cells.
 
-        The peaks of the triangles, called knots, are ``spacing`` cells apart in the shape.
-        ``heights`` has the shape's heights at the knots, and the result is interpolated linearly
-        between them; both are integers in units of 2^-12.
+        The peaks of the triangles are ``spacing`` cells apart, before and after. ``heights`` has
+        the shape's heights at the peaks; heights are integers in units of 2^-12.
         """
         if cells == self.cells:
             return heights
@@ -187,14 +186,13 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[LeastSquaresFactorization, ...]:
-    """Return the strategy with the least known variance for a horizon, if a search or formula gives
-    one.
+    """Return the strategy with the least known variance for a horizon, if the package has one, as a
+    tuple of one or no strategy.
 
     Args:
         horizon: number of steps.
         norm: 1 for Laplace, 2 for Gaussian noise.
-        metric: the variance to minimise: the mean over all steps ("mean"), or the largest
-            ("max").
+        metric: the variance to minimise: the mean over all steps ("mean"), or the largest ("max").
         release: the released numbers. For "windows", the result is empty.
 
     Returns:

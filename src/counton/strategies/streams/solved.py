@@ -276,8 +276,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
-        """Raise `InvalidInput` if noise is so wide that sums of whole blocks, or sums inside
-        blocks, could be inexact.
+        """Raise `InvalidInput` if noise is so wide that its sums, over whole blocks or inside
+        blocks, may not be exact in int64.
         """
         column = self._norms[0]
         if law.std > _LARGEST_STD * column:
@@ -392,11 +392,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two mappings from the number of a measurement: to the summed rises of its weights, and to
-        its largest weight.
+        """Two mappings from the index of a measurement of several cells: to the sum of the rises of
+        its weights from cell to cell, and to its largest weight.
 
-        They have the measurements of several cells (single steps or blocks of steps). Rises are
-        from cell to cell, with weight 0 before the first cell and after the last.
+        Cells are single steps or blocks of steps. The weight before the first cell and after the
+        last is 0.
         """
         # A row starts and ends at 0, so its falls add up to as much as its rises. The rises alone,
         # or the falls alone, after any step add up to no more.
@@ -480,7 +480,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
         """Factors by which noise is multiplied in the right side of the normal equations, and the
-        number of fraction bits of the solution's sums.
+        number of fraction bits to which the sums of their solution are rounded.
 
         The first factor is for the noise of measurements over several blocks. The second is an
         array of shape ``(cells,)``: for each block of steps, the factor for the noise of the

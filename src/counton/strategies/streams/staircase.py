@@ -168,8 +168,8 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Divide numbers by 2^bits and round them down; each number is split into a high half, an
-        integer, and a low half.
+        """Return numbers divided by 2^bits and rounded down; each number is split into a high half,
+        an integer, and a low half.
 
         ``sums`` and the result have the shape (steps, 2, cells); the second axis has the two
         halves.

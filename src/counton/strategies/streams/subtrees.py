@@ -47,8 +47,8 @@ _HELD = 2**20
 
 
 class LevelNoise:
-    """The noise of the nodes of some trees, and the noise of estimates of these nodes. The arrays
-    last computed are kept.
+    """The noise of the nodes of some trees, and the noise of estimates of these nodes, computed
+    from a source of noise; the arrays last computed are kept.
 
     ``field`` is the source of noise, and ``counts`` the number of nodes of each level. The last
     node of a level gets as many children as any other node; children beyond the horizon have noise
@@ -74,8 +74,8 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return the result of ``find(level, nodes)``, or a part of its last result if that has all
-        the nodes.
+        """Return the result of ``find(level, nodes)``; it is a part of the last result, which is
+        kept, if that has all the nodes.
 
         ``kind`` is the level, and a number that distinguishes several arrays of one level. ``find``
         returns int64 of shape ``(len(nodes), *shape)``.
@@ -96,17 +96,17 @@ class Subtrees:
         steps: number of steps in all trees together.
         radices: number of children of the nodes of levels 1, 2, ...
         weights: weight of the measurements of levels 0, 1, ..., in units of 2^-lattice_bits.
-        own: the weight of a node's own measurement in its estimate, which then uses one level
-            below; ``weights`` must be 1. Default: the best weight, and as many levels below as have
-            few nodes.
+        own: the weight of a node's own measurement in its estimate, which then uses one level below
+            it; ``weights`` must be 1. Default: the weight of least variance, and more levels below
+            if they have few nodes.
 
     Attributes:
         widths: number of steps in a complete node of each level.
         counts: number of nodes of each level.
         children: number of children of a complete node and of the last node of levels 1, 2, ...
         depths: for each level, the number of levels below a node that its estimate uses.
-        by_depth: for estimates that use 0, 1, ... levels below, and for each level: the variances
-            of a complete node and of the last node, in units of one node's noise variance.
+        by_depth: by_depth[d][l] has the variances of two estimates on level l that use d levels
+            below: of a complete node and of the last node, in units of one node's noise variance.
         variances: for each level, the variances of estimates that use as many levels below as
             ``depths`` states.
         spreads: sums of ``variances`` over the children of a complete and of the last node of
@@ -145,8 +145,9 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """The weights, in nodes' estimates, of the difference between the node's own measurement
-        and what its children's estimates predict, in units of 2^-40.
+        """For each kind of estimate of a node, the weight of its correction term, in units of
+        2^-40: the node's own measurement minus the prediction of this measurement from the
+        children's estimates.
 
         The prediction is the sum of the children's estimates, times the weight of the node's
         measurement. The first index is the number of levels below that the estimate uses, the
@@ -163,12 +164,12 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """For each level, the part of a parent's correction that a child receives, in units of
+        """For each level, the part of its parent's correction that a child receives, in units of
         2^-40.
 
-        The correction is the parent's final estimate minus the sum of its children's estimates.
-        Three parts are listed: for each child of a complete node, for each child of the last node,
-        and for the last child of the last node.
+        The correction is the parent's final estimate minus the sum of its children's estimates. A
+        level has three parts: for each child of a complete parent; then, in the last parent of the
+        level above, for each child before the last, and for the last child.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))

@@ -28,8 +28,8 @@ from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf, Wind
 
 
 class TwoNights(LeastSquaresAsOf):
-    """The number of one window as estimated at two nights (releases at ends of windows): step 1 is
-    the estimate of the earlier night, step 2 that of the later night.
+    """Two estimates of one window's count, made on two nights (releases at ends of windows): step 1
+    is the estimate of the earlier night, step 2 the estimate of the later night.
 
     Args:
         both: the stream's strategy.
@@ -60,13 +60,13 @@ class TwoNights(LeastSquaresAsOf):
         return f"{self.saved_name}({self.both!r}, window={self.window}, nights={nights})"
 
     def _contrast_covariance(self, lag: int, until: int) -> Floats:
-        """Return the covariances of one released count of the window with the noise that nights
-        newly reveal, from the night at the window's end up to night ``until``.
+        """Return the covariances of one released count of the window with the innovations of the
+        nights from the window's end up to night ``until``.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
-        The night newly reveals the part of its contrast that is independent of earlier contrasts.
-        ``lag`` is the number of windows after which the count was released.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        Its innovation is the part of its contrast that is uncorrelated with earlier contrasts,
+        scaled to variance 1. ``lag`` is the number of windows after which the count was released.
         """
         start, contrasts = self.window - 1, self._contrasts
         nights = min(contrasts.lags + 1, until - start)

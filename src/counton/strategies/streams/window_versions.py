@@ -71,20 +71,20 @@ class WindowVersions(StreamStrategy):
     they are final.
 
     Each step is a window. A row's lag is the number of windows between its own and the one in which
-    it arrives. A version of a window's count has all its rows that have arrived up to some lag.
-    `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier ones. A running
-    stream releases, at the end of each window (a "night"), the newest version of each of the last
-    windows (`night_noise`).
+    it arrives. A version of a window's count includes all rows of the window that have arrived up
+    to some lag. `row` and `noise` describe the final version, `lag_row` and `lag_noise` earlier
+    ones. A running stream releases, at the end of each window (a "night"), the newest version of
+    each of the last windows (`night_noise`).
 
     Args:
         horizon: number of windows; it does not affect the amount of noise.
-        inner: the strategy for the versions of one window: running totals over its lags, in
-            as many steps as a window has versions.
+        inner: the strategy for the versions of one window: running totals over its lags, in as many
+            steps as a window has versions.
         corrections: how many times, at most, a unit may take back its row and add another.
 
     Raises:
-        InvalidInput: a number of windows or corrections out of range, or an inner strategy
-            that is not for running totals without delay, or has too many steps.
+        InvalidInput: a number of windows or corrections out of range, or an inner strategy that is
+            not for running totals without delay, or has too many steps.
 
     >>> from counton.strategies import Binary
     >>> revised = WindowVersions(365, Binary(7))
@@ -201,20 +201,21 @@ class WindowVersions(StreamStrategy):
         )
 
     def _first(self, window: int) -> int:
-        """Return the number of windows whose nodes (noisy measurements) are numbered before the
+        """Return how many windows have nodes (noisy measurements) with smaller indices than the
         nodes of ``window``.
 
-        Windows numbered 0 and below have nodes too. No row belongs to them, so the numbers released
-        for them in the first nights (releases at ends of windows) are noise alone.
+        Some windows numbered 0 and below have nodes too. No row belongs to them, so the counts
+        released for them in the first nights (releases at ends of windows) are noise alone.
         """
         return window - 1 + self.lags
 
     def _versions(self, field: NodeNoise, windows: range, lags: range) -> Integers:
-        """Return the noise of the versions with consecutive lags, for consecutive windows together.
+        """Return the noise of the counts (versions) of several consecutive windows, for consecutive
+        lags.
 
-        A version is the count of a window with the rows that arrived up to a lag, in windows.
-        ``field`` is the source of the noise, and gives each node (noisy measurement) an array of
-        ``field.shape``.
+        The version of a lag is the count of all rows of a window that arrived at most so many
+        windows later. ``field`` is the source of the noise, and gives each node (noisy measurement)
+        an array of ``field.shape``.
 
         Returns:
             int64, shape ``(len(lags), len(windows), *field.shape)``.
@@ -493,10 +494,10 @@ class WindowVersions(StreamStrategy):
 
 
 def _lags_of(nights: range, window: int, last: int) -> range:
-    """Return the lags of the counts of ``window`` that are released on consecutive nights.
+    """Return the lags of the counts of ``window`` that are released on consecutive ``nights``.
 
     A night is the release at the end of a window. The lag of a count is the number of windows from
-    its own window to the night's window, at most ``last``.
+    its own window to the night's window; windows are released up to the lag ``last``.
     """
     return range(max(nights.start - window, 0), min(nights.stop - 1 - window, last) + 1)
 
@@ -704,8 +705,8 @@ class AsOf(StreamStrategy):
 
     @cached_property
     def _most_read(self) -> float:
-        """Largest weight of a node's noise in any window's newest count as of this night (the
-        release at the end of a window).
+        """Largest weight of a node's noise in any count that is a window's newest on this night
+        (the release at the end of a window).
 
         The newest counts were released 0 to ``night`` - 1 windows after the windows that they
         count, but at most ``windows.lags`` after them.
@@ -740,9 +741,9 @@ class EveryVersion(StreamStrategy):
     """All released counts (versions) of all windows of a `WindowVersions` strategy, each as one
     step.
 
-    It gives the errors of sums and differences of versions. The version of window w that is
-    released l windows later is the step (w - 1) (lags + 1) + l + 1. The measurements are the same
-    as in `WindowVersions`.
+    It serves to compute the errors of sums and differences of versions. The version of window w
+    that is released l windows later is the step (w - 1) (lags + 1) + l + 1. The measurements are
+    the same as in `WindowVersions`.
 
     Args:
         windows: a `WindowVersions` strategy.
@@ -875,18 +876,19 @@ class EveryVersion(StreamStrategy):
 
 
 class _TakenBack(NamedTuple):
-    """By how much a row changes the measurements of a window if it arrives at lag a and is taken
-    back at lag b.
+    """How far a row moves the measurements of a window, at most, if it arrives at some lag a and is
+    taken back at a later lag b.
 
-    Each value is the largest over all a < b.
+    A lag is a number of windows after the row's own window. Each value is the largest over all a <
+    b.
 
     Attributes:
-        l1: 1-norm of the change.
+        l1: 1-norm of the change of the measurements.
         square: squared 2-norm of the change.
         product: inner product of the change with the change by another row of the unit, which
             arrives at lag b or later.
-        once: squared 2-norm of the sum of the change and the change by another row, which is never
-            taken back.
+        once: squared 2-norm of the sum of two changes: of this row, and of another row, which is
+            never taken back.
     """
 
     l1: Fraction
@@ -896,8 +898,8 @@ class _TakenBack(NamedTuple):
 
 
 def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return the matrix C by which one window's strategy measures the arrivals at each lag, in
-    units of 2^-lattice_bits.
+    """Return the measurement matrix C of one window's strategy, with a column for the rows that
+    arrive at each lag, in units of 2^-lattice_bits.
 
     It has integers, and the shape ``(nodes, versions)``; a node is one noisy measurement.
     """

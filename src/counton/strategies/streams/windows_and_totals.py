@@ -293,15 +293,13 @@ class WindowsAndTotals(StreamStrategy):
         check_law(self.totals, self.law)
 
     def _contrasts_for(self, law: NoiseDistribution) -> NightContrasts:
-        """Return an object with the covariances of the noise that the releases of windows and
-        totals reveal; one object serves all nights.
+        """Return an object with the covariances of the contrasts of all nights.
 
-        A night is the release at the end of a window. The noise that it reveals is its contrast:
-        the growth of the total since the night before, minus the growth of the sum of the windows'
-        newest counts.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
 
         Args:
-            law: the noise of a node of the windows.
+            law: the noise distribution of a node of the windows.
         """
         if self._known is None or self._known[0] != law:
             unit = max(float(law.variance), _LEAST) / 4.0**self.facts.lattice_bits
@@ -318,8 +316,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return how many fraction bits the released numbers have in addition to the fraction bits
-        of one part: the strategy of windows or of totals.
+        """Return the difference of two numbers of fraction bits: that of the released numbers, and
+        that of the noise of ``part``, the strategy of windows or of totals.
         """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 
@@ -441,17 +439,18 @@ class LeastSquaresAsOf(AsOf):
 
     @property
     def first_newest(self) -> int:
-        """Number of windows that became final before this night (a release at the end of a window);
-        the windows after them are called the newest windows.
+        """Number of windows before the "newest windows": those whose counts are in the release of
+        this night (the end of a window).
 
-        The night has released a count of each newest window. The first of them has become final on
-        this night.
+        The first of the newest windows has become final on this night.
         """
         return max(self.night - self.windows.lags - 1, 0)
 
     @cached_property
     def _own(self) -> Floats:
-        """Noise variance of the newest released count of each window."""
+        """Noise variance of the newest released count of each window, in units of the noise
+        variance of a node of the windows.
+        """
         return np.diag(self._contrasts.versions)[self.lags(np.arange(1, self.night + 1))]
 
     @cached_property
@@ -462,14 +461,13 @@ class LeastSquaresAsOf(AsOf):
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
-        """Return the covariances of the noise that each night reveals with sums of the windows'
-        newest versions: shape (nights, sums).
+        """Return the covariances of the contrast of each night with sums of the windows' newest
+        counts: shape (nights, sums).
 
-        A night is the release at the end of a window. The noise that it reveals is its contrast:
-        the growth of the total since the night before, minus the growth of the sum of the windows'
-        newest versions. Sum j has the windows 1 to ``stops[j]``. The first ``since`` nights are
-        left out, and so are windows that were final by then, because they have no part in later
-        contrasts.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        Sum j has the windows 1 to ``stops[j]``. The first ``since`` nights are left out, and so are
+        windows that were final by then, because they have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
@@ -478,15 +476,15 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Covariances of the noise that each of the last nights newly reveals with sums of windows
-        that reach into the newest windows: shape (nights, sums).
+        """Covariances of the entries of P d for the last nights with sums of windows that end among
+        the newest windows: shape (nights, sums).
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the windows' newest counts: noise alone.
-        The night newly reveals the part of its contrast that is independent of earlier contrasts,
-        scaled to variance 1. The newest windows and the last nights are those after `first_newest`.
-        The first sum has all windows before the newest; the others end at each newest window. For
-        earlier nights, the covariance is equal for all these sums.
+        A night is the release at the end of a window. d is the vector of the nights' contrasts,
+        noise alone: the growth of the total since the night before, minus the growth of the sum of
+        the windows' newest counts. P is the matrix that makes d uncorrelated, with variance 1. The
+        newest windows and the last nights are those after `first_newest`. The first sum has all
+        windows before the newest; the others end at each newest window. For earlier nights, the
+        covariance is equal for all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)
@@ -496,8 +494,8 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _newest(self) -> _Sums:
-        """Errors and weights of some estimated sums, which begin with window 1: of the sum that
-        ends before the newest windows, and of the sums that end at each newest window.
+        """Errors and weights of estimated sums of windows from window 1 on: one sum for each newest
+        window, at which it ends, and before them the sum that ends before the newest windows.
 
         The newest windows are those after `first_newest`.
         """
@@ -514,11 +512,10 @@ class LeastSquaresAsOf(AsOf):
         return self._sums(stops, read, before + (ends**2).sum(axis=0), less)
 
     def _older_sums(self, part: int) -> _Sums:
-        """Return errors and weights of the estimated sums from window 1 up to each of some older
-        windows; results are kept.
+        """Return errors and weights of estimated sums of windows, from window 1 up to each of the
+        windows 64 p to 64 p + 63, where p is ``part``; results are kept.
 
-        The sums end at the windows 64 p to 64 p + 63, where p is ``part``. They end before the
-        newest windows, which are those after `first_newest`.
+        The sums end before the newest windows, which are those after `first_newest`.
         """
         if (found := self._older.get(part)) is not None:
             return found
@@ -539,12 +536,14 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def _sums(self, stops: Integers, read: Floats, less: Floats, less_alone: Floats) -> _Sums:
-        """Return errors and weights of the estimated sums of the windows up to each of ``stops``.
+        """Return errors and weights of the estimated sums of windows, from window 1 up to each of
+        ``stops``.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the windows' newest versions.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
 
         Args:
+            stops: the last window of each sum, shape ``(sums,)``.
             read: the weight of each night's contrast in each sum, shape ``(nights, sums)``.
             less: by how much the released totals lower the variance of each sum.
             less_alone: by how much the released totals lower the variance of the last window of
@@ -573,23 +572,23 @@ class LeastSquaresAsOf(AsOf):
         return found
 
     def innovations(self, summed: NDArray[Any], totals: NDArray[Any]) -> Floats:
-        """Return the noise that each night newly reveals, scaled to variance 1: a row for each
-        night.
+        """Return the innovations of the released numbers: for each night, the part of its contrast
+        that is uncorrelated with all earlier contrasts, scaled to variance 1.
 
-        A night is the release at the end of a window. Its contrast is the growth of the total since
-        the night before, minus the growth of the sum of the newest versions: noise alone. The night
-        newly reveals the part of its contrast that is uncorrelated with all earlier contrasts.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        The result has a row for each night.
 
         Args:
-            summed: the sum of the newest versions of all windows, by night.
+            summed: the sum of the newest counts of all windows, by night.
             totals: the totals, by night.
         """
         apart = np.diff(totals.astype(np.float64) - summed, axis=0, prepend=0.0)
         return np.asarray(self._contrasts.independent(len(apart)) @ apart)
 
     def newest_sums(self, newest: NDArray[Any], innovations: Floats) -> Floats:
-        """Return estimated sums: of all windows before the newest windows, and then of the windows
-        up to each newest window.
+        """Return estimated sums of windows: of all windows before the newest windows, and then of
+        the windows from 1 up to each newest window.
 
         The newest windows are those after `first_newest`. Results are multiples of 2^-10, in the
         unit of the arguments.
@@ -651,7 +650,7 @@ class LeastSquaresAsOf(AsOf):
         return np.asarray(found.reshape(ends[0].shape))
 
     def _between(self, first: Integers, last: Integers) -> Floats:
-        """Return the variances of the sums of the windows first + 1 .. last."""
+        """Return the variances of the estimated sums of the windows first + 1 .. last."""
         rows, alone = self._contrasts.independent(self.night), self._alone
         found = alone[last] - alone[first]
         ends = np.unique(np.concatenate([first, last]))

@@ -240,10 +240,10 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
 
 def _start(buffers: int, steps: int) -> list[Floats]:
-    """Return the points at which searches start.
+    """Return the points at which searches for the parameters of `Echo` start.
 
-    A point has the search variables for theta and thetahat (see `from_search`), then the parameters
-    gain and ratio of `Echo`.
+    A point has the search variables for theta and thetahat, the poles and zeros (see
+    `from_search`), then the parameters gain and ratio.
     """
     pairs = ((0.3, 0.9), (0.5, 0.5))
     return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]

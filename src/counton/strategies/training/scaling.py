@@ -33,13 +33,13 @@ _ITERATIONS = 200
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
-    """Return the numbers by which the noise of steps is divided so that the squared sensitivity to
-    each example is 1.
+    """Return the numbers by which step scaling divides the noise of each step so that the squared
+    sensitivity to every example is 1: shape (steps,).
 
     Args:
         gram: magnitudes of C^T C between the steps of each example, from `gram_of_schedules`.
-        shares: one positive number for each step: the divisors of an example's steps are
-            proportional to their shares.
+        shares: one positive number for each step; the divisors of the steps in which one example
+            counts are proportional to their shares.
 
     >>> balance(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
     [0.5, 0.3333333333333333]
@@ -102,11 +102,12 @@ def weighted_gram(products: Floats) -> Floats:
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Return the shares of step scaling with the least mean variance, if every example has the same
-    place in each epoch.
+    """Return the shares with which step scaling has the least mean variance, if every example has
+    the same place in each epoch: shape (steps,).
 
-    A share is a positive number for each step; the divisors of an example's steps are proportional
-    to their shares, which are rounded to a grid.
+    A share is a positive number for each step, rounded to a grid. Step scaling divides the noise of
+    each step by a number; for the steps in which one example counts, these numbers are proportional
+    to the shares.
 
     Args:
         gram: the magnitudes of C^T C between the steps of each example.

@@ -265,10 +265,10 @@ def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the weights of its nodes in the noise of running sums: shape (steps,
-    nodes).
+    """Return, for each level, the weights of its nodes (points of time with noise) in the noise of
+    running sums: shape (steps, nodes).
 
-    These are the weights of interpolation alone, without the weights of levels.
+    The standard deviation of the level's own noise is taken as 1.
     """
     found = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
@@ -278,10 +278,10 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
-    """Return, for each level, the covariance of the level's part in the noise of running sums:
+    """Return, for each level, the covariance of the noise that the level adds to running sums:
     shape (steps, steps).
 
-    The level's weight is taken as 1.
+    The standard deviation of the level's own noise is taken as 1.
     """
     return tuple(each @ each.T for each in _interpolations(steps, levels))
 
