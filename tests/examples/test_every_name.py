@@ -28,6 +28,12 @@ def test_the_script_uses_every_name() -> None:
     assert used == {*counton.__all__}
 
 
+def test_the_script_has_at_most_fifty_lines() -> None:
+    _, _, code = SCRIPT.read_text("utf-8").split('"""')
+    lines = [line.strip() for line in code.splitlines()]
+    assert sum(line != "" and not line.startswith("#") for line in lines) <= 50
+
+
 @pytest.mark.slow
 def test_it_runs_and_a_strict_checker_finds_nothing(tmp_path: Path) -> None:
     """As in a project of others: without this one's configuration, and of the installed package."""
