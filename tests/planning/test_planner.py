@@ -784,6 +784,23 @@ def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> 
         assert np.allclose(noise.std(axis=0), choice.errors.std(range(1, 65)), rtol=0.1)
 
 
+@pytest.mark.parametrize("release", ["totals", "both"])
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_the_solved_strategy_need_not_be_compared_up_to_epsilon_2(
+    metric: Metric, release: ReleaseForm
+) -> None:
+    replaced = Contribution.replace(cells=3, per_cell=5)
+    for steps in (64, 74, 104, 365, 8760, 10**8):
+        for epsilon, unit in itertools.product(("0.000001", "2"), (UNIT, replaced)):
+            asked = steps, PureDP(epsilon), metric, unit
+            alone, _ = planner.ranked_designs(*asked, release=release, compare=False)
+            every, _ = planner.ranked_designs(*asked, release=release)
+            assert alone[0][0] == every[0][0]
+            if epsilon == "2":  # else its noise is too wide, and others are compared
+                assert len(alone) == 1
+                assert every[1][0].errors.by(metric) ** 2 > 1.1 * every[0][0].errors.by(metric) ** 2
+
+
 @pytest.mark.parametrize("horizon", [2**20 + 1, 10**9])
 def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
     """What the pages say of it."""
