@@ -46,7 +46,12 @@ class BlockAddress(NamedTuple):
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """Return the high 64 bits of an AES counter block; the 32 bits for the row are left 0."""
+        """Return the high 64 bits of the AES counter block at this address and ``lane``, the number
+        of the block in its sample; the 32 bits for the sample's row are left 0.
+
+        Raises:
+            NoiseAddressError: a field or the lane is outside 0..255.
+        """
         fields = (self.purpose, self.level, self.attempt, lane)
         if min(fields) < 0 or max(fields) > 255:
             raise NoiseAddressError(

@@ -40,7 +40,10 @@ def _context(bits: int) -> decimal.Context:
 
 
 def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers ``lo <= exp(-exponent) * 2**bits <= hi``, ``hi - lo <= 2``, exponent >= 0.
+    """Return two integers lo and hi with ``lo <= exp(-exponent) * 2**bits <= hi``; they differ by
+    at most 2.
+
+    ``exponent`` is at least 0.
 
     >>> exp_bracket(Fraction(0), 8)
     (255, 257)
@@ -61,7 +64,8 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 class _Powers:
-    """The sequence exp(-first - n * rate), n = 0, 1, ..., as integers with bounded errors.
+    """The sequence exp(-first - n * rate) for n = 0, 1, ..., computed as integers with a known
+    error bound.
 
     Each power is computed from the one before it, with ``guard_bits`` more bits than are asked for.
     """
@@ -74,7 +78,9 @@ class _Powers:
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
-        """Return integers just below and above exp(-first - n * rate) * 2**bits."""
+        """Return two integers, one not above and one not below exp(-first - n * rate) * 2**bits,
+        and close to it.
+        """
         finer = bits + self._guard_bits
         if bits not in self._known:
             ratio, start = (
@@ -102,7 +108,9 @@ class CumulativeLaw(ABC):
 
     @abstractmethod
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """Return integers just below and above ``F(value) * 2**bits``; F is P(draw <= value)."""
+        """Return two integers, one not above and one not below ``F(value) * 2**bits``, and close to
+        it; F is P(draw <= value).
+        """
 
     def floor(self, value: int, bits: int) -> int:
         """Return ``F(value) * 2**bits`` rounded down, exactly; F is P(draw <= value)."""

@@ -133,8 +133,8 @@ class WitnessPlace(ABC):
 
     @property
     def stands(self) -> bool:
-        """True if numbers may be shown only after their release is recorded in this place (file or
-        table) of the witness, the record of last releases.
+        """True if this place (file or table) is in use for the witness, the record of last
+        releases: then numbers may be shown only after their release is recorded there.
         """
         return True
 
@@ -310,16 +310,16 @@ def merge_entries(entries: Entries, known: Entries) -> Entries:
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
-    """Split the known entries of a witness (last released steps) into two lists: the entries with
-    the key and stream of ``entry``, and all other entries.
+    """Split ``known``, entries of a witness (last released steps of streams), into two lists: the
+    entries with the key and stream of ``entry``, and all others.
     """
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Add to a stream's new entry in a witness (its last released step) what older entries of the
-    stream record.
+    """Return a stream's new entry in a witness (the record of its last released step), completed by
+    what older entries of the stream record.
 
     These are writers (processes that write the stream), digests of earlier releases, and "seen":
     the writer and step of a release that another process made.

@@ -30,8 +30,8 @@ class Answer:
             noise it may be lower by 0.0001. For several answers requested together, the probability
             that all intervals hold.
         what: what the number is, in words.
-        asked: the `Estimate` from which the numbers were computed; `counton.numbers.jointly` makes
-            joint intervals from it.
+        asked: the `Estimate` (the number with its error) from which the other attributes were
+            computed; `counton.numbers.jointly` makes joint intervals from it.
         at_once: number of answers that were requested together, so that ``level`` is about all of
             them.
         per_cent: True if the number is shown in per cent, as for a share.

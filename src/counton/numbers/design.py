@@ -56,7 +56,7 @@ class Units(NamedTuple):
 
     Attributes:
         exact: size for exact sums, the resolution; 1 for counts.
-        noise: size for drawn noise. For a statistic it is in units of a cell.
+        noise: size for drawn noise; for a statistic, in units of one of its cells.
         released: size for released values.
     """
 
@@ -67,12 +67,14 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class DesignPart:
-    """The place of a part's cells in a stream, and the scale of these cells. A part has the cells
-    of one statistic in a report (several statistics of the same rows), or of groups with equal
-    epsilon. The numbers of a part are in data units, without the weight.
+    """Where the cells of a part lie in a stream, and the scale of these cells.
+
+    A part is one statistic of a report (several statistics of the same rows), or the groups with
+    one epsilon. The stream multiplies a part's cells by an integer weight. The numbers of a part
+    are in data units, without the weight.
 
     Attributes:
-        one: the value in data units for which the number 1 in a cell of the stream stands: the
+        one: how much an exact sum changes, in data units, if a cell of the stream changes by 1: the
             statistic's resolution divided by its weight.
         weight: the factor by which the stream multiplies the part's cells.
         starts: index of each group's first cell in the stream; one index if there are no groups.
@@ -86,8 +88,8 @@ class DesignPart:
 
     @property
     def exact(self) -> Fraction:
-        """The part's resolution: the value in data units for which the number 1 stands in its cells
-        before the stream multiplies them by the weight.
+        """The part's resolution: the data units of which its exact sums are multiples, before the
+        stream multiplies them by the part's weight.
         """
         return self.one * self.weight
 
@@ -167,8 +169,8 @@ class Design(Generic[S]):
 
     @cached_property
     def units(self) -> Units:
-        """The sizes, in data units, of which exact sums, noise and released values are integer
-        multiples.
+        """The three sizes, in data units, of which exact sums, drawn noise and released values are
+        integer multiples.
         """
         exact = self.contribution.resolution if self.part is None else self.part.one
         exact, facts = Fraction(1) if exact is None else exact, self.strategy.facts
@@ -286,8 +288,8 @@ class Design(Generic[S]):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def under(self, fingerprint: str) -> Design:
-        """Return a copy with `noise_id`, the public identity of the noise, for the key with this
-        fingerprint.
+        """Return a copy of the design that is bound to a key: its `noise_id`, the public identity
+        of the noise, is computed for the key with this ``fingerprint``.
         """
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])

@@ -71,11 +71,12 @@ _NEVER = 2**63 - 1
 
 
 class ComparedCells(NamedTuple):
-    """The cells of a group whose sum is compared with its threshold.
+    """The cells of a group of which Discovery compares the sum with the threshold at which a group
+    is shown.
 
     Attributes:
         places: number of cells of a group.
-        row: the number by which every row raises the sum of the cells, whatever the row's value.
+        row: how much one row adds to the sum of the group's cells, the same for every row.
 
     >>> ComparedCells().of_groups(np.array([[3, 9, 12]])).tolist()
     [[3, 9, 12]]
@@ -87,7 +88,7 @@ class ComparedCells(NamedTuple):
     row: int = 1
 
     def of_groups(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of the cells of each group.
+        """Return the sum of the cells of each group: shape ``(steps, groups, ...)``.
 
         Args:
             values: shape ``(steps, groups * places, ...)``.
@@ -147,8 +148,8 @@ class Declared:
         return None
 
     def found_in(self, groups: str, by: str | None) -> str:
-        """Return ``groups``, words for the groups, unchanged: declared groups are not found in a
-        column.
+        """Return ``groups``, words for the groups, unchanged: there is nothing to add, since
+        declared groups are not found in a column.
         """
         return groups
 
@@ -393,8 +394,8 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Return a mapping from n to the number of a group's released counts whose noise is a sum of n
-    independent draws.
+    """Return, for the released counts of one group, how many of them have noise that is a sum of n
+    draws: a mapping from n to this number.
 
     If a window's count is released again as rows arrive late, each of these versions is a released
     count. A count is the sum of ``places`` cells.
@@ -463,8 +464,10 @@ def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """Return the guarantee of the noise alone if groups are found: the epsilon of (epsilon,
-    delta).
+    """Return the guarantee of the noisy counts alone, if groups are found in the data: ``PureDP``
+    with the epsilon of the (epsilon, delta)-guarantee of the stream.
+
+    Showing a group spends the delta.
     """
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(

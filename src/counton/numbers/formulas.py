@@ -377,7 +377,8 @@ def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """Return one end of an interval, or a number slightly outside it; infinite if there is no end.
+    """Return one end of an interval, or a number slightly outside the interval; infinity if the
+    interval has no end on this side.
 
     Args:
         excess: function that is at most 0 for the numbers inside the interval.
@@ -410,8 +411,8 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(Estimate):
-    """A number, or an array of numbers, whose interval is known without the joint noise of all
-    cells.
+    """A number, or an array of numbers, whose interval is given by a function of the level, not
+    computed from the joint noise of cells.
 
     Attributes:
         estimate: the number, or an array of numbers.
@@ -734,7 +735,8 @@ class _Law:
         Args:
             vectors: weights of cells and windows, one array for each stream.
             level: probability with which the interval holds.
-            full: True for a larger half-width, as if one node's noise had the whole variance.
+            full: True for a larger half-width, for the case that the noise of one node has all of
+                the variance.
         """
         # The root of the sum of squares covers all tails that grow no heavier when they are added
         # up.
@@ -784,8 +786,8 @@ class _Law:
         Args:
             one: the formula.
             level: probability with which the interval holds.
-            full: True for a larger half-width, as if one node's noise had the whole variance. It is
-                then a norm of the weights, which bounds of products need.
+            full: True for a larger half-width, for the case that the noise of one node has all of
+                the variance. It is then a norm of the weights, which bounds of products need.
         """
         linear, grain = self._vectors(one)
         if one.linear:
@@ -876,7 +878,8 @@ def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
 
 
 class _Noise:
-    """The noise of weighted sums of the cells and windows of one stream.
+    """The noise of weighted sums of counts, which belong to cells and windows (ranges of steps) of
+    one stream.
 
     Cells have independent noise of one distribution. The noise of one cell is correlated over
     steps.
@@ -921,7 +924,9 @@ class _Noise:
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
-        """Convert weights of windows to weights of running totals, shape ``(cells, steps)``."""
+        """Convert the weights of counts of windows to weights of the running totals of which these
+        counts are differences: shape ``(cells, steps)``.
+        """
         found = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
@@ -948,8 +953,8 @@ class _Noise:
         Args:
             weights: weight of each cell and window.
             level: probability with which the interval holds.
-            full: True for a larger half-width, as if one node's noise had the whole variance. It is
-                then a norm of the weights.
+            full: True for a larger half-width, for the case that the noise of one node has all of
+                the variance. It is then a norm of the weights.
         """
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
         # together have the variance, each with the largest weight of any node.

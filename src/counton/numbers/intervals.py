@@ -324,9 +324,10 @@ def _of_estimates(
     level: float,
     cells: int,
 ) -> NDArray[np.float64]:
-    """Return half-widths of least-squares estimates, which combine nodes with different noise.
+    """Return half-widths of the intervals of least-squares estimates, whose noise has a different
+    weight for each node.
 
-    The largest rounding error of each number is added to `estimate_halfwidths`.
+    The largest rounding error of each number is added to the half-width of `estimate_halfwidths`.
 
     Args:
         strategy, law, level, cells: as in `window_halfwidths`.
@@ -980,8 +981,8 @@ class ErrorsOf(NamedTuple):
     Attributes:
         release: "totals", "windows" or "both", as in `counton.plan`; None: the strategy decides.
         steps: number of first steps to which errors refer, if a stream has no last step.
-        mean, largest: mean and largest standard deviation of the numbers, as multiples of those of
-            a cell.
+        mean, largest: mean and largest standard deviation of the numbers, each divided by that
+            standard deviation of a released cell.
         what: the numbers in words; "": one cell.
         per_step: expected number of items in a step. In a stream with a delay, items that are not
             counted yet add to the error.
@@ -1201,7 +1202,8 @@ class Errors:
         return {}
 
     def in_data_units(self, errors: Any) -> Any:
-        """Convert errors of a released cell to errors of the numbers that attribute ``of`` names.
+        """Convert errors of a released cell to errors of the numbers that the attribute ``of``
+        describes.
 
         Errors of the cell are in multiples of the resolution, the result is in data units.
         """

@@ -105,8 +105,8 @@ def _known_noise(
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
-    """Return a factor, at most 1, such that half-widths times this factor still hold at all steps
-    together.
+    """Return a factor, at most 1, by which half-widths can be multiplied so that the intervals
+    still hold at all steps together.
 
     Args:
         terms: design of the stream.
@@ -141,8 +141,8 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return the smallest simulated number that is almost certainly above the quantile of
-    probability ``level``.
+    """Return an upper bound on the quantile of probability ``level``, which is almost certain: one
+    of the simulated numbers ``drawn``.
 
     It is below the quantile with probability at most 10^-6. None: there are too few simulated
     numbers.

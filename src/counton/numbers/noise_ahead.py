@@ -74,7 +74,9 @@ class NoiseStore(Protocol):
         ...
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Store this noise, and remove all other stored noise for the cells from ``cell`` on."""
+        """Store the noise ``rows`` for the cells from ``cell`` on, and remove all noise stored for
+        them before.
+        """
         ...
 
 
@@ -155,7 +157,9 @@ class NoiseAhead:
         yield self._noise[first : first + len(steps)]
 
     def _look_ahead(self, steps: range) -> Integers:
-        """Return the noise of these steps and of some later steps: shape ``(steps, cells)``."""
+        """Return the noise of ``steps`` and, beyond them, of some later steps that are computed at
+        the same time: shape ``(steps, cells)``.
+        """
         cells = slice(0, self._size)
         found = self._find(steps, cells)
         if found is not None:

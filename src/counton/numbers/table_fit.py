@@ -159,9 +159,10 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """Return each node's known total, by level, and the bounds on all nodes that follow.
+    """Check public totals of nodes against each other; return them for each node, by level, and the
+    bounds on the counts of all nodes that follow from them.
 
-    No release is needed.
+    No release is needed. A node's total is NaN if it is unknown.
 
     Raises:
         InvalidInput: known totals contradict each other.

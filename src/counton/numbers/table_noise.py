@@ -91,7 +91,7 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
-    """Call all functions, and return their results in the order of their cost.
+    """Call all functions, and return their results in ascending order of ``cost``.
 
     Functions that raise `InvalidInput` are left out. If all raise it, the last error is raised.
 

@@ -130,11 +130,12 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def least_largest_error(self) -> float | None:
-        """Lower bound on the largest error of any mechanism with these targets.
+        """Lower bound on the largest error of any mechanism that keeps the plan's limits on privacy
+        loss (``targets``).
 
         The error is the largest over all ``steps`` releases, on the worst stream of zeros and ones.
-        The bound is 0 if the theorem gives none. It is None for losses in rho, and if fewer than
-        one item per step was stated, which excludes most of these streams.
+        The bound is 0 if the theorem gives none. It is None for losses in rho. It is None too if
+        the plan expects less than one item per step, since the worst stream may have more.
         """
         if self.unit == "rho" or self.best.errors_of.per_step < 1:
             return None

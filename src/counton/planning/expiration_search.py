@@ -85,9 +85,8 @@ class _ConcentratedLoss:
     """Formulas that relate rho, error and privacy loss of streams with Gaussian noise whose
     protection weakens with age. The noise of single steps has variance 1 / (2 rho).
 
-    Each method does for rho what the method of this name in `_Pure` does for epsilon. Discrete
-    noise that is narrow loses more privacy than continuous noise, so other formulas give the
-    privacy loss of narrow noise.
+    It has the methods of `_Pure`, with rho in place of epsilon. Discrete noise that is narrow loses
+    more privacy than continuous noise, so other formulas give the privacy loss of narrow noise.
     """
 
     gaussian = True
@@ -171,8 +170,8 @@ class TypicalError:
 class WorstError:
     """A bound that all errors of ``steps`` releases keep at once, with probability 2/3.
 
-    Each method does for this bound what the method of this name in `TypicalError` does for the root
-    of the mean squared error.
+    It has the methods of `TypicalError`, with this bound in place of the root of the mean squared
+    error.
     """
 
     steps: int
@@ -246,8 +245,8 @@ class Space:
         """Return the delays to try, in ascending order: those that the caller gave, or else a
         selection.
 
-        Selected delays leave at most ``most`` items out of a release. ``targets`` are the ages with
-        a limit on the loss.
+        A delay in the selection leaves at most ``most`` items out of a release. ``targets`` are the
+        ages at which the privacy loss is limited.
         """
         # The selection contains the delays at which the number of releases that have counted an
         # item of a target's age falls below a power of two, because the loss drops there.
@@ -291,12 +290,12 @@ class Space:
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
 ) -> Design[Expiring]:
-    """Return the design that keeps the largest losses by age, ``targets``, and has the smallest
-    error.
+    """Return the design of smallest error among all that keep ``targets``, the largest privacy
+    losses by age.
 
     The error is the largest ratio of a measured error to its limit, over all ``limits``. Delays are
-    at most the largest age with a target, since with a longer delay no release has counted items of
-    these ages.
+    at most the largest age in ``targets``, since with a longer delay no release has counted items
+    of these ages.
     """
     form = space.form
 

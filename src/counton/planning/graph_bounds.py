@@ -96,8 +96,8 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """Return a matrix of zeros and ones whose rows are sets of bits. The sums of the bits in each
-    set determine all bits.
+    """Return a matrix of zeros and ones whose rows are sets of bits, chosen so that the number of
+    ones in every set together determines all bits.
 
     The shape is (sets, bits), with as many sets as bits.
 
@@ -113,10 +113,10 @@ def sets_of_bits(bits: int) -> Integers:
 
 
 def _bits_among(nodes: int | None) -> int:
-    """Return the largest number n of secret bits that a graph with this many nodes can encode,
-    which takes n^2 + 2 n nodes.
+    """Return how many secret bits a graph with this many nodes can encode, each as an edge that may
+    be missing.
 
-    A bit is an edge that may be missing. None: any number of nodes; the result is then 2^31.
+    n bits take n^2 + 2 n nodes. None: any number of nodes; the result is then 2^31.
     """
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
 

@@ -269,9 +269,8 @@ def _least_approximate(epsilon: float, delta: float) -> float:
 
 
 def _least_close(epsilon: float, delta: float) -> float:
-    """Return a lower bound on the variance of noise on the integers under (epsilon, delta)-privacy.
-
-    The noise k and k + 1 must be (epsilon, delta)-indistinguishable.
+    """Return a lower bound on the variance of (epsilon, delta)-private noise k on the integers: the
+    distributions of k and k + 1 must be (epsilon, delta)-indistinguishable.
     """
     # The noise may be a mixture of such noises. Its variance is the least of E (k - a)^2 over
     # centres a, and centres within [0, 1/2] suffice, since laws may be moved and mirrored. Let f(a)
@@ -290,13 +289,12 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return a number l and a lower bound on E (k - a)^2 + l (H_+ + H_-) / 2, which holds for all
-    noise k on the integers.
+    """Return two numbers for a lower bound by duality: a price l, and the bound on E (k - a)^2 + l
+    (H_+ + H_-) / 2, which holds for all noise k on the integers.
 
     a is ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from being
-    epsilon-indistinguishable from k; comments in `least_noise_variance` define them. l is the price
-    of a larger H_+ or H_-. It is ``price``; if ``price`` is None, l is chosen to give the best
-    bound at this delta.
+    epsilon-indistinguishable from k; comments in `least_noise_variance` define them. l is ``price``
+    or, if this is None, the number that gives the best bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -391,10 +389,10 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
 
 
 def _apart_by_terms(changed: int, size: Floats) -> Floats:
-    """Return the sum of two probabilities of a binomial (size, 1/2) variable X, term by term.
+    """Return P(X is one of its k likeliest values) + P(X > size - k) for a binomial (size, 1/2)
+    variable X, by adding up terms.
 
-    With k = ``changed``, the first is the probability that X is one of its k likeliest values; the
-    second is P(X > size - k). ``size`` has shape (sizes,), and so has the result.
+    k is ``changed``. ``size`` has shape (sizes,), and so has the result.
 
     >>> _apart_by_terms(2, np.array([4.0, 5.0])).tolist()  # (6 + 4 + 4 + 1) / 16, 26 / 32
     [0.9375, 0.8125]
@@ -436,7 +434,9 @@ def _apart_by_integrals(changed: int, size: Floats) -> Floats:
     from scipy.special import betainc
 
     def up_to(value: Floats) -> Floats:
-        """Return P(X <= value) for the binomial variable X of each size."""
+        """Return P(X <= value) for a binomial (size, 1/2) variable X, for each size: shape
+        (sizes,).
+        """
         inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
         return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
 
@@ -489,8 +489,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
     steps = check_integer("steps", steps, 1)
 
     def open_to(block: int) -> bool:
-        """Return True if Theorem 5.1 of Andersson et al. does not exclude that all errors are below
-        ``block`` / 2. A margin covers rounding.
+        """Return True if Theorem 5.1 of Andersson et al. permits that a mechanism keeps all errors
+        below ``block`` / 2. A margin covers rounding.
         """
         return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
 
@@ -822,8 +822,8 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
 
 
 def _largest(design: Design, probability: float) -> float | None:
-    """Return a number below which all errors of a design lie at once with this probability; None:
-    not known.
+    """Return a bound that all errors of a design keep together with this probability; None if none
+    is known.
     """
     found = design.errors.largest_error(probability)
     return None if math.isinf(found) else found

@@ -222,7 +222,7 @@ class Plan(Generic[D]):
 def off_in_words(
     what: str, halfwidths: Mapping[int, float], *, worst: int | None = None, ends: bool = True
 ) -> str:
-    """Return a clause that says by how much a number is off at most, in which steps.
+    """Return a clause of a sentence that says by how much a number is off at most, at some steps.
 
     Args:
         what: the number in words, such as "a total".
@@ -252,10 +252,11 @@ _MOST_SEARCHED = 2**16
 
 
 def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
-    """Return the first of the steps up to ``steps`` with the largest error; None if they are too
-    many to compare.
+    """Return the step with the largest error among the steps 1 to ``steps``, the earliest of
+    several; None if they are too many to compare.
 
-    ``over`` is the number of the latest steps whose sum is released; None: the release itself.
+    With ``over`` = k, it is the error of the sum of the latest k steps; None: of the release
+    itself.
 
     >>> from counton import ZCDP, plan
     >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
@@ -1066,8 +1067,8 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 def _endless(
     release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
 ) -> tuple[_Contenders, ...]:
-    """Return the candidate strategies, by kind, for streams without a last step whose guarantee
-    does not weaken with age.
+    """Return the candidate strategies, by kind, for a stream without a last step; its guarantee
+    does not weaken with the age of data.
 
     ``around`` is the number of steps over which the error should be small.
     """
@@ -1105,7 +1106,8 @@ def _even(metric: Metric, around: int) -> int | None:
 
 def _as_printed(name: str, horizon: int | None) -> _Contenders:
     """Return a published strategy with the parameters that its paper states, as the only candidate
-    of its kind; if the stream has no last step, a note that the kind is left out.
+    of its kind. If the stream has no last step (``horizon`` None), return a note that the kind is
+    left out.
     """
     if horizon is None:
         return _Contenders(name, (), f"{name}: left out, it has a last step", 0.0)

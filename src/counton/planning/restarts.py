@@ -25,10 +25,10 @@ class RestartedCounter:
     """A counter that starts anew every ``window`` steps, and spends a fresh budget on old data each
     time.
 
-    Such ``window`` steps are a round. Within a round the binary mechanism spends ``current`` on the
-    round's items. From the second round on, the sum of all items of earlier rounds is released once
-    in each round, with Laplace noise of scale 1 / ``past``. So an item's loss grows by ``past``
-    with every later round, without end.
+    A round is the ``window`` steps from one start to the next. Within a round the binary mechanism
+    spends ``current`` on the round's items. From the second round on, the sum of all items of
+    earlier rounds is released once in each round, with Laplace noise of scale 1 / ``past``. So an
+    item's loss grows by ``past`` with every later round, without end.
 
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Appendix A,
     after the practice described by Tang et al. and Thakurta.

@@ -322,7 +322,7 @@ def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> 
         power: the norm of the change to which noise is calibrated: 1 for the 1-norm, 2 for the
             2-norm.
         size: a large change, at which discrete noise is like continuous noise. The error is
-            computed for this change, and then divided by its size.
+            computed for this change, and then divided by it.
     """
     whole = min(max(_FINE, math.ceil(size)), _MOST)
     return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
@@ -403,8 +403,8 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
 def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
-    """Return the share of the privacy budget that each part of a report gets: in total 1, and no
-    less than its entry in ``needed``.
+    """Return the share of the privacy budget that each part of a report gets, by the rule ``by``:
+    in total 1, and no share below its entry in ``needed``.
     """
     free = [cost.within is None for cost in costs]
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
@@ -425,8 +425,10 @@ def _share_out(
 
 
 def _raised_to_needs(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Return shares of the privacy budget that add up to 1: max(needed_k, t wanted_k) for each part
-    k of a report, with one number t for all parts.
+    """Return shares of the privacy budget that add up to 1: in proportion to ``wanted``, but no
+    share below its entry in ``needed``.
+
+    With one number t for all parts, the share of part k of a report is max(needed_k, t wanted_k).
     """
     held: set[int] = set()
     while True:
@@ -477,7 +479,7 @@ def _split_of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int)
     """Return the division of the privacy budget among parts of a report whose cells are multiplied
     by these integer weights.
 
-    Its norms and shares are exact; it states no errors.
+    The norms and shares in the result are exact; it states no errors.
     """
     pairs = list(zip(costs, weights, strict=True))
     norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
