@@ -456,3 +456,5 @@ def test_the_plan_says_what_is_gained(tmp_path: Path) -> None:
     said = " ".join(done.output.split())
     assert re.search(r"totals have 0.1 of the budget 1.66\d? 3.8\d* 6.1\d*", said)
     assert re.search(r"windows alone, with all of it 1.61\d? 4.27\d* 12.8\d*", said)
+    least = "more noise than the least that is possible beside windows as accurate"
+    assert f"on the last night; all totals have at most 9% {least}" in said

@@ -34,7 +34,8 @@ from counton.run.job_plan import (
     planned_job,
     planned_jobs,
 )
-from counton.run.revised_plan import PlannedDelay, PlannedTotals
+from counton.run.revised_plan import PlannedDelay
+from counton.run.totals_plan import PlannedTotals
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of ``plan`` that may be given with a job file. The file states all others.
@@ -355,10 +356,13 @@ def _write_totals(console: Console, found: PlannedTotals) -> None:
     for name, stds in ((beside, own), ("windows alone, with all of it", found.alone)):
         table.add_row(name, *("" if std is None else figures(std) for std in stds))
     console.write_table(table)
-    console.write_line(
-        "standard deviations on the last night; of 64 windows with 8 versions, totals have 3% to "
-        "13% more than the least that is possible beside windows as accurate"
-    )
+    least = "more noise than the least that is possible beside windows as accurate"
+    over = f"of 64 windows with 8 versions under rho, totals have 3% to 13% {least}"
+    if found.over_least is not None:
+        others = found.nights < found.windows  # computed for fewer windows than the job's
+        of = f"in a stream of {found.nights:,} windows, totals would" if others else "all totals"
+        over = f"{of} have at most {math.ceil(100 * found.over_least)}% {least}"
+    console.write_line(f"standard deviations on the last night; {over}")
 
 
 #: Largest number of versions of a window whose standard deviations are shown.

@@ -35,14 +35,10 @@ from counton.run.job_alarms import rule_of_job
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.outputs import Outputs
-from counton.run.revised_plan import (
-    PlannedDelay,
-    PlannedTotals,
-    planned_delays,
-    planned_totals,
-)
+from counton.run.revised_plan import PlannedDelay, planned_delays
 from counton.run.settlement import SettledJob, number_rows, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
+from counton.run.totals_plan import PlannedTotals, planned_totals
 from counton.state import Store
 from counton.state.shared import SharedBook
 from counton.state.unit_names import SpentUnit, of_limit

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -61,36 +60,6 @@ class PlannedDelay(NamedTuple):
     year: float | None
 
 
-class PlannedTotals(NamedTuple):
-    """Planned standard deviations of revised windows, and of the totals released with them.
-
-    They are in data units, and hold after the last release, which is made at the end of the last
-    window.
-
-    Attributes:
-        share: fraction of the privacy budget that totals have.
-        windows: number of windows.
-        final: deviation of the number of one final window.
-        week, year: deviation of the sum of all final windows of a week, and of a year; None if the
-            stream is shorter, or if a single window is as long.
-        total: deviation of the sum of all windows.
-        alone: the deviations ``final``, ``week``, ``year`` and ``total`` if windows have the whole
-            budget, and no totals are released.
-    """
-
-    share: Fraction
-    windows: int
-    final: float
-    week: float | None
-    year: float | None
-    total: float
-    alone: tuple[float, float | None, float | None, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the planned standard deviations of windows and totals as JSON values."""
-        return {**self._asdict(), "share": float(self.share), "alone": list(self.alone)}
-
-
 def windows_of(terms: Design) -> WindowVersions:
     """Return the strategy by which a design releases each window in several versions. If the design
     also releases totals, the strategy of the totals is left out.
@@ -98,43 +67,6 @@ def windows_of(terms: Design) -> WindowVersions:
     strategy: Any = terms.strategy
     found: WindowVersions = strategy.windows
     return found
-
-
-def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | None:
-    """Return the planned errors of windows and totals after the last window; None if the stream
-    releases no totals.
-
-    >>> from counton.job.job import Job
-    >>> from counton.run.new_stream import define, design_of
-    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
-    ...           steps=64, revise="7d", rho=0.5, also_totals=0.1)
-    >>> definition = define(job)
-    >>> found = planned_totals(definition, design_of(definition, ()))
-    >>> round(found.final, 2), round(found.week, 2), round(found.total, 2)
-    (1.66, 3.82, 6.19)
-    >>> round(found.alone[0], 2), round(found.alone[1], 2), round(found.alone[3], 2)
-    (1.62, 4.27, 12.81)
-    """
-    both = terms.strategy
-    if not isinstance(both, WindowsAndTotals):
-        return None
-    last, lags = both.horizon, both.windows.lags
-    kept = _terms_of(definition, terms, terms.guarantee, lags, definition.corrections)
-    together = replace(terms, strategy=LeastSquaresAsOf(both, last, terms.law))
-    windows = windows_of(kept)
-    alone = WindowVersions(last, windows.inner, windows.corrections)
-    apart = replace(kept, strategy=AsOf(alone, last))
-    days = [round(length / days_in(definition.cut.every)) for length in (7, 365)]
-
-    def stds(of: Design) -> tuple[float, float | None, float | None, float]:
-        def std(windows: int, until: int) -> float:
-            return float(of.errors.window_std(until - windows, until))
-
-        final = max(last - lags, 1)
-        week, year = (std(many, final) if 1 < many <= final else None for many in days)
-        return std(1, final), week, year, std(last, last)
-
-    return PlannedTotals(both.share, last, *stds(together), stds(apart))
 
 
 def newest_at(terms: Design, lags: int) -> Design:
@@ -231,12 +163,16 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
     found = []
     twice = min(2 * lags, MOST_VERSIONS - 1)
     for each in sorted({(max(lags // 2, 1), often), (lags, often), (twice, often)} | others):
-        of = terms if each == (lags, often) else _terms_of(definition, terms, guarantee, *each)
+        of = (
+            terms
+            if each == (lags, often)
+            else terms_without_totals(definition, terms, guarantee, *each)
+        )
         found.append(_delay(of, *each, definition.cut.every))
     return tuple(found)
 
 
-def _terms_of(
+def terms_without_totals(
     definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
 ) -> Design:
     """Return the design with the least error for revised windows without totals, given guarantee,
