@@ -604,11 +604,13 @@ def test_without_a_terminal_one_refusal_says_all_with_a_command_that_runs(
 ) -> None:
     refused = init("loans.csv")
     assert refused.code == 2
-    by = "--by COLUMN for a number by group, if you want one (exact: values repeat in branch)"
-    assert f"\n{by}\nas in:" in refused.err
+    by = (
+        "if you want a number by group (exact: values repeat in branch), --by branch --domain A,B,C"
+    )
+    assert f"\n{by}: the names of groups are published" in refused.err
     refused = init("loans.csv", "--by", "branch")
     assert refused.code == 2
-    assert "COLUMN" not in refused.err
+    assert "a number by group" not in refused.err
     assert "there is no terminal to ask at; its columns are reader, branch" in refused.err
     for option in ("--timezone", "--start", "--domain", "--user reader --most 3", "--epsilon"):
         assert f"\n  {option}" in refused.err

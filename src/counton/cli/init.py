@@ -37,6 +37,7 @@ from counton.run.first_job import (
     default_state,
     errors_in_words,
     fitting_start,
+    groups_to_add,
     holds_new_events,
     job_of,
     look_at,
@@ -44,6 +45,7 @@ from counton.run.first_job import (
     person_column,
     refuse_state,
     required_options,
+    some,
     states_no_loss,
     sufficient_wait,
     tells_arrival,
@@ -143,14 +145,9 @@ def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) ->
     if "most" in example:
         example |= {"most": int(example["most"])}  # type: ignore[dict-item]
     command = command_line("init", replace(options, yes=True, **example))  # type: ignore[arg-type]
-    lines = [
-        f"  {' '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
-        for one in left
-    ]
+    lines = [f"  {one.line}" for one in left]
     if (job := job_of(values)).groups.by is None:
-        lines.append(
-            f"{field('by')} COLUMN for a number by group, if you want one{_groups(job, look)}"
-        )
+        lines.append(groups_to_add(job, look))
     whole = "" if look.has_all_rows else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"
     why = "the events do not tell some options" if options.yes else "there is no terminal to ask at"
@@ -158,15 +155,6 @@ def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) ->
         "\n".join([f"{why}; {columns}; give a value for each:", *lines, "as in:", command]),
         [name for one in left for name in one.example],
     )
-
-
-def _groups(job: Job, look: FirstLook) -> str:
-    """Return words for the question on groups: the columns in which values repeat, so that they may
-    hold groups. This is an exact fact, for the operator alone.
-    """
-    others = (person_column(look), job.people.user, job.rows.id)
-    columns = [one for one in look.for_operator(job).repeated if one not in others]
-    return f" (exact: values repeat in {_some(columns)})" if columns else ""
 
 
 def _check_rows(job: Job, look: FirstLook, *, interactive: bool) -> bool:
@@ -508,7 +496,7 @@ class _Questions:
         """Show the exact names in a column; return whether there are any."""
         names = [*self.facts(by=by).names]
         if names:
-            self.exact(f"{by} has {len(names):,} names: {_some(names, 20)}")
+            self.exact(f"{by} has {len(names):,} names: {some(names, 20)}")
         return bool(names)
 
     def take_groups(self, answer: str) -> None:
@@ -540,9 +528,9 @@ class _Questions:
                 return
             share = sum(facts.names[one] for one in others) / facts.rows
             differences = (
-                [f"{share:.1%} of rows have other names: {_some(others)}"] if others else []
+                [f"{share:.1%} of rows have other names: {some(others)}"] if others else []
             )
-            differences += [f"no row has {_some(unused)}"] if unused else []
+            differences += [f"no row has {some(unused)}"] if unused else []
             self.exact("; ".join(differences))
             if unused:
                 text = "   keep these names, or write them again"
@@ -576,7 +564,7 @@ class _Questions:
             repeated = self.facts().repeated.items()
             columns = [f"{name} ({many:,})" for name, many in repeated if name not in by]
             if columns:
-                self.exact(f"columns whose values repeat, as people's do: {_some(columns)}")
+                self.exact(f"columns whose values repeat, as people's do: {some(columns)}")
         if people.user is None:
             self.say(
                 f"  With {_NONE}, each single row is hidden, but no person: a person with 100 rows "
@@ -741,12 +729,6 @@ def _span(facts: FirstFacts) -> str:
     if facts.first is None or facts.newest is None:
         return "events"
     return f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    """Join the first names, and say how many more there are."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
 
 
 def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:

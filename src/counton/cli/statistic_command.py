@@ -27,7 +27,7 @@ from counton.cli.command_options import (
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.job.job import Job
 from counton.job.refusals import refuse
-from counton.job.stated_options import hint, statistic_class
+from counton.job.stated_options import hint, options_of_job, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
@@ -114,54 +114,100 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 
 #: A command may omit its state (`counton.run.first_job.state_beside`).
 _BESIDE_FILE = {"state": None}
-#: Example values for missing options of a new stream, if the events suggest nothing better.
-_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
 
 
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
-    """Within the ``with`` block, extend an error about missing options.
+    """Within the ``with`` block, extend an error about missing options, or about rows that a new
+    stream cannot count.
 
-    The longer message names the columns of the events, and shows a whole command to edit. Standard
-    input can be read only once, so its columns are not shown.
+    The longer message lists all that the first run needs, and shows a whole command to edit.
+    Standard input can be read only once, so its errors stay as they are.
     """
     try:
         yield
-    except MissingOptions as error:
-        from counton.run.first_job import look_at
-
-        if job.events in ("-", ["-"]):
+    except InvalidInput as error:
+        lacks = isinstance(error, MissingOptions)
+        if job.events in ("-", ["-"]) or not (lacks or type(error) is InvalidInput):
             raise
-        names = words_of(*kinds_of(name))
-        message = error.translate(names)
-        try:
-            look = look_at(job)
-        except (CountonError, OSError) as unread:
-            why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
-            raise MissingOptions(f"{why}\n{message}", error.names) from None
-        command = command_line(
-            _command_words(name), _with_examples(name, job, error.names, look), *others
-        )
-        where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
-        lines = [message, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
-        if held := _streams_there(job):
-            going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
-            keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
-            lines.insert(1, f"{keeps}; to go on: {going_on}")
-        if (of := statistic_class(name).card).additive and not of.options:  # like init's jobs
-            lines.append("counton init asks for these options one by one, and suggests values")
-        raise MissingOptions("\n".join(lines), error.names) from None
+        message = error.translate(words_of(*kinds_of(name)))
+        names = error.names if isinstance(error, MissingOptions) else ()
+        if (longer := _longer(message, name, job, others, names)) is None:
+            raise
+        raise MissingOptions(longer, names) if lacks else InvalidInput(longer)  # noqa: B904
 
 
-def _streams_there(job: Job) -> list[str]:
+def _longer(
+    message: str, name: str, job: Job, others: Sequence[object], missing: Sequence[str]
+) -> str | None:
+    """Extend the message of a refused job of the statistic ``name`` by all that its first run
+    needs, and a whole command to edit.
+
+    None: the message alone is enough, because it names the only option to change, or the stream
+    exists already.
+
+    Args:
+        others: options of the command besides the job.
+        missing: names of missing options; empty: the message is about something else.
+    """
+    from counton.run.first_job import (
+        groups_to_add,
+        look_at,
+        options_for_rows,
+        options_of_first_run,
+    )
+
+    card, names = statistic_class(name).card, words_of(*kinds_of(name))
+    if isinstance(job.events, list) and len(job.events) == 1:
+        job = job.having(events=job.events[0])
+    held = _streams_there(job)
+    if not missing and (card.is_table or held is None or job.keeping.name in held):
+        return None
+    try:
+        look = look_at(job)
+    except (CountonError, OSError) as unread:
+        why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
+        return f"{why}\n{message}" if missing else None
+    needed = [] if card.is_table else options_of_first_run(job, look, missing)
+    whole = job.having(**{one: value for each in needed for one, value in each.example.items()})
+    whole = _with_examples(name, whole, missing, look)
+    if not card.is_table:
+        more = options_for_rows(whole, look)
+        needed += more
+        whole = whole.having(**{one: value for each in more for one, value in each.example.items()})
+    if not missing and len(needed) < 2:
+        return None
+    where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
+    lines = [f"the columns of {where}: {', '.join(look.columns)}"]
+    if held:
+        going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
+        lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(held)}; to go on: {going_on}")
+    options = options_of_job(job)
+    lines += [InvalidInput(f"  {one.line}").translate(names) for one in needed]
+    told = {one for each in needed for one in each.example}
+    lines += [
+        InvalidInput(f"  {field(one, whole.option(one))}: {options[one].help}").translate(names)
+        for one in missing
+        if one not in told and whole.has(one)
+    ]
+    plain = card.additive and not card.options  # like init's jobs
+    if plain and missing and job.groups.by is None:
+        lines.append(InvalidInput(groups_to_add(job, look, other="other")).translate(names))
+    lines += ["as in:", command_line(_command_words(name), whole, *others)]
+    if plain and missing:
+        lines.append("counton init asks for these options one by one, and suggests values")
+    return "\n".join([message, *lines])
+
+
+def _streams_there(job: Job) -> list[str] | None:
     """Return the names of the existing streams in a job's state, because the user may have meant to
-    continue one.
+    continue one; None if the state is no file.
     """
     from counton.state import Store, state_file
 
     file = state_file(job.keeping.state)
     if file is None or not file.exists():
-        return []
+        return None if file is None else []
     with Store(job.keeping.state) as store:
         return [*store.streams]
 
@@ -182,10 +228,13 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     for one in of.options:
         words = (of.example or {}).get(one.key, one.name.upper())
         columns = left[: words.count(",") + 1] if one.column else []
-        examples[one.name] = ",".join(columns) or words
-    return job.having(**{one: examples.get(one, one.upper()) for one in missing if one != "rho"})
+        examples[one.name] = ",".join(columns) or (one.name.upper() if one.column else words)
+    absent = [one for one in missing if one != "rho" and not job.has(one)]
+    return job.having(**{one: examples.get(one, one.upper()) for one in absent})
 
 
+#: Example values for missing options of a new stream, if the events suggest nothing better.
+_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
 #: Options that every example has besides the statistic's own, for 365 windows of a day.
 _DAYS = {
     "time": "time",

@@ -12,20 +12,21 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, Unpack
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import figures_above, percent
 from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
 from counton.base.outside_input import parse_toml, read_plain
-from counton.job.job import NEWEST, Events, Job
+from counton.job.job import NEWEST, Events, Job, options_of
 from counton.job.keywords import JobFields
 from counton.job.signatures import with_job_fields
+from counton.job.stated_options import kind_of
 from counton.rows.paths import is_database, is_table
 from counton.run.clock import QUIET
 from counton.run.first_look import BOUNDS as BOUNDS
@@ -67,6 +68,11 @@ class RequiredOption(NamedTuple):
 
     why: str
     example: Mapping[str, Any]
+
+    @property
+    def line(self) -> str:
+        """The example and the reason as one line of a message."""
+        return f"{' '.join(field(name, value) for name, value in self.example.items())}: {self.why}"
 
 
 @with_job_fields
@@ -472,6 +478,12 @@ def _unit(name: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
+#: Example of declared groups, and the reason why they must be stated.
+_NAMES: Mapping[str, Any] = {"domain": "A,B,C"}
+_PUBLIC = "the names of groups are published, so take them from a public list, not from rows"
+_OTHERS: Mapping[str, Any] = {"other": "other"}
+
+
 def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]:
     """List the options that the user must still state, because neither the events nor common
     defaults give their values.
@@ -482,7 +494,8 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         why = f"{' or '.join(map(repr, times))} may say when it happened"
         if not times:
             why = f"no column holds times in a known format; there are {', '.join(look.columns)}"
-        found.append(RequiredOption(why, {"time": times[0] if times else look.columns[0]}))
+        form = {} if times or job.rows.time_format else {"time_format": "%d.%m.%Y"}
+        found.append(RequiredOption(why, {"time": [*times, *look.columns][0]} | form))
     named = [one for one in look.times if one.name == job.times.time]
     column = next(iter(named or ([] if job.times.time else look.times)), None)
     if job.times.timezone is None and (column is None or column.local):
@@ -498,8 +511,7 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
             )
         found.append(RequiredOption(why, {"start": start}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
-        why = "the names of groups are published, so take them from a public list, not from rows"
-        found.append(RequiredOption(why, {"domain": "A,B,C"}))
+        found.append(RequiredOption(_PUBLIC, _NAMES))
     if job.times.until is None and are_old(complete_job(values, look), look):
         why = (
             "the newest row is old, and the clock would release empty windows; so readers learn "
@@ -522,6 +534,115 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
             f"the privacy loss of one of them; or instead the largest error, {field('within', 15)}"
         )
         found.append(RequiredOption(why, {"epsilon": "1"}))
+    return found
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Join the first names, and say how many more there are.
+
+    >>> some(["north", "south", "east"], 2)
+    'north, south and 1 others'
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
+
+
+def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
+    """Return a sentence on the options of groups, which may be added to a job, with the columns in
+    which values repeat, so that they may hold groups. This is an exact fact, for the operator
+    alone.
+
+    Args:
+        more: example of further options that groups need.
+    """
+    others = (person_column(look), job.people.user, job.rows.id)
+    columns = [one for one in look.for_operator(job).repeated if one not in others]
+    found = f" (exact: values repeat in {some(columns)})" if columns else ""
+    example = {"by": [*columns, "COLUMN"][0], **_NAMES, **more}
+    return f"if you want a number by group{found}, {RequiredOption(_PUBLIC, example).line}"
+
+
+def options_of_first_run(
+    job: Job, look: FirstLook, missing: Collection[str]
+) -> list[RequiredOption]:
+    """List the options that a job must state before its first run, with examples.
+
+    Reasons may hold exact facts, for the operator alone.
+
+    Args:
+        job: the job as far as the user stated it.
+        missing: names of the options that it lacks; empty: it lacks none, and only options are
+            listed without which the run would refuse the events.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": ["home", ""]})
+    >>> job = Job("count", rows, "visits.db", by="page", start="2024-03-01", timezone="UTC")
+    >>> [[*one.example] for one in options_of_first_run(job, look_at(job), ["time", "domain"])]
+    [['time'], ['domain', 'other'], ['until'], ['epsilon']]
+    """
+    additive = kind_of(job.what).card.additive
+    if not missing:
+        names = {"until"}
+    elif job.times.time is None and "time" not in missing:  # each row is a step
+        names = {"epsilon"}
+    else:
+        names = {"time", "timezone", "start", "until", "epsilon"}
+        names |= {"domain", "user", "most"} if additive else set()
+    found = list[RequiredOption]()
+    if "time" in missing and len(look.times) == 1:
+        found.append(RequiredOption("the column of times", {"time": look.times[0].name}))
+    every = job.times.every or "1d"
+    usual: Mapping[str, Any] = {"every": every, "steps": _steps(every)}
+    if length := {name: value for name, value in usual.items() if name in missing}:
+        why = "the length of a window, and how many there will ever be"
+        if additive and job.noise.release is None:
+            why += f"; each has the total so far, or with {field('release', 'windows')} its own"
+        found.append(RequiredOption(why, length))
+    values = {name: job.option(name) for name in options_of(Job) if job.has(name)}
+    for why, example in required_options(values, look):
+        more: Mapping[str, Any] = {}
+        if "domain" in example and job.groups.other is None:
+            why, more = f"{why}; rows of other names count in the group other", _OTHERS
+        if "timezone" in example and not job.states("clock_change"):
+            more = {"clock_change": "earliest"}
+        if names & {*example}:
+            found.append(RequiredOption(why, {**example, **more}))
+    return found
+
+
+def options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
+    """List the options without which a run of a complete job would refuse the first rows; empty if
+    it would refuse them with all of these options too.
+
+    Reasons hold exact facts, for the operator alone.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2024-03-01", "2024-03-02"], "who": ["ann", None]})
+    >>> job = Job(
+    ...     "count", rows, "visits.db", time="at", every="1d", start="2024-03-01", steps=9,
+    ...     epsilon=1, user="who", most=1, until="newest",
+    ... )
+    >>> [one.example for one in options_for_rows(job, look_at(job))]
+    [{'missing': 'skip'}]
+    """
+    groups, usual = job.groups, dict[str, Any]()
+    if _path_of(job.events) is not None:
+        usual["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
+    usual |= {"clock_change": "earliest", "missing": "skip"}
+    if groups.by is not None and groups.other is None and groups.unknown == "refuse":
+        usual |= _OTHERS if kind_of(job.what).card.additive else {"unknown": "drop"}
+    usual = {name: value for name, value in usual.items() if not job.states(name)}
+    found, left = list[RequiredOption](), dict(usual)
+    with suppress(CountonError):
+        look.read_as_run(job.having(**usual))
+        for name, value in usual.items():
+            del left[name]
+            try:
+                look.read_as_run(job.having(**left))
+            except CountonError as error:
+                left[name] = value
+                why = error.template.partition("; ")[0]
+                found.append(RequiredOption(why, {name: value}))
     return found
 
 
