@@ -18,7 +18,15 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws.node_noise import HashedNoise, noise_of
-from counton.laws.rows import accepts, count_steps, largest_entry, reads_of, require, rows_by_step
+from counton.laws.rows import (
+    accepts,
+    count_steps,
+    largest_entry,
+    names_subject,
+    reads_of,
+    require,
+    rows_by_step,
+)
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
@@ -47,6 +55,7 @@ _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
 _FINE = 4.0**-4
 
 
+@names_subject
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that `noise_variance` returns the variance of released noise: the sum of squared
     weights of nodes' noise times the variance of this noise.
@@ -123,12 +132,12 @@ def _compare(
         at = int(np.argmax(wrong))
         require(
             False,
-            strategy,
             f"{what} from {starts[at]} to {stops[at]} returns {found.flat[at]}, but the rows of "
             f"the strategy give {exact[at]}",
         )
 
 
+@names_subject
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that the strategy's bound on the weight of any one node's noise in a release, from
     `largest_reads`, is not too small.
@@ -156,8 +165,8 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
             f"largest_read returns {claimed}, but a release reads a node with the weight {most}; "
             "return at least this, and at most twice as much"
         )
-        require(most * (1 - _NEAR) <= claimed, strategy, message)
-        require(claimed <= 2 * max(most, 1.0), strategy, message)
+        require(most * (1 - _NEAR) <= claimed, message)
+        require(claimed <= 2 * max(most, 1.0), message)
     enough = []
     for law in _WIDE:
         try:
@@ -176,9 +185,10 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         "largest_reads returns less than a weight with which a release reads a node; return an "
         "upper bound for each step"
     )
-    require(any(enough) or not enough, strategy, message)
+    require(any(enough) or not enough, message)
 
 
+@names_subject
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that rounding moves the released count of a window of steps by at most the bound that
     `window_rounding` returns.
@@ -208,8 +218,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     message = f"rounding moves the release from {starts[at]} to {stops[at]} by {off[at].max()}"
     require(
         not wrong.any(),
-        strategy,
-        (f"{message}, but window_rounding allows at most {allowed[at]}; return an upper bound"),
+        f"{message}, but window_rounding allows at most {allowed[at]}; return an upper bound",
     )
     single = (
         (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
@@ -220,9 +229,10 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
             f"the mean square of the rounding error is {square}, but facts.rounding_variance is "
             f"{strategy.facts.rounding_variance}; state at least the former"
         )
-        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, message)
+        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, message)
 
 
+@names_subject
 def check_released_variance(strategy: StreamStrategy) -> None:
     """Check that `released_variance` returns the mean and the maximum of the variances of all
     released numbers.
@@ -247,9 +257,10 @@ def check_released_variance(strategy: StreamStrategy) -> None:
                 f"released_variance({metric}, {form}) returns {claimed}, but the variances of all "
                 f"releases give {true}"
             )
-            require(math.isclose(claimed, true, rel_tol=1e-12), strategy, message)
+            require(math.isclose(claimed, true, rel_tol=1e-12), message)
 
 
+@names_subject
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
     """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
@@ -281,9 +292,10 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
                     f"{name}({count}, {law}) returns {found}, but the variances of the releases "
                     f"give {true}"
                 )
-                require(math.isclose(found, float(true), rel_tol=1e-6), strategy, message)
+                require(math.isclose(found, float(true), rel_tol=1e-6), message)
 
 
+@names_subject
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check that the noise of a strategy whose guarantee weakens as data ages agrees with its
     attribute ``expiry``.
@@ -305,7 +317,6 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
     message = f"expiry states a delay of {expiry.delay}"
     require(
         strategy.facts.delay == expiry.delay,
-        strategy,
         f"{message}, but facts.delay is {strategy.facts.delay}",
     )
     for step, row in rows_by_step(strategy, count).items():
@@ -314,11 +325,8 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         expected = {(level, at >> level): 1 for level in levels}
         require(
             row == expected,
-            strategy,
-            (
-                f"release {step} reads other nodes than its attribute expiry says; row({step}) "
-                f"must read the dyadic intervals that hold step {at}, each once"
-            ),
+            f"release {step} reads other nodes than its attribute expiry says; row({step}) "
+            f"must read the dyadic intervals that hold step {at}, each once",
         )
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*_WIDE, *_NARROW):
@@ -328,7 +336,7 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
                 f"node_law({law}, {level}) is {found}, but its attribute expiry needs at least "
                 f"{expected_law}"
             )
-            require(not narrow, strategy, message)
+            require(not narrow, message)
 
 
 def spread(law: NoiseDistribution) -> Fraction:

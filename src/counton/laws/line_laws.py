@@ -6,21 +6,19 @@ everything with dense matrices, so they are for lines of a few dozen cells.
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
-from counton.base.literature import REFERENCES
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
 from counton.laws.rows import (
-    LawBroken,
+    build_again,
+    names_subject,
     require,
-    require_difference_from_others,
-    require_equal_copies,
+    require_description,
+    require_equality,
 )
 from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
@@ -46,6 +44,7 @@ _SPREAD = 2**36
 _FEW_CELLS = 11
 
 
+@names_subject
 def check_line_strategy(strategy: LineStrategy) -> None:
     """Check that a strategy for a line of cells (counts in a fixed order, such as a histogram) has
     all properties (laws) that it must have.
@@ -62,6 +61,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
     check_largest_errors(strategy)
 
 
+@names_subject
 def check_line_description(strategy: LineStrategy) -> None:
     """Check the name and the parameters of a strategy; parameters identify its measurement matrix.
 
@@ -71,73 +71,40 @@ def check_line_description(strategy: LineStrategy) -> None:
             are unequal; a ``to_dict`` that does not rebuild the strategy; or two equal
             ``examples`` with different matrices.
     """
-    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
-    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(type(strategy.name) is str and bool(strategy.name), "has no name")
+    require_description(strategy.sources, strategy.parameters)
     require(
-        not unknown,
-        strategy,
-        (
-            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
-            "correct the names"
-        ),
-    )
-    saved = json.loads(json.dumps(strategy.parameters))
-    require(
-        saved == strategy.parameters,
-        strategy,
-        (
-            "its parameters change when they are written as JSON and read again; use only texts, "
-            "numbers, lists, dicts, True, False and None"
-        ),
-    )
-    require(
-        saved.get("cells") == strategy.cells,
-        strategy,
+        strategy.parameters.get("cells") == strategy.cells,
         "parameters['cells'] must be its number of cells",
     )
     shown = repr(strategy)
     complete = shown.startswith(type(strategy).__name__) and all(
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
     )
-    require(complete, strategy, "repr() must show all parameters as name=value")
-    require_equal_copies(strategy)
-    require_difference_from_others(strategy)
-    try:
-        rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
-    except InvalidInput as error:
-        raise LawBroken(
-            f"{strategy}: it cannot be built again from the output of to_dict(): {error}"
-        ) from error
-    alike = rebuilt == strategy and np.array_equal(rebuilt.matrix(), strategy.matrix())
-    complete = alike and rebuilt.name == strategy.name
-    require(
-        complete,
-        strategy,
-        ("building it again from the output of to_dict() gives another strategy"),
-    )
+    require(complete, "repr() must show all parameters as name=value")
+    require_equality(strategy)
+    other = build_again(strategy, partial(built_from, type(strategy)))
+    alike = other == strategy and np.array_equal(other.matrix(), strategy.matrix())
+    complete = alike and other.name == strategy.name
+    require(complete, "building it again from the output of to_dict() gives another strategy")
     low, high = np.triu_indices(strategy.cells + 1)
     for other in type(strategy).examples(strategy.cells):
         if other == strategy:
             alike = np.array_equal(other.matrix(), strategy.matrix())
             require(
                 alike,
-                strategy,
-                (
-                    f"it is equal to {other}, whose measurements differ; __eq__ must compare all "
-                    "parameters"
-                ),
+                f"it is equal to {other}, whose measurements differ; __eq__ must compare all "
+                "parameters",
             )
             alike = np.array_equal(other.variance(low, high), strategy.variance(low, high))
             require(
                 alike,
-                strategy,
-                (
-                    f"it is equal to {other}, whose variances differ; __eq__ must compare all "
-                    "parameters"
-                ),
+                f"it is equal to {other}, whose variances differ; __eq__ must compare all "
+                "parameters",
             )
 
 
+@names_subject
 def check_line_sensitivity(strategy: LineStrategy) -> None:
     """Check the stated sensitivities against the columns of the measurement matrix C.
 
@@ -148,14 +115,12 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
     shape = (strategy.measurements, strategy.cells)
     require(
         matrix.dtype == np.int64 and matrix.shape == shape,
-        strategy,
-        (f"measurement matrix C must be int64 of shape {shape}"),
+        f"measurement matrix C must be int64 of shape {shape}",
     )
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         require(
             np.array_equal(strategy.measure(lines), matrix @ lines),
-            strategy,
             "measure(x) must return C x, with the measurement matrix C",
         )
     check_columns(strategy, matrix)
@@ -165,12 +130,12 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
         least = int(products.min(initial=strategy.least_inner))
         require(
             strategy.least_inner <= least,
-            strategy,
             f"two columns of C have the inner product {least}, but least_inner states more; it "
             "must be a lower bound",
         )
 
 
+@names_subject
 def check_line_estimates(strategy: LineStrategy) -> None:
     """Check that estimates of cells and of queries are unbiased, and of least variance if the
     strategy is ``consistent``.
@@ -190,18 +155,15 @@ def check_line_estimates(strategy: LineStrategy) -> None:
         cells = strategy.estimate(strategy.measure(lines))
         back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
         require(
-            back,
-            strategy,
-            "without noise, the estimates of cells must be the exact counts, but they differ",
+            back, "without noise, the estimates of cells must be the exact counts, but they differ"
         )
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
-    require(same, strategy, "reads() returns other weights than estimate() uses")
+    require(same, "reads() returns other weights than estimate() uses")
     for workload in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(workload.matrix) @ strategy.matrix(), workload.matrix)
         require(
             back,
-            strategy,
             f"without noise, the answers to {workload} must be the true answers, but they differ, "
             "so answers are biased",
         )
@@ -210,21 +172,19 @@ def check_line_estimates(strategy: LineStrategy) -> None:
             f"works_on_grids is True, but answers to {workload} are not sums of estimates of its "
             "cells; set it to False"
         )
-        require(added or not strategy.works_on_grids, strategy, message)
+        require(added or not strategy.works_on_grids, message)
     if not strategy.consistent:
         return
     expected = _covariance(strategy)
     least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
     require(
         least,
-        strategy,
-        (
-            "the stated covariance of the cells must be the inverse of C^T C (least squares), but "
-            "it differs"
-        ),
+        "the stated covariance of the cells must be the inverse of C^T C (least squares), but "
+        "it differs",
     )
 
 
+@names_subject
 def check_line_variance(strategy: LineStrategy) -> None:
     """Check the stated ``variance`` of every interval's estimate against its weights of
     measurements.
@@ -239,19 +199,16 @@ def check_line_variance(strategy: LineStrategy) -> None:
         expected = (strategy.reads(_intervals(low, high, strategy.cells)) ** 2).sum(axis=1)
     for shape in (low.shape, (1, *low.shape)):
         found = strategy.variance(low.reshape(shape), high.reshape(shape))
-        require(
-            found.shape == shape,
-            strategy,
-            ("variance(low, high) must return a number for each interval"),
-        )
+        require(found.shape == shape, "variance(low, high) must return a number for each interval")
         away = np.abs(found.ravel() - expected) > _TOLERANCE * expected + 1e-7 * expected.max()
         worst = int(np.argmax(away))
         complaint = (
             f"variance({low[worst]}, {high[worst]}) must be {expected[worst]:.6g}, but it differs"
         )
-        require(not away.any(), strategy, complaint)
+        require(not away.any(), complaint)
 
 
+@names_subject
 def check_line_workloads(strategy: LineStrategy) -> None:
     """Check the stated total variance of each workload (set of queries): it must be the sum of the
     variances of its queries.
@@ -281,14 +238,12 @@ def check_line_workloads(strategy: LineStrategy) -> None:
         right = abs(found - expected) <= _TOLERANCE * expected
         require(
             right,
-            strategy,
-            (
-                f"the stated total variance over {workload} is {found:.9g}, but its parts add up "
-                f"to {expected:.9g}"
-            ),
+            f"the stated total variance over {workload} is {found:.9g}, but its parts add up "
+            f"to {expected:.9g}",
         )
 
 
+@names_subject
 def check_running_sums(strategy: LineStrategy) -> None:
     """Check that private running sums depend on the noisy measurements y = C x + z alone, and have
     the stated covariance.
@@ -306,12 +261,11 @@ def check_running_sums(strategy: LineStrategy) -> None:
     nodes = _nodes_read(strategy, counts)
     base, bits = strategy.running_sums(counts, table, _BITS)
     right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
-    require(right, strategy, "private running sums must be int64 and begin with 0")
+    require(right, "private running sums must be int64 and begin with 0")
     exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
     silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
     require(
         np.abs(silent - exact).max() < 1,
-        strategy,
         "without noise, the private running sums must be the exact sums, but they differ",
     )
     for cell in range(cells):
@@ -321,7 +275,6 @@ def check_running_sums(strategy: LineStrategy) -> None:
         same = np.array_equal(moved, base)
         require(
             same,
-            strategy,
             f"the running sums change with a count in cell {cell} although the noise hides this "
             "count (C x + z stays the same), so they use private data beside the noisy "
             "measurements",
@@ -337,9 +290,10 @@ def check_running_sums(strategy: LineStrategy) -> None:
         own = strategy.reads(np.tri(cells + 1, cells, k=-1))
         expected = own @ own.T
     right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
-    require(right, strategy, "the noise of the running sums has another covariance than is stated")
+    require(right, "the noise of the running sums has another covariance than is stated")
 
 
+@names_subject
 def check_largest_errors(strategy: LineStrategy) -> None:
     """Check ``largest_error``, for one draw of the noise, against the errors of all answers to a
     workload.
@@ -360,11 +314,8 @@ def check_largest_errors(strategy: LineStrategy) -> None:
         right = abs(found - expected) <= _TOLERANCE * expected
         require(
             right,
-            strategy,
-            (
-                f"largest_error over {workload} returns {found:.9g}, but the largest of all errors "
-                f"is {expected:.9g}"
-            ),
+            f"largest_error over {workload} returns {found:.9g}, but the largest of all errors "
+            f"is {expected:.9g}",
         )
 
 
@@ -428,7 +379,6 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     wanted = range(first, first + strategy.measurements)
     require(
         read == [(0, node) for node in wanted],
-        strategy,
         "running_sums must read exactly one draw of noise for each measurement",
     )
     return wanted

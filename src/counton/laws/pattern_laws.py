@@ -12,7 +12,7 @@ import numpy as np
 
 from counton.base.arrays import Integers
 from counton.base.distributions import Alternating, BoundedChange, Run, Runs, Sensitivity
-from counton.laws.rows import columns_in_order, count_steps, require
+from counton.laws.rows import columns_in_order, count_steps, names_subject, require
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import (
     Schedule,
@@ -109,6 +109,7 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
     return found
 
 
+@names_subject
 def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
     """Check that no unit whose counts change in a pattern moves the measurements by more than
     `pattern_sensitivity` states.
@@ -149,7 +150,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             f"{Runs(runs)} changes the measurements by {squared} (squared 2-norm), but "
             f"pattern_sensitivity returns the much larger {claimed}"
         )
-        require(tight or claimed.l2_squared <= _SLACK * squared, strategy, message)
+        require(tight or claimed.l2_squared <= _SLACK * squared, message)
     # The definition of ``aligned`` is in `counton.strategies.participation.Structure`.
     products = matrix.T @ matrix
     aligned = bool((products >= 0).all()) and all(
@@ -158,7 +159,6 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
     )
     require(
         aligned or not strategy.structure.aligned(),
-        strategy,
         "structure.aligned() returns True, but either two columns of C have a negative product, "
         "or the product of two columns exceeds the sum of their products with a column between "
         "them; return False",
@@ -173,20 +173,17 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         enough = each[0] * number >= l1 and each[1] * number >= squared
         require(
             enough,
-            strategy,
-            (
-                f"{moves}, but each_alternating returns {each} for each change; return at least "
-                "as much"
-            ),
+            f"{moves}, but each_alternating returns {each} for each change; return at least "
+            "as much",
         )
         most = [largest_alternating(strategy, norm, number) for norm in _NORMS]
         message = (
             f"{moves}, but largest_alternating returns {most}; return at least as much, and not "
             "far more"
         )
-        require(most[0] >= l1 and most[1] >= squared, strategy, message)
+        require(most[0] >= l1 and most[1] >= squared, message)
         loose = horizon > _SHORT or most[1] <= _SLACK * squared
-        require(loose, strategy, message)
+        require(loose, message)
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
@@ -221,9 +218,10 @@ def _enough(
         f"{pattern} changes the measurements by {l1} (1-norm) and {squared} (squared 2-norm), but "
         f"pattern_sensitivity returns {claimed}; return at least as much"
     )
-    require(enough, strategy, message)
+    require(enough, message)
 
 
+@names_subject
 def check_short_ways(strategy: StreamStrategy) -> None:
     """Check the bounds that a strategy states without computing its measurement matrix C: each must
     be at least the true value, computed from C.
@@ -256,7 +254,6 @@ def check_short_ways(strategy: StreamStrategy) -> None:
                 continue
             require(
                 np.shape(found) == (horizon,),
-                strategy,
                 f"sums_of_runs must return the shape {(horizon,)}, but returns {np.shape(found)}",
             )
             true = (np.abs(moved) ** norm).sum(axis=0)
@@ -265,7 +262,7 @@ def check_short_ways(strategy: StreamStrategy) -> None:
                 f"sums_of_runs({norm}, {length}) returns less than the norm of the sum of "
                 f"{length} columns in a row; return an upper bound for each first step, or None"
             )
-            require(enough, strategy, message)
+            require(enough, message)
     for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
         if (steps - 1) * apart >= shown:
             continue
@@ -280,13 +277,12 @@ def check_short_ways(strategy: StreamStrategy) -> None:
                     f"largest_sum({norm}, {schedule}) returns {claimed}, but the columns of such "
                     f"steps add up to {true}; return an upper bound"
                 )
-                require(claimed >= true, strategy, message)
+                require(claimed >= true, message)
         if strategy.structure.overlaps is None:
             continue
         overlaps = strategy.structure.overlaps(Schedule(steps, apart, False))
         require(
             len(overlaps) == steps - 1,
-            strategy,
             f"structure.overlaps must return {steps - 1} bounds for a schedule of {steps} steps, "
             f"but returns {len(overlaps)}",
         )
@@ -296,7 +292,7 @@ def check_short_ways(strategy: StreamStrategy) -> None:
                 f"two columns at least {j * apart} steps apart have the product {beyond.max()}, "
                 f"but structure.overlaps returns {claimed} for them; return an upper bound"
             )
-            require(claimed >= int(beyond.max()), strategy, message)
+            require(claimed >= int(beyond.max()), message)
     _check_tree(strategy, horizon, lengths, products)
 
 
@@ -310,11 +306,8 @@ def _check_tree(
         for level, nodes in enumerate(levels):
             require(
                 np.shape(nodes) == (horizon,),
-                strategy,
-                (
-                    "structure.nodes_by_level() must return a node, or -1, for each of the "
-                    f"{horizon} steps"
-                ),
+                "structure.nodes_by_level() must return a node, or -1, for each of the "
+                f"{horizon} steps",
             )
             node, weight = np.asarray(nodes)[:shown], weights[level]
             there = node >= 0
@@ -322,8 +315,8 @@ def _check_tree(
             same = (node[:, None] == node[None, :]) & there[:, None]
             meet = meet + weight**2 * same
         message = "structure.nodes_by_level() gives other nodes or weights than the columns of C"
-        require(bool((sums == lengths).all()), strategy, message)
-        require(bool((meet == products).all()), strategy, message)
+        require(bool((sums == lengths).all()), message)
+        require(bool((meet == products).all()), message)
     parts = list(strategy.structure.divisions(None))
     if not parts:
         return
@@ -341,18 +334,14 @@ def _check_tree(
             f"structure.divisions({part}) returns parts of {total} steps together, more than the "
             "part has"
         )
-        require(not inner or total <= part.steps, strategy, message)
+        require(not inner or total <= part.steps, message)
         require(
             bool(inner) or part.steps == 1,
-            strategy,
             f"structure.divisions() does not divide {part}, which has several steps",
         )
     total = sum(part.steps * times for part, times in parts)
     require(
         total == horizon,
-        strategy,
-        (
-            f"structure.divisions(None) must return parts of {horizon} steps together, but they "
-            f"have {total}"
-        ),
+        f"structure.divisions(None) must return parts of {horizon} steps together, but they "
+        f"have {total}",
     )

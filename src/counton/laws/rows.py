@@ -8,11 +8,13 @@ count of ``step`` enters the measurements.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeVar
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +22,23 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES
 from counton.strategies import Node, StreamStrategy
-from counton.strategies.strategy import EndlessStrategy, check_law, column_until, node_factor
+from counton.strategies.strategy import (
+    EndlessStrategy,
+    Strategy,
+    check_law,
+    column_until,
+    node_factor,
+)
 
 Address = tuple[int, int]
 #: Number of rows of fractions that are checked, in exact arithmetic, if the horizon is long.
 EXACT_ROWS = 4
 
 _Table = TypeVar("_Table")
+_Made = TypeVar("_Made")
+_Given = ParamSpec("_Given")
 #: A strategy whose matrices are cached, and the matrices that have been computed so far.
 _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_KEPT", default=None)
 
@@ -35,32 +46,81 @@ _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_K
 class LawBroken(AssertionError):
     """A strategy or statistic does not keep a law; the message says which, and where."""
 
+    subject: object = None
 
-def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
+    def __str__(self) -> str:
+        complaint = super().__str__()
+        return complaint if self.subject is None else f"{self.subject}: {complaint}"
+
+
+def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
+    """Decorate a check of laws: if it finds a broken one, the message begins with the check's first
+    argument, a strategy or a statistic.
+    """
+
+    @wraps(check)
+    def run(*given: _Given.args, **more: _Given.kwargs) -> None:
+        try:
+            check(*given, **more)
+        except LawBroken as error:
+            if error.subject is None:
+                error.subject = next(iter((*given, *more.values())))
+            raise
+
+    return run
+
+
+def require(holds: bool | np.bool_, complaint: str) -> None:
     """Raise ``LawBroken`` with the complaint unless ``holds`` is true."""
     if not holds:
-        raise LawBroken(f"{strategy}: {complaint}")
+        raise LawBroken(complaint)
 
 
-def require_equal_copies(strategy: object) -> None:
-    """Raise ``LawBroken`` unless copies of a strategy are equal to it."""
+def require_equality(strategy: object) -> None:
+    """Raise ``LawBroken`` unless a strategy is equal to its copies, and to no object of another
+    type.
+    """
     same = copy.deepcopy(strategy)
     require(
         same == strategy and hash(same) == hash(strategy),
-        strategy,
         "copy.deepcopy() of it must be equal to it and have the same hash; define __eq__ and "
         "__hash__ by its parameters",
     )
-
-
-def require_difference_from_others(strategy: object) -> None:
-    """Raise ``LawBroken`` if a strategy is equal to an object of another type."""
     require(
         strategy != object(),
-        strategy,
         "it is equal to an object of another type; __eq__ must return False or NotImplemented "
         "there",
     )
+
+
+def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | None) -> None:
+    """Raise ``LawBroken`` unless `counton.base.literature` has the sources, and the parameters do
+    not change in JSON; None: they are not compared.
+    """
+    unknown = [source for source in sources if source not in REFERENCES]
+    require(
+        not unknown,
+        f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
+        "correct the names",
+    )
+    require(
+        parameters is None or json.loads(json.dumps(parameters)) == parameters,
+        "its parameters change when they are written as JSON and read again; use only texts, "
+        "numbers, lists, dicts, True, False and None",
+    )
+
+
+def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) -> _Made:
+    """Return what ``build`` makes of the output of a strategy's ``to_dict``, converted to JSON.
+
+    Raise ``LawBroken`` if ``build`` refuses it.
+    """
+    try:
+        return build(json.loads(json.dumps(strategy.to_dict())))
+    except InvalidInput as error:
+        raise LawBroken(
+            f"it cannot be built again from the output of to_dict(): {error}"
+        ) from error
 
 
 def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
@@ -228,14 +288,9 @@ def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, i
     weights = {(level, index): weight for level, index, weight in nodes}
     require(
         len(weights) == len(nodes),
-        strategy,
-        ("row() or column() lists a node twice; list each node once, with the sum of its weights"),
+        "row() or column() lists a node twice; list each node once, with the sum of its weights",
     )
-    require(
-        0 not in weights.values(),
-        strategy,
-        ("row() or column() lists a node with weight 0; leave it out"),
-    )
+    require(0 not in weights.values(), "row() or column() lists a node with weight 0; leave it out")
     return weights
 
 
@@ -248,7 +303,6 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
         require(
             rest == 0,
-            strategy,
             f"column() has the weight {weight}, which is not a multiple of 2^-facts.lattice_bits",
         )
         units[address] = weight.numerator * unit

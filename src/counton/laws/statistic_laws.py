@@ -15,7 +15,7 @@ import numpy as np
 from counton import strategies as known
 from counton.base.arrays import Integers
 from counton.base.errors import CountonError, InvalidInput
-from counton.laws.rows import LawBroken, require
+from counton.laws.rows import LawBroken, names_subject, require, require_description
 from counton.noise import Key
 from counton.numbers import Counter, StepRelease
 from counton.numbers.node_law import sensitivity_of
@@ -54,6 +54,7 @@ _UNITS = ("user", "edge", "letter")
 Batches = Sequence[Sequence[Any]]
 
 
+@names_subject
 def check_statistic(
     statistic: Statistic,
     batches: Batches,
@@ -95,6 +96,7 @@ def check_statistic(
     check_statistic_running(statistic, batches)
 
 
+@names_subject
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic rebuilt from its name and parameters, as JSON, is equal and counts the
     same.
@@ -106,21 +108,15 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """
     # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
     # the relation.
-    from counton.base.literature import REFERENCES
-
     settled = statistic.settle(PureDP(1), len(batches))
     alone = settled.settle(PureDP(1), len(batches)) == settled
     require(
         alone,
-        statistic,
-        (
-            f"settle() must return its own result unchanged, but settle() of {settled} returns "
-            "another statistic"
-        ),
+        f"settle() must return its own result unchanged, but settle() of {settled} returns "
+        "another statistic",
     )
     require(
         statistic.allows(settled),
-        statistic,
         f"allows() must accept the result of settle(), {settled}, but refuses it",
     )
     for one in (statistic, settled):
@@ -128,20 +124,14 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
         rebuilt = statistic_of_kind(type(one), saved)
         require(
             rebuilt == one,
-            one,
-            (
-                f"building it again from its saved parameters {saved} gives another statistic, "
-                f"{rebuilt}; the parameters must decide all of it"
-            ),
+            f"building it again from its saved parameters {saved} gives another statistic, "
+            f"{rebuilt}; the parameters must decide all of it",
         )
         alike = np.array_equal(_changes(rebuilt, batches), _changes(one, batches))
         require(
             alike,
-            one,
-            (
-                f"the statistic built again from its saved parameters {saved} counts the events "
-                "differently"
-            ),
+            f"the statistic built again from its saved parameters {saved} counts the events "
+            "differently",
         )
         for batched in (False, True):
             message = (
@@ -149,7 +139,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
                 "contribution()"
             )
             same = rebuilt.contribution(batched=batched) == one.contribution(batched=batched)
-            require(same, one, message)
+            require(same, message)
     numbers: Sequence[Any] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
     if isinstance(statistic, NamedCells):
@@ -162,21 +152,10 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             break  # asked for in another way, as a pair of nodes
         require(
             found == place,
-            statistic,
-            (
-                f"name_of({place}) is the name of cell {found}: names and cells must belong "
-                "together one to one"
-            ),
+            f"name_of({place}) is the name of cell {found}: names and cells must belong "
+            "together one to one",
         )
-    unknown = [source for source in statistic.card.sources if source not in REFERENCES]
-    require(
-        not unknown,
-        statistic,
-        (
-            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
-            "correct the names"
-        ),
-    )
+    require_description(statistic.card.sources, None)
     _check_texts(settled)
 
 
@@ -191,23 +170,24 @@ def _check_texts(statistic: Statistic) -> None:
             f"protects() names {protects(statistic)!r}, but contribution() has the unit "
             f"{contribution.unit!r}; name one protected unit in both"
         )
-        require(protects(statistic) == unit, statistic, message)
+        require(protects(statistic) == unit, message)
         if contribution.relation == "replace":
             message = (
                 "contribution() has relation='replace', but card.neighbours_differ does not say so"
             )
-            require("in what one unit does" not in neighbours_differ(statistic), statistic, message)
+            require("in what one unit does" not in neighbours_differ(statistic), message)
         message = "card.of_letters is True, so contribution() must have relation='replace'"
         letters = statistic.card.of_letters and not batched
-        require(not letters or contribution.relation == "replace", statistic, message)
+        require(not letters or contribution.relation == "replace", message)
     known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
     message = (
         f"card.event is {statistic.card.event!r}, but protects() names {protects(statistic)!r}; "
         "both must be the event"
     )
-    require(known, statistic, message)
+    require(known, message)
 
 
+@names_subject
 def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     """Check that the counts in cells do not depend on how the steps are processed.
 
@@ -224,20 +204,17 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         repeated = _take_steps(statistic, exact, [batch], step)
         require(
             np.array_equal(first, repeated),
-            statistic,
             f"step {step} changes the cells differently when it is repeated after undo(); undo() "
             "must restore everything that the step changed",
         )
         require(
             exact.save() == saved,
-            statistic,
             f"save() returns another state when step {step} is repeated after undo(); undo() must "
             "restore everything that the step changed",
         )
         alike = np.array_equal(first[0], whole[step - 1])
         require(
             alike,
-            statistic,
             f"take() of step {step} by itself changes the cells differently than take() of all "
             "steps together",
         )
@@ -248,10 +225,11 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
                 "state saved after the step; news() must contain all that has changed"
             )
             joined = restore(statistic, before, [news]).save()
-            require(joined == restore(statistic, saved).save(), statistic, message)
+            require(joined == restore(statistic, saved).save(), message)
         exact = restore(statistic, saved)
 
 
+@names_subject
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     """Check that each single row changes the sums of a `TallyStatistic` as its methods state,
     whatever the order of rows.
@@ -271,18 +249,14 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     turned = _changes(statistic, [batch[::-1] for batch in batches])
     require(
         np.array_equal(whole, turned),
-        statistic,
         "the cells change when the rows of a step are given in another order, but here the order "
         "of rows must not matter",
     )
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(
         np.array_equal(whole, sum(halves)),
-        statistic,
-        (
-            "the cells of two halves of the rows do not add up to the cells of all rows; each row "
-            "must count by itself"
-        ),
+        "the cells of two halves of the rows do not add up to the cells of all rows; each row "
+        "must count by itself",
     )
     if inner_of(statistic) is not statistic:
         _each_group(tallied, batches, whole)
@@ -292,7 +266,7 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     inner, groups = statistic.inner, getattr(statistic, "groups", ())
-    require(bool(groups), statistic, f"it has an inner statistic {inner}, but groups is empty")
+    require(bool(groups), f"it has an inner statistic {inner}, but groups is empty")
     rows = {
         group: [[event for name, event in batch if name == group] for batch in batches]
         for group in groups
@@ -300,21 +274,16 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     alone = np.stack([_changes(inner, own) for own in rows.values()], axis=1)
     for place, (group, own) in enumerate(rows.items()):
         same = np.array_equal(statistic.weigh(alone)[:, place], whole[:, place])
-        require(
-            same,
-            statistic,
-            f"the cells of group {group!r} differ from those of {inner} over its rows",
-        )
-        require(statistic.group(group) == place, statistic, f"group({group!r}) must return {place}")
+        require(same, f"the cells of group {group!r} differ from those of {inner} over its rows")
+        require(statistic.group(group) == place, f"group({group!r}) must return {place}")
         check_statistic_rows(inner, own) if any(own) else None
     by, *others = statistic.parts
     right = by.kind == "label" and tuple(others) == tuple(inner.parts)
-    require(right, statistic, "parts must be a label followed by the parts of the inner statistic")
+    require(right, "parts must be a label followed by the parts of the inner statistic")
     columns = _columns_of(inner, [event for batch in batches for _, event in batch])
     codes = inner.encode(*columns)
     require(
         np.array_equal(statistic.encode(*columns), codes),
-        statistic,
         "encode() must return the codes of the inner statistic for each row",
     )
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
@@ -322,14 +291,12 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
         mine, its = (one() if callable(one) else one for one in each)
         require(
             mine == its,
-            statistic,
-            (f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal"),
+            f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal",
         )
     added = str(statistic.entries(codes)) == str(inner.entries(codes))
-    require(added, statistic, "entries() adds a row to sums that do not belong to its group")
+    require(added, "entries() adds a row to sums that do not belong to its group")
     require(
         statistic.places == len(groups) * inner.places,
-        statistic,
         "places must be the places of the inner statistic times the number of groups",
     )
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
@@ -337,11 +304,7 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     measured = statistic.weigh(np.stack([inner.measure(part) for part in parts], axis=1))
     for place, group in enumerate(groups):
         same = np.array_equal(found[:, place], measured[:, place])
-        require(
-            same,
-            statistic,
-            f"measure() gives {group!r} other cells than {inner} gives for its sums",
-        )
+        require(same, f"measure() gives {group!r} other cells than {inner} gives for its sums")
 
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
@@ -350,14 +313,9 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     codes = np.asarray(statistic.encode(*columns))
     require(
         codes.shape == (len(events),),
-        statistic,
         f"encode() must return one code for each row, but returns the shape {codes.shape}",
     )
-    require(
-        codes.dtype == np.int64,
-        statistic,
-        (f"encode() must return int64, but returns {codes.dtype}"),
-    )
+    require(codes.dtype == np.int64, f"encode() must return int64, but returns {codes.dtype}")
     least, most = statistic.row_bounds()
     if not all(isinstance(place, int) for place, _ in statistic.entries(codes)):
         codes = codes[codes >= 0]  # codes below 0 have no place
@@ -368,7 +326,6 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         known = (places >= 0) & (places < statistic.places)
         require(
             known.all(),
-            statistic,
             f"entries() names the sum {places[~known][:1]}, but sums are numbered from 0 to "
             "places - 1",
         )
@@ -379,22 +336,16 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             f"entries() adds {amounts[~within][:1]} for a row, but row_bounds() states {least} to "
             f"{most}"
         )
-        require(within.all(), statistic, complaint)
+        require(within.all(), complaint)
         one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
         require(
-            one,
-            statistic,
-            ("counts_rows is True, but entries() does not add exactly 1 to one sum for each row"),
+            one, "counts_rows is True, but entries() does not add exactly 1 to one sum for each row"
         )
     _check_codes(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.card.additive or np.array_equal(measured, units)
-    require(
-        additive,
-        statistic,
-        ("card.additive is True, but measure() does not return the sums themselves"),
-    )
+    require(additive, "card.additive is True, but measure() does not return the sums themselves")
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
@@ -402,11 +353,10 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         f"largest_entry is {entry}, which allows {bound} in a cell of one row, but measure() gives "
         f"{largest}; state a larger one"
     )
-    require(largest <= bound, statistic, complaint)
+    require(largest <= bound, complaint)
     total, raised = statistic.row_total, statistic.measure(adds).reshape(len(adds), -1).sum(axis=1)
     require(
         total is None or bool((raised == total).all()),
-        statistic,
         f"row_total is {total}, but a row raises the sum of all cells by "
         f"{raised[raised != total][:1]}",
     )
@@ -417,20 +367,20 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             f"largest_measured() returns {most_told:g}, but measure() gives a larger cell for "
             "these rows; return an upper bound"
         )
-        require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, complaint)
+        require(int(np.abs(cells).max(initial=0)) <= most_told, complaint)
     complaint = (
         "counts_units and counts_rows are both True, but a row counts either by its value or once: "
         "set one of them to False"
     )
-    require(not (statistic.counts_units and statistic.counts_rows), statistic, complaint)
+    require(not (statistic.counts_units and statistic.counts_rows), complaint)
     require(
         np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
-        statistic,
         "measure() must be linear: its results for single rows do not add up to its result for "
         "all rows",
     )
 
 
+@names_subject
 def check_statistic_neighbours(
     statistic: Statistic,
     batches: Batches,
@@ -473,7 +423,7 @@ def _check_neighbours(
     replaced = first.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
-    require(falls, statistic, "a cell is negative, but contribution() has signed=False")
+    require(falls, "a cell is negative, but contribution() has signed=False")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
@@ -497,10 +447,10 @@ def _check_neighbours(
                     complaint = (
                         f"{who} changes {strategy} by {is_} ({norm}), but {claimed:g} is stated"
                     )
-                    require(is_ <= claimed, statistic, f"{complaint} by {name}")
+                    require(is_ <= claimed, f"{complaint} by {name}")
         for name, contribution in contributions.items():
             beyond = _beyond(contribution, change)
-            require(beyond is None, statistic, f"{who} {beyond}, but {name} states {contribution}")
+            require(beyond is None, f"{who} {beyond}, but {name} states {contribution}")
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
@@ -538,7 +488,6 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
     spans = statistic.spans
     require(
         len(spans) == len(places),
-        statistic,
         f"entries() chooses {len(places)} sums for each row, but spans states {spans}; state a "
         "range for each",
     )
@@ -546,7 +495,6 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
     within = (codes >= low) & (codes <= high)
     require(
         within.all(),
-        statistic,
         f"encode() returns the code {codes[~within][:1]}, which is outside of code_bounds()",
     )
     if not places:
@@ -555,7 +503,6 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
         chosen = (place >= span.start) & (place < span.stop)
         require(
             bool(np.all(chosen)),
-            statistic,
             f"entries() chooses sums outside of the range {span} that spans states for them",
         )
 
@@ -584,7 +531,6 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
         if name != "count":
             require(
                 bounds is not None,
-                statistic,
                 f"gives() promises a {name}, but bounds_of() returns no bounds for its values",
             )
             low, high, step = map(float, bounds)
@@ -597,7 +543,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             f"gives() promises the {name}, which is shown as {found:g}, but the rows have "
             f"{expected:g}"
         )
-        require(abs(found - expected) <= room, statistic, message)
+        require(abs(found - expected) <= room, message)
 
     for place in (None, *range(len(statistic.parts))):
         for name, called in statistic.gives(place).items():
@@ -610,6 +556,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
         compare(name, float(table["estimate"][at]), statistic.bounds_of(0), own)
 
 
+@names_subject
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     """Check that the result shown for a release depends on the release alone, not on the counted
     events.
@@ -633,38 +580,30 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         raise
     except Exception as error:
         raise LawBroken(
-            f"{statistic}: its results cannot be read before it has counted events, but reading "
+            f"its results cannot be read before it has counted events, but reading "
             f"must depend on the release alone: {type(error).__name__}: {error}"
         ) from error
     shapes = shape_of(this, None), shape_of(this, 3)
     expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
     require(
         shapes == expected_shapes,
-        statistic,
-        (
-            f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
-            f"{shapes}"
-        ),
+        f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
+        f"{shapes}",
     )
     named = not this.card.additive or this.card.keyword in ("count", "sum")
-    require(named, statistic, "card.additive is True, which is allowed only for counts and sums")
+    require(named, "card.additive is True, which is allowed only for counts and sums")
     additive = not this.card.additive or np.array_equal(
         expected.get("estimate", ()), np.ravel(value)
     )
     require(
-        additive,
-        statistic,
-        "card.additive is True, but the results show other numbers than the released ones",
+        additive, "card.additive is True, but the results show other numbers than the released ones"
     )
     people = for_people(this, 2).contribution(batched=True, horizon=last)
     same_row = people == this.contribution(batched=True, horizon=last)
     require(
         same_row,
-        statistic,
-        (
-            "contribution() of the statistic for people must be unchanged where each person has "
-            "one row"
-        ),
+        "contribution() of the statistic for people must be unchanged where each person has "
+        "one row",
     )
     _check_gives(fresh, counter.design, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
@@ -679,11 +618,8 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(
             same,
-            statistic,
-            (
-                "the results of one release change with the counted events, which would reveal "
-                "them; they must depend on the release alone"
-            ),
+            "the results of one release change with the counted events, which would reveal "
+            "them; they must depend on the release alone",
         )
 
 
@@ -717,7 +653,7 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
             f"error_of says that errors are those of one cell, {release.std:.6g}, but {name!r} "
             f"has {found}"
         )
-        require(math.isclose(found, release.std), statistic, message)
+        require(math.isclose(found, release.std), message)
 
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
@@ -740,18 +676,18 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
         complaint = f"but its formula gives {formula.value} with std {formula.std:.6g}"
         same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
         same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
-        require(same, statistic, f"{message}, {complaint}")
+        require(same, f"{message}, {complaint}")
         if formula.linear:
             low, high = number.interval(0.9)  # which may be cut to what is possible
             half = max(high - number.value, number.value - low)
             wide = formula.half(0.9)
             require(
                 half >= _AS_WIDE * wide,
-                statistic,
                 f"the interval of {name!r} has the half-width {half}, but its noise needs {wide}",
             )
 
 
+@names_subject
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic whose cells are computed on demand shows each cell with its released
     value and error.
@@ -774,18 +710,14 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         others.release_batches([events[:1][0]] * len(events), stops)
         _check_shown_values(this, running, others, found)
     best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
-    require(
-        0 < of.mean <= of.largest,
-        statistic,
-        (f"error_of is {of}, but 0 < mean <= largest is needed"),
-    )
+    require(0 < of.mean <= of.largest, f"error_of is {of}, but 0 < mean <= largest is needed")
     for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.errors.max_std if bound.achieved is None else bound.achieved
         message = (
             f"least_errors() says that no {bound.quantity} can be below {bound.at_least}, but "
             f"{reached:.6g} is reached"
         )
-        require((bound.at_least or 0) <= reached, statistic, message)
+        require((bound.at_least or 0) <= reached, message)
 
 
 def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:
@@ -803,7 +735,6 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
         }
         require(
             len(words) == 1,
-            statistic,
             f"texts about step {step} (describe() or repr()) change with the counted events, "
             "which would reveal them; they must depend on the release alone",
         )
@@ -816,7 +747,7 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
                 shown = reading[name], (low + high) / 2, reading.std(name)
                 same = np.allclose(shown, (value, value, std), rtol=1e-12)
                 message = f"cell {name!r} is shown as {shown}, but {value} +- {std:.6g} is released"
-                require(same and high - low > std, statistic, message)
+                require(same and high - low > std, message)
 
 
 def _query_name(statistic: NamedCells, cell: int) -> Any:
@@ -865,7 +796,6 @@ def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
     fits = len(columns) == len(parts)
     require(
         fits,
-        statistic,
         f"columns_of() must return a column for each of the {len(parts)} parts, but returns "
         f"{len(columns)}",
     )
@@ -949,18 +879,15 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
         if before is not None:
             require(
                 found.shape == (len(batches), 0),
-                statistic,
                 "card.on_demand is True, so take() must return no cells, but it returns some",
             )
             _on_demand(statistic, exact, first)
     except CountonError:
         raise
     except NotImplementedError as error:
-        raise LawBroken(
-            f"{statistic}: card.on_demand is True, but it does not define counts()"
-        ) from error
+        raise LawBroken("card.on_demand is True, but it does not define counts()") from error
     except (IndexError, TypeError, ValueError) as error:
-        raise LawBroken(f"{statistic}: take() cannot count these events: {error!r}") from error
+        raise LawBroken(f"take() cannot count these events: {error!r}") from error
     if before is not None:
         counts = [_on_demand(statistic, exact, first + i) for i in range(len(batches))]
         found = np.diff(np.array([before, *counts]), axis=0)
@@ -968,12 +895,9 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     shape = (len(batches), *statistic.cells)
     require(
         found.shape == shape,
-        statistic,
-        (f"take() must return changes of shape {shape}, but returns {found.shape}"),
+        f"take() must return changes of shape {shape}, but returns {found.shape}",
     )
-    require(
-        found.dtype == np.int64, statistic, (f"take() must return int64, but returns {found.dtype}")
-    )
+    require(found.dtype == np.int64, f"take() must return int64, but returns {found.dtype}")
     return found
 
 
@@ -988,7 +912,6 @@ def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
     most, largest = int(np.abs(found).max(initial=0)), exact.largest
     require(
         most <= largest,
-        statistic,
-        (f"largest is {largest}, but counts() returns {most} for a cell; return an upper bound"),
+        f"largest is {largest}, but counts() returns {most} for a cell; return an upper bound",
     )
     return found

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.laws.rows import require
+from counton.laws.rows import names_subject, require
 from counton.strategies import Norm, TableStrategy
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 
 
+@names_subject
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     """Check stated sensitivities against the measurement matrix, for added and for moved units.
 
@@ -22,39 +23,32 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     for claimed in (strategy.l1_sensitivity(), strategy.largest_column(1)):
         require(
             claimed == l1,
-            strategy,
-            (
-                f"the largest 1-norm of a column is {l1}, but l1_sensitivity() or "
-                "largest_column(1) returns another number"
-            ),
+            f"the largest 1-norm of a column is {l1}, but l1_sensitivity() or "
+            "largest_column(1) returns another number",
         )
     for claimed in (strategy.squared_sensitivity(), strategy.largest_column(2)):
         require(
             claimed == squared,
-            strategy,
             f"the largest squared 2-norm of a column is {squared}, but squared_sensitivity() or "
             "largest_column(2) returns another number",
         )
     require(
         strategy.largest_entry >= largest,
-        strategy,
         f"an entry of the measurement matrix C has magnitude {largest}, but largest_entry is "
         "less; it must be an upper bound",
     )
     if strategy.unit_columns:
         require(
             largest == 1,
-            strategy,
-            ("unit_columns is True, but the measurement matrix C has entries other than 1 and -1"),
+            "unit_columns is True, but the measurement matrix C has entries other than 1 and -1",
         )
     one, moved = strategy.sensitivities(), strategy.sensitivities("move")
     require(
         (one.l1, one.l2_squared) == (l1, squared),
-        strategy,
         "sensitivities() must return the largest norms of a column",
     )
     units = ((1, l1),) if strategy.unit_columns else None
-    require(one.entries == units, strategy, f"sensitivities() must have the entries {units}")
+    require(one.entries == units, f"sensitivities() must have the entries {units}")
     for column in range(matrix.shape[1]):
         moves = matrix - matrix[:, [column]]
         for norm, stated in zip(_NORMS, (moved.l1, moved.l2_squared), strict=True):
@@ -62,7 +56,6 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
             enough = min(strategy.largest_move(norm), stated) >= true
             require(
                 enough,
-                strategy,
                 f"a unit that moves to another cell changes the measurements by {true} in norm "
                 f"{norm}, but sensitivities('move') or largest_move({norm}) returns less; return "
                 "an upper bound",

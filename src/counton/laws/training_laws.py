@@ -6,14 +6,21 @@ import copy
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from counton.base.errors import InvalidInput
-from counton.base.literature import REFERENCES
-from counton.laws.rows import LawBroken, require, require_equal_copies
+from counton.laws.rows import (
+    LawBroken,
+    build_again,
+    names_subject,
+    require,
+    require_description,
+    require_equality,
+)
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.strategies.training.training_strategy import TrainingStrategy, training_schedule
@@ -21,6 +28,7 @@ from counton.strategies.training.training_strategy import TrainingStrategy, trai
 _NEAR = 1e-7
 
 
+@names_subject
 def check_training_strategy(strategy: TrainingStrategy) -> None:
     """Check that a strategy for training has all properties (laws) that it must have.
 
@@ -36,6 +44,7 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
     check_training_schedules(strategy)
 
 
+@names_subject
 def check_training_description(strategy: TrainingStrategy) -> None:
     """Check the name of a strategy for training, and that an equal strategy is rebuilt from the
     description that ``to_dict`` returns, converted to JSON.
@@ -43,16 +52,8 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     The strategy must raise InvalidInput for steps outside of its run. `check_small`, which it calls
     before it builds dense matrices, must refuse more than 4096 steps.
     """
-    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
-    unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(
-        not unknown,
-        strategy,
-        (
-            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
-            "correct the names"
-        ),
-    )
+    require(type(strategy.name) is str and bool(strategy.name), "has no name")
+    require_description(strategy.sources, None)
     long: Any = copy.copy(strategy)
     long.steps = LARGEST_DENSE + 1
     try:
@@ -61,30 +62,27 @@ def check_training_description(strategy: TrainingStrategy) -> None:
         pass
     else:
         raise LawBroken(
-            f"{strategy}: it would write out matrices of {long.steps:,} steps; check_small() must "
-            "refuse that"
+            f"it would write out matrices of {long.steps:,} steps; check_small() must refuse that"
         )
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
     kept = kept and saved.get("strategy") == strategy.saved_name
     kept = kept and saved.get("steps") == strategy.steps
     kept = kept and saved.get("schedule") == list(strategy.schedule)
-    require(kept, strategy, "to_dict() must contain its name, parameters, steps and schedule")
-    rebuilt = built_from(type(strategy), saved)
-    kept = rebuilt == strategy and json.loads(json.dumps(rebuilt.to_dict())) == saved
+    require(kept, "to_dict() must contain its name, parameters, steps and schedule")
+    other = build_again(strategy, partial(built_from, type(strategy)))
+    kept = other == strategy and json.loads(json.dumps(other.to_dict())) == saved
     kept = kept and all(
-        rebuilt.taps(step) == strategy.taps(step)
-        and rebuilt.divisor(step) == strategy.divisor(step)
+        other.taps(step) == strategy.taps(step) and other.divisor(step) == strategy.divisor(step)
         for step in range(1, strategy.steps + 1)
     )
-    kept = kept and (rebuilt.decays, rebuilt.outputs) == (strategy.decays, strategy.outputs)
-    require(kept, strategy, "building it again from the output of to_dict() gives another strategy")
-    require_equal_copies(strategy)
+    kept = kept and (other.decays, other.outputs) == (strategy.decays, strategy.outputs)
+    require(kept, "building it again from the output of to_dict() gives another strategy")
+    require_equality(strategy)
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
     require(
         len(sizes) == 1,
-        strategy,
-        (f"it has {sorted(sizes)} buffers, decays and outputs; there must be equally many"),
+        f"it has {sorted(sizes)} buffers, decays and outputs; there must be equally many",
     )
     for call in (strategy.check_step, strategy.taps, strategy.divisor):
         for step in (0, strategy.steps + 1):
@@ -93,15 +91,16 @@ def check_training_description(strategy: TrainingStrategy) -> None:
             except InvalidInput:
                 continue
             raise LawBroken(
-                f"{strategy}: accepted step {step} of a run of {strategy.steps} steps; it must "
+                f"accepted step {step} of a run of {strategy.steps} steps; it must "
                 "raise InvalidInput there"
             )
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
     message = f"taps() take {draws} normals per step on average, but draws is {strategy.draws}"
-    require(math.isclose(strategy.draws, draws), strategy, message)
+    require(math.isclose(strategy.draws, draws), message)
 
 
+@names_subject
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
     """Check that K C is the identity, where C is the measurement matrix, and the noise of the steps
     is K z for standard normal draws z.
@@ -111,14 +110,10 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
     step that uses it.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
-    require(
-        len(set(nodes)) == len(nodes),
-        strategy,
-        ("increments() names a normal twice; name each once"),
-    )
+    require(len(set(nodes)) == len(nodes), "increments() names a normal twice; name each once")
     written, names = strategy.increments()
     same = names == nodes and np.allclose(written, increments, rtol=0, atol=_NEAR)
-    require(same, strategy, "increments() returns another matrix than taps() and the buffers make")
+    require(same, "increments() returns another matrix than taps() and the buffers make")
     begun: dict[tuple[int, int], int] = {}
     for step in range(1, strategy.steps + 1):
         for tap in strategy.taps(step):
@@ -126,21 +121,17 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
     for node, step in begun.items():
         claimed = strategy.first_step(*node)
         require(
-            claimed == step,
-            strategy,
-            (f"the first step of {node} is stated as {claimed}, but it is {step}"),
+            claimed == step, f"the first step of {node} is stated as {claimed}, but it is {step}"
         )
     error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
     require(
         error < _NEAR,
-        strategy,
-        (
-            "the noise does not undo the encoder: K C must be the identity, but differs by "
-            f"{error:.3g} (increments() gives K, encoder() gives C)"
-        ),
+        "the noise does not undo the encoder: K C must be the identity, but differs by "
+        f"{error:.3g} (increments() gives K, encoder() gives C)",
     )
 
 
+@names_subject
 def check_training_variance(strategy: TrainingStrategy) -> None:
     """Check the stated mean variance of running sums of noise against the matrix of noise
     weights.
@@ -150,14 +141,14 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
     require(
         abs(claimed / true - 1) < _NEAR,
-        strategy,
-        (f"the mean variance is stated as {claimed}, but it is {true}"),
+        f"the mean variance is stated as {claimed}, but it is {true}",
     )
     root = math.sqrt(strategy.squared_sensitivity() * claimed)
     message = f"rmse is {strategy.rmse}, but sensitivity times root mean variance is {root}"
-    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, message)
+    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), message)
 
 
+@names_subject
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
     """Check the stated squared sensitivity against the squared norms for all sets of steps in which
     one example may count.
@@ -174,19 +165,18 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
     claimed_squared = strategy.squared_sensitivity()
     require(
         claimed_squared >= true_squared * (1 - 1e-12),
-        strategy,
         f"squared_sensitivity() returns {claimed_squared}, but some allowed steps of an example "
         f"add up to {true_squared}; return an upper bound",
     )
     if strategy.schedule.fixed:
         require(
             claimed_squared <= true_squared * (1 + _NEAR),
-            strategy,
             f"squared_sensitivity() returns {claimed_squared}, but the largest sum of allowed "
             f"steps is {true_squared}; return this",
         )
 
 
+@names_subject
 def check_training_schedules(strategy: TrainingStrategy) -> None:
     """Check that the method ``with_schedule`` either refuses another schedule, or returns a
     strategy with the same noise and a valid sensitivity.
@@ -201,16 +191,11 @@ def check_training_schedules(strategy: TrainingStrategy) -> None:
                 other = strategy.with_schedule(schedule)
             except InvalidInput:
                 continue
-            require(
-                other.schedule == schedule,
-                strategy,
-                f"with_schedule({schedule}) has {other.schedule}",
-            )
+            require(other.schedule == schedule, f"with_schedule({schedule}) has {other.schedule}")
             same = np.array_equal(other.encoder(), strategy.encoder())
             require(
                 same,
-                strategy,
-                (f"with_schedule({schedule}) changes the noise; it may change only the schedule"),
+                f"with_schedule({schedule}) changes the noise; it may change only the schedule",
             )
             check_training_sensitivity(other)
 

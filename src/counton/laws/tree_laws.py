@@ -13,14 +13,15 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.base.literature import REFERENCES
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
 from counton.laws.rows import (
     Address,
     LawBroken,
+    build_again,
+    names_subject,
     require,
-    require_difference_from_others,
-    require_equal_copies,
+    require_description,
+    require_equality,
 )
 from counton.laws.table_laws import check_columns
 from counton.strategies import NodeNoise
@@ -33,6 +34,7 @@ _BITS = 10
 _SPREAD = 2**40
 
 
+@names_subject
 def check_tree_strategy(strategy: TreeStrategy) -> None:
     """Check that a strategy for a tree has all properties (laws) that it must have.
 
@@ -49,6 +51,7 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
     check_tree_variance(strategy)
 
 
+@names_subject
 def check_tree_description(strategy: TreeStrategy) -> None:
     """Check that parameters identify the measurements, and that ``to_dict`` rebuilds the strategy.
 
@@ -63,41 +66,18 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     """
     # Two different matrices must not have one digest: changing the weight of the total, or any
     # weight of a level, must change it.
-    saved = json.loads(json.dumps(strategy.parameters))
-    require(
-        saved == strategy.parameters,
-        strategy,
-        (
-            "its parameters change when they are written as JSON and read again; use only texts, "
-            "numbers, lists, dicts, True, False and None"
-        ),
-    )
-    require_equal_copies(strategy)
-    require_difference_from_others(strategy)
-    unknown = [source for source in strategy.sources if source not in REFERENCES]
-    require(
-        not unknown,
-        strategy,
-        (
-            f"its sources {unknown} are not listed in counton.base.literature: add them there, or "
-            "correct the names"
-        ),
-    )
+    require_description(strategy.sources, strategy.parameters)
+    require_equality(strategy)
     for other in _others(strategy):
         apart = other != strategy and other.digest != strategy.digest
         require(
             apart,
-            strategy,
-            (
-                "it is equal to a strategy with another weight, or has its digest; both must "
-                "depend on all weights"
-            ),
+            "it is equal to a strategy with another weight, or has its digest; both must "
+            "depend on all weights",
         )
     written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
     require(
-        written == strategy,
-        strategy,
-        ("a strategy built from its own weights must be equal to it, but is not"),
+        written == strategy, "a strategy built from its own weights must be equal to it, but is not"
     )
     # Another tree: below a new root.
     above = Tree.from_parents(
@@ -108,19 +88,12 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     except InvalidInput:
         pass
     else:
-        raise LawBroken(f"{strategy}: from_dict() accepts another strategy; it must refuse it")
-    try:
-        described = json.loads(json.dumps(strategy.to_dict()))
-        rebuilt = type(strategy).from_dict(described, strategy.tree)
-    except InvalidInput as error:
-        raise LawBroken(
-            f"{strategy}: it cannot be built again from the output of to_dict(): {error}"
-        ) from error
-    alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
+        raise LawBroken("from_dict() accepts another strategy; it must refuse it")
+    other = build_again(strategy, lambda saved: type(strategy).from_dict(saved, strategy.tree))
+    alike = np.array_equal(tree_matrix(other)[1], tree_matrix(strategy)[1])
     require(
-        rebuilt == strategy and alike,
-        strategy,
-        ("building it again from the output of to_dict() gives another strategy"),
+        other == strategy and alike,
+        "building it again from the output of to_dict() gives another strategy",
     )
 
 
@@ -150,6 +123,7 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
     return found
 
 
+@names_subject
 def check_tree_cells(strategy: TreeStrategy) -> None:
     """Check the class `Measuring`, which arranges the measurements of a tree of counts as a vector;
     the entries are called cells.
@@ -162,27 +136,19 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
     require(
         measuring.leaves == matrix.shape[1],
-        strategy,
         "the measurement states another number of leaves than the tree has",
     )
     require(
-        measuring.size == len(nodes),
-        strategy,
-        "its number of cells must be the number of its measurements",
+        measuring.size == len(nodes), "its number of cells must be the number of its measurements"
     )
     cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
     require(
         np.array_equal(cells, matrix.T),
-        strategy,
-        ("cells() must return the measurements C x, with the measurement matrix C"),
+        "cells() must return the measurements C x, with the measurement matrix C",
     )
     reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
     right = np.allclose(reads @ matrix, np.vstack(_membership(strategy.tree)), atol=1e-9)
-    require(
-        right,
-        strategy,
-        ("estimates from exact cells must be the exact sums of nodes, but they differ"),
-    )
+    require(right, "estimates from exact cells must be the exact sums of nodes, but they differ")
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
     levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
@@ -193,11 +159,11 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
         near = np.abs(levels[level + 1] - exact[level + 1][0] * 2**_BITS).max() <= 2
         require(
             agree and bool(near),
-            strategy,
             "share_to_nodes must be near estimates(), and children must add up to parents",
         )
 
 
+@names_subject
 def check_tree_sensitivity(strategy: TreeStrategy) -> None:
     """Check that estimates depend on the noisy measurements y = C x + z alone: privacy depends on
     this.
@@ -218,13 +184,13 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
             same = np.array_equal(moved, base)
             require(
                 same,
-                strategy,
                 f"the estimates change with a count in leaf {leaf} although the noise hides this "
                 "count (C x + z stays the same), so they use private data beside the noisy "
                 "measurements",
             )
 
 
+@names_subject
 def check_tree_estimates(strategy: TreeStrategy) -> None:
     """Check that estimates without noise are exact, and that noisy estimates of children add up to
     the parent's.
@@ -235,7 +201,6 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
     silent = _estimates(strategy, counts, HashedNoise(spread=0))
     require(
         np.array_equal(silent, below @ counts << _BITS),
-        strategy,
         "without noise, the estimates must be the exact counts, but they differ",
     )
     noisy = _estimates(strategy, counts, HashedNoise(spread=_SPREAD))
@@ -247,12 +212,12 @@ def check_tree_estimates(strategy: TreeStrategy) -> None:
         agree = np.array_equal(added[inner], levels[level][inner])
         require(
             agree,
-            strategy,
             "the estimates of children do not add up to their parents of level "
             f"{tree.levels[level]}",
         )
 
 
+@names_subject
 def check_tree_variance(strategy: TreeStrategy) -> None:
     """Check stated variances and covariances of estimates against the weights of noise in them.
 
@@ -263,30 +228,24 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
     below = np.vstack(_membership(strategy.tree))
     unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
-    require(
-        unbiased,
-        strategy,
-        ("the estimates are biased: without noise they are not the sums of the leaves"),
-    )
+    require(unbiased, "the estimates are biased: without noise they are not the sums of the leaves")
     joint = reads @ reads.T
     law = strategy.joint_law(1.0)
     scale = float(joint.diagonal().max())
     claimed = np.concatenate(law.variances)
     right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "the stated variances are not those of its estimates")
+    require(right, "the stated variances are not those of its estimates")
     sizes = strategy.tree.sizes
     places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
     covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
     right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
-    require(right, strategy, "the stated covariances are not those of its estimates")
+    require(right, "the stated covariances are not those of its estimates")
     for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
         parts = np.split(weights, np.cumsum(sizes)[:-1])
         expected = float(weights @ joint @ weights)
         right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
         require(
-            right,
-            strategy,
-            (f"the stated variance of a sum of nodes must be {expected:.6g}, but it differs"),
+            right, f"the stated variance of a sum of nodes must be {expected:.6g}, but it differs"
         )
 
 
