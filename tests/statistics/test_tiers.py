@@ -24,7 +24,7 @@ from counton.privacy.calibration import calibrate
 from counton.run.changes import refuse_inexact_rows
 from counton.run.erasure import forget_older
 from counton.run.exports import publish
-from counton.run.new_stream import define, design_of
+from counton.run.new_stream import define, design_of, halfwidths_at
 from counton.state import verify
 from counton.statistics import Count, Sum
 from counton.statistics.tiers import TieredGroups
@@ -377,8 +377,6 @@ def test_a_job_releases_plans_and_says_what_each_tier_has(tmp_path: Path) -> Non
     del asked["events"], asked["state"], asked["until"]
     terms = define(Job("count", "rows.csv", "new.db", **asked))
     assert design_of(terms, terms.shape).guarantee == PureDP("1.1")
-    from counton.run.new_stream import halfwidths_at
-
     halves = halfwidths_at(terms, terms.shape, [2], 0.95)
     low, high = (table[end].to_list() for end in ("lower", "upper"))
     half = {f"epsilon = {loss}": (high[at] - low[at]) / 2 for at, loss in ((0, 1.1), (1, 0.2))}
@@ -526,3 +524,147 @@ def test_numbers_of_parquet_are_epsilons_too(tmp_path: Path) -> None:
         "1.1": {"France", "Italy"},
         "0.2": {"Malta"},
     }
+
+
+TIERS = ["country,size,most", "France,big,1.1", "Malta,small,0.2", "Italy,big,1.1"]
+BY_TIER = {"big": 10.0, "small": 30.0}
+
+
+def wanting(folder: Path, **more: Any) -> dict[str, Any]:
+    """A job of 40 steps whose tiers have half-widths of their own, and whose files are written."""
+    asked = told(folder, epsilon=None, tiers="size", within="big=10,small=30", steps=40)
+    (folder / "groups.csv").write_text("\n".join(TIERS) + "\n")
+    return asked | more
+
+
+def planned(asked: dict[str, Any], steps: list[int]) -> dict[str, tuple[float, ...]]:
+    """Planned half-widths by tier, in descending order of losses."""
+    own = {name: one for name, one in asked.items() if name not in ("events", "state", "until")}
+    made = define(Job("count", "rows.csv", "new.db", **own))
+    found = halfwidths_at(made, made.shape, steps, 0.95)
+    return {name.partition(":")[0]: halves for name, halves in found.items()}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"least": "rho"}, {"delta": "1e-6"}, {"release": "windows"}],
+)
+def test_each_tier_is_within_its_half_width_at_every_step(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    asked = wanting(tmp_path, until="2024-04-10", quiet=99, **more)
+    halves = planned(asked, [*range(1, 41)])
+    for tier, most in BY_TIER.items():
+        assert max(halves[tier]) <= most
+        assert halves[tier][-1] >= 0.99 * most
+    found = release("count", **asked)
+    table = found.table().with_columns(half=(pl.col("upper") - pl.col("lower")) / 2)
+    for group, tier in (("France", "big"), ("Italy", "big"), ("Malta", "small")):
+        released = table.filter(group=group)["half"].to_list()
+        assert released == pytest.approx(halves[tier], rel=1e-12)
+    tiers = [*map(Fraction, found.numbers.definition.tiers)]
+    rho = "least" in more
+    assert tiers == [tiers[0], tiers[0] / (9 if rho else 3)]
+    # A scale of four digits is the least: one step below it, a half-width is wider.
+    own = {"epsilon": None, "tiers": "most", "within": None, "domain": tmp_path / "less.csv"}
+    own |= {"rho" if rho else "epsilon": str(tiers[0] * Fraction(999, 1000))}
+    less = [str(one * Fraction(999, 1000)) for one in tiers]
+    (tmp_path / "less.csv").write_text(f"country,most\nFrance,{less[0]}\nMalta,{less[1]}\n")
+    wider = planned({**asked, **own, "least": None}, [40])
+    assert any(one[0] > most for one, most in zip(wider.values(), BY_TIER.values(), strict=True))
+
+
+@pytest.mark.parametrize("more", [{}, {"tiers": "most", "within": 60}])
+def test_a_row_loses_at_most_what_the_plan_found_for_its_tier(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    asked = wanting(tmp_path, steps=STEPS, strategy="binary", **more)
+    del asked["events"], asked["state"], asked["until"]
+    made = define(Job("count", "rows.csv", "new.db", **asked))
+    stated = {group: Fraction(one) for one, groups in made.tiers.items() for group in groups}
+    statistic: Any = made.statistic
+    most = dict.fromkeys(stated, Fraction(0))
+    for step, group in product(range(STEPS), stated):
+        moved = counted(statistic, [(step, group, 1.0)])
+        most[group] = max(most[group], loss(design_of(made, made.shape), moved))
+    assert most == stated
+    assert made.guarantee == PureDP(max(stated.values()))
+    if more:
+        allowed = {"France": Fraction("1.1"), "Malta": Fraction("0.2"), "Italy": Fraction("1.1")}
+        assert all(stated[group] <= one for group, one in allowed.items())
+        assert stated["Malta"] / stated["France"] == Fraction(2, 11)
+
+
+def test_numbers_of_the_table_are_the_most_that_a_half_width_may_need(tmp_path: Path) -> None:
+    asked = wanting(tmp_path, tiers="most", within=20)
+    with pytest.raises(
+        InvalidInput, match=r"needs more epsilon .* allows: 3\.\d+ in place of 1\.1"
+    ):
+        release("count", **asked)
+    assert not (tmp_path / "s.db").exists()
+    found = release("count", **{**asked, "within": 90})
+    first, second = map(Fraction, found.numbers.definition.tiers)
+    assert (second / first, second < Fraction("0.2")) == (Fraction(2, 11), True)
+
+
+def test_later_nights_state_the_same_tiers(tmp_path: Path) -> None:
+    asked = wanting(tmp_path, until="2024-03-02")
+    release("count", **asked)
+    assert release("count", **{**asked, "until": "2024-03-03"}).steps == range(1, 3)
+    later = {name: asked[name] for name in ("events", "state", "domain")} | {"until": "2024-03-04"}
+    assert release("count", **later).steps == range(1, 4)
+    with pytest.raises(
+        RequestMismatch, match=r"asks for another error .* big: epsilon = .* most 9"
+    ):
+        release("count", **{**asked, "within": "big=9,small=30"})
+    (tmp_path / "groups.csv").write_text("\n".join(TIERS).replace("small", "big"))
+    with pytest.raises(
+        RequestMismatch, match=r"tier of a group is big for Malta, but .* with small"
+    ):
+        release("count", **later)
+    (checked,) = verify(tmp_path / "s.db", by_reference=lambda *_: None)
+    assert checked.right
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"within": 20},
+            "the tiers are big, small; give within=big=20,small=20, or write the epsilon of",
+        ),
+        (
+            {"within": "big=20"},
+            "within=big=20 does not state one half-width for each tier: the tiers",
+        ),
+        ({"within": "big=9,tiny=3,small=5"}, "the tiers are big, small; give within=big=9,small=5"),
+        ({"tiers": "most"}, "for all groups, and the column of tiers has no names but numbers"),
+        (
+            {"within": "big=1.2345678,small=3"},
+            "half-widths of the tiers from 1.235 to 3 are in the",
+        ),
+        (
+            {"within": "big=0.1,small=1", "least": "rho"},
+            "largest rho of a group is at most 2; allow",
+        ),
+        ({"epsilon": 1}, "epsilon=1 does not go with within"),
+        ({"within": None, "epsilon": 1}, "^the tiers are big, small; give within=big=20,small=20"),
+        (
+            {"delta": "1e-6", "user": "who", "most": 2},
+            "proven only for strategies that are causal: give",
+        ),
+    ],
+)
+def test_half_widths_that_do_not_go_with_the_tiers_are_refused(
+    tmp_path: Path, more: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        release("count", **wanting(tmp_path, **more))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_names_and_numbers_do_not_share_a_column(tmp_path: Path) -> None:
+    asked = wanting(tmp_path)
+    (tmp_path / "groups.csv").write_text("\n".join(TIERS).replace("small", "0.2"))
+    with pytest.raises(InvalidInput, match=r"the epsilon 0\.2 and the tier 'big' in one column"):
+        release("count", **asked)

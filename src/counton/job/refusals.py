@@ -38,7 +38,6 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     },
     "tiers": {
         "other spare": ", whose groups are all in the table",
-        "within": ", whose guarantee the groups state",
         "continues": ", whose epsilons of groups could be other ones",
         "expire": ", whose promise is stated by ages",
         "also_totals": ", which divides one guarantee",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from counton.base.errors import RequestMismatch, field
-from counton.base.exact import exact
+from counton.base.exact import text
 from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
@@ -92,7 +92,7 @@ _TOGETHER = {
     "statistic": "the statistic is",
     "columns": "the columns are",
     "guarantee": "the guarantee is",
-    "losses": "the epsilon of a group is",
+    "losses": "the tier of a group is",
 }
 
 
@@ -185,15 +185,19 @@ def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
     """Return the first group for which a later run states another epsilon or rho than the stream
     has, and a text with both values; two Nones if there is no such group.
     """
+    from counton.statistics.tiers import stated_number
+
     domain, column = job.groups.domain, kept.record["tiers"]
     if domain is None or column not in (columns_of(domain) or ()):
         return None, None
     by = job.groups.by or kept.by or ""
     stated = dict(zip(read_domain(domain, by), read_losses(domain, by, column), strict=True))
-    for loss, groups in kept.tiers.items():
-        for group in groups:
-            if group in stated and exact(stated[group], column) != exact(loss, column):
-                return f"{stated[group]} for {group}", f"{loss} for {group}"
+    statistic: Any = kept.statistic
+    kept_as = statistic.stated or map(text, statistic.losses)
+    for group, was in zip(statistic.groups, kept_as, strict=True):
+        one = stated.get(group, was)
+        if (stated_number(one) or one) != (stated_number(was) or was):
+            return f"{one} for {group}", f"{was} for {group}"
     return None, None
 
 

@@ -92,9 +92,11 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
     return for_people(statistic, asked.counting.most), asked.contribution(asked.statistic, steps)
 
 
-def _definition_of(request: StreamRequest) -> Definition:
+def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition:
     """Return the definition (columns, windows, groups and guarantee) of a requested stream: choose
     its guarantee and strategy, and derive the rest.
+
+    If ``tried``, it serves to compare errors, and whether its noise is proven is not checked.
     """
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee
@@ -113,7 +115,8 @@ def _definition_of(request: StreamRequest) -> Definition:
         guarantee, contribution = guarantee.bound_to(strategy), request.contribution(statistic)
     else:
         if guarantee is None and job.promise.within is not None:
-            guarantee = _enough(request)
+            request = _enough(request)
+            statistic, guarantee = request.statistic, request.guarantee
         elif guarantee is None and not cut.goes_on:
             statistic, guarantee = _as_wanted(statistic, most)
         guarantee = require_guarantee(guarantee)
@@ -138,7 +141,7 @@ def _definition_of(request: StreamRequest) -> Definition:
             strategy = _with_totals(request, share, promised, contribution, shape)
         else:
             strategy = _strategy(request, steps, promised, contribution, shape)
-            if (check := getattr(statistic, "check_noise", None)) is not None:
+            if not tried and (check := getattr(statistic, "check_noise", None)) is not None:
                 check(strategy, promised, contribution)
             if cut.lags:
                 strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
@@ -256,16 +259,23 @@ def with_totals(
     return beside(min(choices, key=error) if often else choices[0])
 
 
-def _enough(request: StreamRequest) -> Guarantee:
-    """Return the guarantee with the least privacy loss under which the last release has the
-    accuracy that the job wants; beside totals, under which every night has it.
+def _enough(request: StreamRequest) -> StreamRequest:
+    """Return the request with the least privacy loss under which the last release has the accuracy
+    that the job wants; beside totals, under which every night has it.
 
-    It depends only on what the job states, not on rows.
+    It depends only on what the job states, not on rows. Guarantees of groups keep their ratio.
     """
-    from counton.planning.least_privacy import least_guarantee
+    from counton.planning.least_privacy import least_guarantee, loss_of, with_loss
+
+    def request_with(guarantee: Guarantee) -> StreamRequest:
+        found: Any = request.statistic
+        if (times := getattr(found, "times", None)) is not None:
+            found = times(loss_of(guarantee)[1])
+            guarantee = with_loss(guarantee, max(found.losses))
+        return replace(request, guarantee=guarantee, statistic=found)
 
     def factor(guarantee: Guarantee, *, two_nights: bool = True) -> float:
-        made = _definition_of(replace(request, guarantee=guarantee))
+        made = _definition_of(request_with(guarantee), tried=True)
         return reached_halfwidths(made, request.job, two_nights=two_nights).factor
 
     promise = request.job.promise
@@ -274,12 +284,15 @@ def _enough(request: StreamRequest) -> Guarantee:
     while True:
         found = least_guarantee(factor, wanted, least, promise.delta)
         if request.job.times.also_totals is None:
-            return found
+            enough = request_with(found)
+            if (check := getattr(enough.statistic, "refuse_above_stated", None)) is not None:
+                check()
+            return enough
         # The search looks at two nights, which is quick. A guarantee is returned only if all nights
         # have the accuracy. Otherwise the two must be as much more accurate as another night lacks.
         # The bound falls below what they had, so every turn tries another guarantee.
         if (over := factor(found, two_nights=False)) <= 1:
-            return found
+            return request_with(found)
         wanted = min(wanted, factor(found)) / max(over, _STRICTER)
 
 
@@ -307,7 +320,8 @@ def reached_halfwidths(
             f"{field('within', within)} bounds the error at the last step, and this stream has no "
             f"last step: give {field('around')}, or leave {field('within')} out"
         )
-    bounds = bounds_of(within, size)
+    labels = getattr(definition.statistic, "labels", {})
+    bounds = {labels.get(name, name): bound for name, bound in bounds_of(within, size).items()}
     if definition.cut.lags and definition.statistic.card.additive:
         from counton.run.revised_plan import FINAL, named_versions
 

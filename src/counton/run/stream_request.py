@@ -450,7 +450,8 @@ def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     """Return the statistic that computes a count or a sum for each group, if each group has an
     epsilon or rho of its own (``tiers``).
     """
-    from counton.statistics.tiers import TieredGroups
+    from counton.planning.least_privacy import Loss, bounds_of
+    from counton.statistics.tiers import TieredGroups, losses_within
 
     assert job.promise.tiers is not None
     asked = field("tiers", job.promise.tiers)
@@ -462,8 +463,12 @@ def _in_tiers(statistic: Statistic, groups: GroupNames, job: Job) -> Statistic:
     but = ("release",) if job.noise.release == "windows" else ()
     refuse(job, EXCLUDED["tiers"], asked, but=but)
     refuse_long_terms(groups)
-    losses = read_losses(job.groups.domain, job.groups.by or "", job.promise.tiers)
-    return TieredGroups(statistic, groups, losses, "epsilon" if job.promise.rho is None else "rho")
+    promise = job.promise
+    stated = read_losses(job.groups.domain, job.groups.by or "", job.promise.tiers)
+    loss: Loss = "rho" if promise.rho is not None or promise.least == "rho" else "epsilon"
+    bounds = None if promise.within is None else bounds_of(promise.within, promise.size)
+    losses = losses_within(stated, bounds, loss)
+    return TieredGroups(statistic, groups, losses, loss, None if bounds is None else stated)
 
 
 def _said_of_statistic(job: Job, statistic: Statistic, parts: OwnColumns) -> dict[str, Any]:

@@ -127,6 +127,8 @@ class TieredGroups(Grouped):
         groups: names of all possible groups.
         losses: the epsilon or rho of each group, in the order of the groups.
         loss: "epsilon" if the losses are epsilons, "rho" if they are rhos.
+        stated: if the losses follow from wanted half-widths, what the table of groups holds for
+            each group: the name of its tier, or the largest loss that it allows.
 
     Raises:
         InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that
@@ -155,6 +157,7 @@ class TieredGroups(Grouped):
         groups: Sequence[str],
         losses: Sequence[Any],
         loss: Literal["epsilon", "rho"] = "epsilon",
+        stated: Sequence[str] | None = None,
     ) -> None:
         super().__init__(of, groups)
         if loss not in ("epsilon", "rho"):
@@ -164,9 +167,9 @@ class TieredGroups(Grouped):
                 f"{len(losses):,} {loss}s are given for {len(self.groups):,} groups; give one "
                 f"for each"
             )
-        self.loss = loss
-        stated = zip(self.groups, losses, strict=True)
-        self.losses = [_loss(name, one, loss) for name, one in stated]
+        self.loss, self.stated = loss, None if stated is None else [*stated]
+        given = zip(self.groups, losses, strict=True)
+        self.losses = [_loss(name, one, loss) for name, one in given]
         weights = _weights(self.losses) if loss == "epsilon" else _weights_of_rhos(self.losses)
         self.weights, self.heaviest = np.array(weights, np.int64), max(weights)
         self._places = {one: list[int]() for one in sorted(self.losses, reverse=True)}
@@ -181,11 +184,58 @@ class TieredGroups(Grouped):
     @override
     def parameters(self) -> dict[str, Any]:
         said: dict[str, Any] = {} if self.loss == "epsilon" else {"loss": self.loss}
+        said |= {} if self.stated is None else {"stated": self.stated}
         return {**super().parameters, "losses": [text(one) for one in self.losses], **said}
 
     @override
     def with_inner(self, inner: Statistic) -> Self:
-        return type(self)(inner, self.groups, self.losses, self.loss)
+        return type(self)(inner, self.groups, self.losses, self.loss, self.stated)
+
+    def times(self, factor: Fraction) -> Self:
+        """Return this statistic with all losses multiplied by a number."""
+        losses = [one * factor for one in self.losses]
+        if self.loss == "rho" and max(losses) > _LARGEST_RHO:
+            raise InvalidInput(
+                f"{field('within')} cannot be reached: with tiers the largest rho of a group is at "
+                f"most {_LARGEST_RHO}; allow a larger half-width, or leave {field('least')} out"
+            )
+        return type(self)(self.inner, self.groups, losses, self.loss, self.stated)
+
+    def refuse_above_stated(self) -> None:
+        """Raise an error if a group's loss is above the largest that the table of groups allows."""
+        above = {
+            name: loss
+            for name, loss in self._places_of_tiers
+            if (most := stated_number(name)) is not None and loss > most
+        }
+        if above:
+            needs = ", ".join(f"{text(loss)} in place of {name}" for name, loss in above.items())
+            raise InvalidInput(
+                f"{field('within')} needs more {self.loss} than the table of groups allows: {needs}"
+                f"; write these numbers into the table, or allow a larger half-width"
+            )
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the numbers of each tier, in a plan, by the tier's name.
+
+        >>> from counton.statistics import Count
+        >>> TieredGroups(Count(), ["a", "b"], [3, 1], stated=["big", "small"]).labels
+        {'big': 'big: epsilon = 3', 'small': 'small: epsilon = 1'}
+        """
+        return {name: self._label(name, loss) for name, loss in self._places_of_tiers}
+
+    def _label(self, name: str, loss: Fraction) -> str:
+        said = f"{self.loss} = {figures(float(loss))}"
+        return said if not name or stated_number(name) is not None else f"{name}: {said}"
+
+    @property
+    def _places_of_tiers(self) -> dict[tuple[str, Fraction], int]:
+        """The index of one group of each tier, by name (or "") and loss; the largest loss first."""
+        order = sorted(range(len(self.groups)), key=self.losses.__getitem__, reverse=True)
+        return {
+            ("" if self.stated is None else self.stated[at], self.losses[at]): at for at in order
+        }
 
     @property
     @override
@@ -241,11 +291,11 @@ class TieredGroups(Grouped):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        own = self.loss, self.losses
+        own = self.loss, self.losses, self.stated
         return (
             super().allows(other)
             and isinstance(other, TieredGroups)
-            and (other.loss, other.losses) == own
+            and (other.loss, other.losses, other.stated) == own
         )
 
     @override
@@ -265,10 +315,8 @@ class TieredGroups(Grouped):
     @override
     def designs_of(self, terms: Design) -> Mapping[str, Design]:
         return {
-            f"{self.loss} = {figures(float(loss))}": self.design_of(
-                places[:1], terms, self.inner.cells
-            )
-            for loss, places in self._places.items()
+            self._label(name, loss): self.design_of([place], terms, self.inner.cells)
+            for (name, loss), place in self._places_of_tiers.items()
         }
 
     def design_of(
@@ -288,6 +336,80 @@ class TieredGroups(Grouped):
         return part_design(terms, inner, weight, shape, places)
 
 
+def losses_within(
+    stated: Sequence[str],
+    within: Mapping[str, float] | None,
+    loss: Literal["epsilon", "rho"],
+) -> Sequence[Fraction | str]:
+    """Return losses of groups in the ratio in which wanted half-widths need them.
+
+    `TieredGroups.times` multiplies them by the number with which the half-widths are reached.
+
+    Args:
+        stated: for each group the name of its tier, or the largest loss that it may have.
+        within: the half-width of each tier by its name. If losses are stated: one half-width,
+            without a name, of the groups with the least loss, since the others have less noise; or
+            None, if groups have the stated losses themselves.
+        loss: "epsilon" or "rho".
+
+    Raises:
+        InvalidInput: half-widths are not those of the tiers; or names are mixed with losses; or no
+            whole numbers up to 2^20 have the ratio of the half-widths.
+
+    >>> losses_within(["big", "small"], {"big": 10, "small": 30}, "epsilon")
+    [Fraction(3, 10), Fraction(1, 10)]
+    >>> losses_within(["1.1", "0.2"], {"": 30}, "epsilon")
+    ['1.1', '0.2']
+    """
+    names, numbers = (
+        [name for name in dict.fromkeys(stated) if (stated_number(name) is None) == named]
+        for named in (True, False)
+    )
+    if numbers and (within is None or (not names and [*within] == [""])):
+        return stated
+    if numbers and names:
+        raise InvalidInput(
+            f"the table of groups has the {loss} {numbers[0]} and the tier {quote(names[0])} in "
+            f"one column; write only numbers, or only names of tiers"
+        )
+    within = within or {}
+    told = f"{field('within', _pairs(within))} does not state one half-width for " if within else ""
+    if numbers:
+        raise InvalidInput(
+            f"{told}all groups, and the column of tiers has no names but numbers, the largest "
+            f"{loss} of each group; give one, for the groups with the least {loss}, or write names"
+        )
+    if {*within} != {*names}:
+        asked = _pairs({name: within.get(name, within.get("", 20)) for name in names[:4]})
+        raise InvalidInput(
+            f"{told and f'{told}each tier: '}the tiers are {', '.join(names[:9])}; give "
+            f"{field('within', asked)}{' and so on' if len(names) > 4 else ''}, or write the "
+            f"{loss} of each group in their place"
+        )
+    widths = {name: exact(width, "within") for name, width in within.items()}
+    least, most = (figures(float(of(widths.values()))) for of in (min, max))
+    said = f"half-widths of the tiers from {least} to {most}"
+    weights = _whole([1 / widths[name] for name in stated], said)
+    ratios = weights if loss == "epsilon" else [one**2 for one in weights]
+    return [Fraction(one, 10 ** len(str(max(ratios)))) for one in ratios]
+
+
+def _pairs(within: Mapping[str, float]) -> str:
+    return ",".join(f"{name}={width:g}".removeprefix("=") for name, width in within.items())
+
+
+def stated_number(stated: str) -> Fraction | None:
+    """Return the number that the table of groups states for a tier; None if it is a name.
+
+    >>> stated_number("0.2"), stated_number("small")
+    (Fraction(1, 5), None)
+    """
+    try:
+        return exact(stated, "")
+    except InvalidInput:
+        return None
+
+
 def _loss(group: str, given: object, kind: str) -> Fraction:
     """Check a group's epsilon or rho, and return it as an exact number above 0."""
     loss = exact(cast("Any", given), f"{kind} of the group {quote(group)}")
@@ -297,17 +419,21 @@ def _loss(group: str, given: object, kind: str) -> Fraction:
 
 
 def _weights(epsilons: Sequence[Fraction]) -> list[int]:
-    """Return the least whole numbers in the ratio of the epsilons."""
+    said = f"epsilons of the groups from {text(min(epsilons))} to {text(max(epsilons))}"
+    return _whole(epsilons, said)
+
+
+def _whole(numbers: Sequence[Fraction], said: str) -> list[int]:
+    """Return the least whole numbers in the ratio of some numbers; ``said`` names these."""
     unit = Fraction(
-        math.gcd(*(one.numerator for one in epsilons)),
-        math.lcm(*(one.denominator for one in epsilons)),
+        math.gcd(*(one.numerator for one in numbers)),
+        math.lcm(*(one.denominator for one in numbers)),
     )
-    weights = [int(one / unit) for one in epsilons]
+    weights = [int(one / unit) for one in numbers]
     if max(weights) > _HEAVIEST:
         raise InvalidInput(
-            f"epsilons of the groups from {text(min(epsilons))} to {text(max(epsilons))} are in "
-            f"the ratio of whole numbers up to {max(weights):,}, and at most {_HEAVIEST:,} is "
-            f"exact: give numbers with fewer digits"
+            f"{said} are in the ratio of whole numbers up to {max(weights):,}, and at most "
+            f"{_HEAVIEST:,} is exact: give numbers with fewer digits"
         )
     return weights
 
