@@ -801,6 +801,18 @@ def test_the_solved_strategy_need_not_be_compared_up_to_epsilon_2(
                 assert every[1][0].errors.by(metric) ** 2 > 1.1 * every[0][0].errors.by(metric) ** 2
 
 
+@pytest.mark.parametrize("metric", ["mean", "max"])
+def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> None:
+    several = Contribution.add_remove(cells=3, steps=5)
+    for size in ("0.001", "40"):
+        for guarantee in (PureDP(size), ZCDP(size), ApproxDP(size, "1e-7")):
+            for unit in (UNIT, several):
+                asked = 1, guarantee, metric, unit
+                alone, _ = planner.ranked_designs(*asked, simple=True, compare=False)
+                every, _ = planner.ranked_designs(*asked, simple=True)
+                assert [one for one, _ in alone] == [every[0][0]]
+
+
 @pytest.mark.parametrize("horizon", [2**20 + 1, 10**9])
 def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> None:
     """What the pages say of it."""

@@ -683,19 +683,12 @@ def ranked_designs(
         errors_of = ErrorsOf(release, around)
         return design_for(strategy, guarantee, contribution, cells, errors_of=errors_of, kind=kind)
 
-    if (
-        not (listed or compare or simple or also)
-        and horizon is not None
-        and horizon >= _SHORT
-        and contribution.in_one_step
-        and isinstance(guarantee, PureDP)
-        and guarantee.epsilon <= _SOLVED_UP_TO
-    ):
-        solved = _contenders(_Question(horizon, metric, release, 1, 1, None), _BOTH[0], (1,))
-        for strategy in solved.members:
+    if listed is None and horizon is not None and not (compare or also):
+        best = _best_known(horizon, metric, release, guarantee, contribution, simple=simple)
+        for strategy in best.members:
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInput):
-                return [(design(solved.kind, strategy), solved.seconds)], []
+                return [(design(best.kind, strategy), best.seconds)], []
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
     ranks = listed is None or "auto" in wanted
     published = names.PUBLISHED in wanted
@@ -1142,6 +1135,29 @@ def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, .
     except InvalidInput as error:
         note = f"{family.kind.words}: left out, {error}"
     return _Contenders(family.kind.words, tuple(members), note, perf_counter() - begin)
+
+
+def _best_known(
+    horizon: int,
+    metric: Metric,
+    release: ReleaseForm,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    *,
+    simple: bool,
+) -> _Contenders:
+    """Return the strategy that is the best of all candidates whatever else the request states; no
+    strategy if candidates must be compared.
+
+    The arguments are those of `counton.plan`.
+    """
+    if horizon == 1 and simple and release != "windows":
+        # The strategies differ in how releases share noise, and there is only one release.
+        return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),), "", 0.0)
+    small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
+    if small and horizon >= _SHORT and contribution.in_one_step and not simple:
+        return _contenders(_Question(horizon, metric, release, 1, 1, None), _BOTH[0], (1,))
+    return _Contenders("", (), "", 0.0)
 
 
 def candidates(

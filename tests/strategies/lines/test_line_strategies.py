@@ -25,7 +25,9 @@ from counton.strategies.lines import (
     optimal_laplace,
     workload,
 )
+from counton.strategies.lines import line_catalogue as catalogue
 from counton.strategies.lines.dense import exact_product
+from counton.strategies.lines.workloads import Prefixes
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 
@@ -278,3 +280,16 @@ def test_products_of_dense_matrices_are_exact() -> None:
         assert (exact_product(left, right) == left @ right).all()
     full = np.full((2, 4096), 2**24)
     assert exact_product(full, np.full((4096, 3), 2**25)).tolist() == [[2**61] * 3] * 2
+
+
+@pytest.mark.parametrize("cells", range(1, 257))
+def test_the_line_that_is_known_to_be_the_best_for_totals_has_the_least_error(cells: int) -> None:
+    asked = Prefixes(cells), 1, 8
+
+    def error(name: str) -> float:
+        moved = catalogue.build(name, *asked).sensitivities("add_remove").l1
+        return catalogue.total_variance(name, *asked) * float(moved) ** 2
+
+    best = min(catalogue._OVER_TIME, key=error)
+    assert catalogue.line_over_time(Prefixes(cells), 1) is catalogue.build(best, *asked)
+    assert best == catalogue._best_known(Prefixes(cells), 1, "add_remove")

@@ -18,7 +18,7 @@ from counton.strategies.lines.optimal import (
     optimal_gaussian,
     optimal_laplace,
 )
-from counton.strategies.lines.workloads import Workload
+from counton.strategies.lines.workloads import Prefixes, Workload
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
@@ -57,6 +57,9 @@ NAMES = tuple(_BUILDERS)
 #: of the largest, so that large sums fit int64; a dense matrix is tried up to this many cells.
 _OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
 _BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
+#: Largest number of cells whose running totals are best computed from independent cells, under
+#: Laplace noise; beyond, a dense matrix is best.
+_FEW = 8
 
 
 @lru_cache(maxsize=64)
@@ -104,6 +107,7 @@ def line_over_time(
         neighbours: the neighbouring relation, such as "add_remove"; it is passed to ``moved``.
         moved: a function that returns the sensitivity of a strategy under this relation.
     """
+    name = name or _best_known(workload, norm, neighbours)
     names = [
         each for each in _OVER_TIME if each != "optimal" or workload.cells <= _LARGEST_OVER_TIME
     ]
@@ -114,6 +118,18 @@ def line_over_time(
         return total_variance(each, workload, norm, _BITS_OVER_TIME) * squared
 
     return build(name or min(names, key=error), workload, norm, _BITS_OVER_TIME)
+
+
+def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
+    """Return the name of the strategy over time that is the best for a workload; None if strategies
+    must be compared.
+
+    A test compares them for every number of cells.
+    """
+    running = isinstance(workload, Prefixes) and workload.cells <= _LARGEST_OVER_TIME
+    if not running or norm == 2 or neighbours == "replace":
+        return None
+    return "identity" if workload.cells <= _FEW else "optimal"
 
 
 def serves(name: str, workload: Workload, norm: Norm, axes: int) -> bool:
