@@ -369,8 +369,8 @@ def sensitivity(
     """Return the sensitivity in the p-norm: the most by which one unit moves all measurements
     together.
 
-    If the unit counts in one step, this is the largest p-norm of a column of C. If it counts in
-    several steps, the result is never below the exact value.
+    If the unit counts in one step, this is the largest p-norm of a column of the measurement matrix
+    C. If it counts in several steps, the result is never below the exact value.
 
     Args:
         strategy: a strategy for a stream.
@@ -398,8 +398,8 @@ def sensitivity(
 
 
 def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
-    """Return bounds on the 1-norm and the squared 2-norm of an integer vector, each lowered where
-    the other one allows it.
+    """Return two upper bounds on an integer vector, on its 1-norm and on its squared 2-norm; each
+    is lowered if the other bound implies less.
 
     Every integer vector has l1 <= l2_squared <= l1^2.
     """
@@ -723,7 +723,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Yield upper bounds on how far a unit moves all measurements if it changes ``changes`` counts,
-    by +1 and -1 in turn; they hold for any matrix C.
+    by +1 and -1 in turn; they hold for any measurement matrix C.
 
     They bound the 1-norm (``norm`` 1) or the squared 2-norm (``norm`` 2) of the move.
     """
@@ -807,8 +807,9 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
     """Return, for each level of a tree, the weight with which a count enters its node (noisy
     measurement) on this level.
 
-    Weights are magnitudes in units of 2^-lattice_bits. The first step shows the weight. If it
-    enters no node of a level, the level's weight is taken as 1, which is 2^lattice_bits units.
+    Weights are magnitudes in units of 2^-lattice_bits. They are read from the column of the first
+    step. If the first step enters no node of a level, the level gets the weight 1, which is
+    2^lattice_bits units.
 
     >>> from counton.strategies import LookAhead
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
@@ -911,8 +912,8 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
 def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """Return the largest 1-norm by which a unit moves the measurements of a tree.
 
-    It is the sum of the 1-norms of the columns of C for the unit's steps, which are chosen so that
-    the sum is largest.
+    It is the sum of the 1-norms of the measurement matrix's columns for the unit's steps, which are
+    chosen so that the sum is largest.
     """
     most, weights = schedule.steps, level_weights(strategy)
     divisions_of = strategy.structure.divisions
@@ -951,8 +952,8 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
     """Return how far a unit that counts in every step moves the measurements of a tree.
 
     Let n_v be the sum of the weights of all steps in node v. The result is the sum over all nodes v
-    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2). With ``alternating`` changes by +1 and -1 it is an
-    upper bound: |n_v| is taken as the weight of one step.
+    of n_v (``norm`` 1) or of n_v^2 (``norm`` 2). If ``alternating``, the unit counts by +1 and -1
+    in turn; then the result is an upper bound, with the weight of one step as |n_v|.
     """
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
@@ -1059,7 +1060,8 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 
 @lru_cache(maxsize=4)
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
-    """Return the 1-norms of the columns of C, and the magnitudes of all their inner products.
+    """Return the 1-norms of the columns of the measurement matrix C, and the magnitudes of the
+    inner products of every two columns.
 
     Their shapes are (horizon,) and (horizon, horizon). Norms are in units of 2^-lattice_bits,
     products in squared units.
@@ -1072,8 +1074,8 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
-    """Return the inner products of every two columns of C, the matrix C^T C: shape (horizon,
-    horizon).
+    """Return the inner products of every two columns of the measurement matrix C, that is, C^T C:
+    shape (horizon, horizon).
 
     Values are in squared units of 2^-lattice_bits.
     """
@@ -1117,7 +1119,9 @@ def _written_out(strategy: _StepNodes) -> Integers:
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
-    """Return True if a unit's possible sets of steps are few enough to try them all."""
+    """Return True if a unit on this schedule has so few possible sets of steps that all can be
+    tried.
+    """
     if horizon > _MOST_TRIED:
         return False
     total = 0

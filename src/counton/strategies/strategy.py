@@ -115,8 +115,9 @@ _MOST_STEPS = 2**28
 class Node(NamedTuple):
     """One noisy measurement, with a weight.
 
-    In a column of C it is the weight of a count in the measurement; in a row of B it is the weight
-    of the measurement's noise in a release. ``level`` and ``index`` name the measurement.
+    In a column of the measurement matrix C it is the weight of a count in the measurement; in a row
+    of the matrix B it is the weight of the measurement's noise in a release. ``level`` and
+    ``index`` name the measurement.
 
     >>> from counton.strategies import Binary
     >>> Binary(31).row(5)
@@ -444,7 +445,8 @@ class StreamStrategy(Strategy):
         """Return, for each noise level, one more than the largest index of a node that any step
         enters or any release uses.
 
-        All columns of C and rows of B are computed; a strategy with long rows overrides this.
+        All columns of the measurement matrix C and all rows of B (nodes in a release) are computed;
+        a strategy with long rows overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
@@ -596,8 +598,8 @@ def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Return the noise distribution of the nodes of one level; ``base`` is the calibrated
-    distribution, that of level 0.
+    """Return the noise distribution of the nodes (noisy measurements) of one level; ``base`` is the
+    calibrated distribution, which the nodes of level 0 have.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
@@ -656,9 +658,9 @@ def step_reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
     """Return an object that computes the noise of all values that a running stream releases at each
     step.
 
-    If a step releases the counts of several recent windows, because rows arrive late, these lie
-    along the last axis of the noise. For all other strategies, the result is that of `reader_of`,
-    one value for each step.
+    If a step releases the counts of several recent windows, because rows arrive late, the noise has
+    a last axis for these windows. For all other strategies there is one value for each step, as
+    from `reader_of`.
     """
     return strategy._step_reader(field)
 
@@ -889,7 +891,8 @@ def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[i
 def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
     """Return, for each noise level, one more than the largest index of a node in ``entries``.
 
-    Each entry is a column of C or a row of B, as a list of nodes.
+    Each entry is a column of the measurement matrix C (nodes that a count enters) or a row of the
+    matrix B (nodes in a release), as a list of nodes.
 
     >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
     {0: 6, 1: 3}
@@ -971,8 +974,8 @@ class TableStrategy(Strategy):
 
     @abstractmethod
     def largest_column(self, norm: Norm) -> int:
-        """Return the largest norm of a column of C, exactly: how far adding one unit moves all
-        measurements.
+        """Return the largest norm of a column of the measurement matrix C, exactly: how far all
+        measurements move if one unit is added.
 
         Args:
             norm: 1: sum of the magnitudes of the entries; 2: sum of their squares.
@@ -983,16 +986,16 @@ class TableStrategy(Strategy):
         """Return a bound on how far all measurements move if one unit moves from one cell to
         another.
 
-        It is the norm of the difference of two columns of C: the sum of magnitudes (``norm`` 1), or
-        the sum of squares (``norm`` 2).
+        It is the largest norm of the difference of two columns of the measurement matrix C: the sum
+        of magnitudes (``norm`` 1), or the sum of squares (``norm`` 2).
         """
 
     def l1_sensitivity(self) -> int:
-        """Return the largest 1-norm of a column of C, exactly."""
+        """Return the largest 1-norm of a column of the measurement matrix C, exactly."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:
-        """Return the largest squared 2-norm of a column of C, exactly."""
+        """Return the largest squared 2-norm of a column of the measurement matrix C, exactly."""
         return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:

@@ -181,8 +181,8 @@ class Dense(OwnCells):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements,
-        ...).
+        """Return the exact measurements C x of counts x, where C is the measurement matrix: shape
+        (cells, ...) to (measurements, ...).
         """
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
@@ -223,8 +223,8 @@ class Dense(OwnCells):
 
     @property
     def own(self) -> Integers:  # type: ignore[override]
-        """Weight of each cell in the row of C that measures this cell alone: shape (cells,); 0 for
-        a cell without such a row.
+        """Weight of each cell in the row of the measurement matrix C that measures this cell alone:
+        shape (cells,); 0 for a cell that no row measures alone.
         """
         return self._split[1]
 
@@ -258,8 +258,8 @@ class Dense(OwnCells):
 
     @cached_property
     def _lags(self) -> Integers:
-        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns of C
-        at least d cells apart.
+        """For each distance d = 0, 1, ..., the largest absolute inner product of two columns of the
+        measurement matrix C whose cells are at least d apart.
 
         Rows of C that measure one cell alone are left out.
         """
@@ -279,8 +279,8 @@ class Dense(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of a least-squares fit that uses the rows of C over several
-        cells and, for each cell, a separate estimate from elsewhere.
+        """Return the normal equations of a least-squares fit that uses the rows of the measurement
+        matrix C over several cells and, for each cell, a separate estimate from elsewhere.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is cubic
         in the number of cells.
@@ -300,8 +300,8 @@ class Dense(OwnCells):
     @cached_property
     @override
     def least_inner(self) -> int:
-        """Lower bound of the inner product of any two columns of C, computed in float64 with a
-        margin for rounding.
+        """Lower bound of the inner product of any two columns of the measurement matrix C, computed
+        in float64 with a margin for rounding.
         """
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())

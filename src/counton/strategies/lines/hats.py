@@ -205,8 +205,8 @@ class Hats(OwnCells):
         """Return the weight with which each cell is measured alone: shape (cells,), in units of
         ``2**-bits``.
 
-        It is the largest weight for which the cell's column of C, with its weights in all
-        measurements, has norm at most 1.
+        It is the largest weight for which the cell's column of the measurement matrix C, with its
+        weights in all measurements, has norm at most 1.
         """
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:

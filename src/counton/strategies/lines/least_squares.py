@@ -361,8 +361,8 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of a least-squares fit that uses the rows of C over several
-        cells and, for each cell, a separate estimate from elsewhere.
+        """Return the normal equations of a least-squares fit that uses the rows of the measurement
+        matrix C over several cells and, for each cell, a separate estimate from elsewhere.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,).
         """

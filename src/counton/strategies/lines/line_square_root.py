@@ -50,8 +50,8 @@ class SquareRoot(LineStrategy):
 
     @override
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x, modulo 2^64: int64, the shape of
-        ``counts``.
+        """Return the exact measurements C x of counts x, modulo 2^64, where C is the measurement
+        matrix: int64, the shape of ``counts``.
         """
         numerators = self.strategy.root.numerators
         lines = counts.reshape(self.cells, -1).T

@@ -62,8 +62,8 @@ class LineStrategy(TableStrategy):
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
-        """Return the exact measurements C x of counts x: shape (cells, ...) to (measurements, ...),
-        int64.
+        """Return the exact measurements C x of counts x, where C is the measurement matrix: shape
+        (cells, ...) to (measurements, ...), int64.
         """
 
     @abstractmethod
@@ -75,8 +75,8 @@ class LineStrategy(TableStrategy):
         """
 
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return private running sums of a line of cells (counts in a fixed order): a function of
-        the noisy measurements y = C x + z alone.
+        """Return private running sums of a line of cells (counts in a fixed order). They are a
+        function of the noisy measurements y = C x + z alone, where C is the measurement matrix.
 
         Args:
             counts: the counts x, shape (cells,); so small that C x plus noise fits int64.
@@ -122,8 +122,8 @@ class LineStrategy(TableStrategy):
 
     @property
     def least_inner(self) -> int:
-        """Lower bound of the inner product of any two columns of C; 0 if C has no negative
-        entry.
+        """Lower bound of the inner product of any two columns of the measurement matrix C; 0 if C
+        has no negative entry.
         """
         return 0
 

@@ -46,8 +46,8 @@ class Estimator(Protocol):
 
 
 def tree_law(estimator: Estimator) -> TreeLaw | None:
-    """Return the joint distribution of an estimator's noise, if it estimates on a tree with few
-    children per node; else None.
+    """Return the joint distribution of an estimator's noise, if it estimates on a tree whose nodes
+    have few children; else None.
     """
     law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
@@ -152,8 +152,8 @@ _STRETCH = 2**14
 
 
 def _stretches(*arrays: Any) -> Iterator[list[Any]]:
-    """Yield several arrays of one length in pieces: lists of slices, one slice of each array, over
-    the same at most 2^14 places.
+    """Cut several arrays of one length into pieces of at most 2^14 entries, and yield lists with
+    one piece of each array.
 
     Arrays given as None are left out.
     """
@@ -287,11 +287,12 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval for each kind of intervals, and the number of intervals of each kind.
+        """Return one interval for each kind of intervals, and the number of intervals of each kind;
+        here None: no kinds are known.
 
-        Intervals of one kind have sums of equal variance if ``joint_law`` is the distribution of
-        the estimates. The arrays are starts, ends and numbers, each of shape (kinds,). None if the
-        kinds are not known.
+        Intervals of one kind have estimated sums of equal variance if ``joint_law`` is the
+        distribution of the estimates. A subclass that knows kinds returns starts, ends and numbers,
+        each of shape (kinds,).
         """
         return None
 
@@ -329,9 +330,10 @@ class TreeNodes(_Intervals):
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
         """Return one interval for each kind of intervals, and the number of intervals of each kind.
 
-        Intervals of one kind have sums of equal variance if ``joint_law`` is the distribution of
-        the estimates. The arrays are starts, ends and numbers, each of shape (kinds,). None unless
-        all numbers of children in the tree of ``joint_law`` are powers of two.
+        Intervals of one kind have estimated sums of equal variance if ``joint_law`` is the
+        distribution of the estimates. The arrays are starts, ends and numbers, each of shape
+        (kinds,). None unless all numbers of children in the tree of ``joint_law`` are powers of
+        two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of
@@ -442,8 +444,8 @@ class RandomSubsets(NamedWorkload):
         )
 
     def _weights(self) -> tuple[float, float]:
-        """Return a and b such that `gram` is a times the identity plus b times the matrix of
-        ones.
+        """Return the numbers a and b for which `gram`, the expected W^T W of the queries W, is a
+        times the identity matrix plus b times the matrix of ones.
         """
         # They follow from the probabilities that one, and two, given cells are in the set.
         n = self.cells

@@ -160,12 +160,16 @@ class GrowingCascade(StreamStrategy):
         return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C, which the first step attains."""
+        """Return the largest 1-norm of a column of the measurement matrix C: that of the first
+        step's column.
+        """
         # The sum of its own weight and each doubling's.
         return Fraction(self.first + self.doublings * self.weight)
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the largest squared 2-norm of a column of C, which the first step attains."""
+        """Return the largest squared 2-norm of a column of the measurement matrix C: that of the
+        first step's column.
+        """
         # (3 + doublings) w^2 + 1; all other columns have (3 + doublings) w^2.
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 

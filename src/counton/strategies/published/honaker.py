@@ -124,8 +124,8 @@ class HonakerOnline(StreamStrategy):
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C: the number of levels, because item 1 enters a
-        node of each.
+        """Return the largest 1-norm of a column of the measurement matrix C: the number of levels,
+        because the first step's count enters a node of each level.
         """
         return Fraction(self.height)
 

@@ -220,8 +220,8 @@ class SmoothBinary(StreamStrategy):
             yield ones
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the largest 1-norm of a column of C: the number of zeros of a leaf's index; item 1
-        attains it.
+        """Return the largest 1-norm of a column of the measurement matrix C: the number of zero
+        bits in the index of a step's leaf. The first step's column has this norm.
         """
         return Fraction(self.zeros)
 

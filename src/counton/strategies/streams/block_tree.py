@@ -254,7 +254,7 @@ class BlockTree:
     @property
     def largest_of_block(self) -> float:
         """Weight of a block's own measurement in the tree's estimate of the block's total, times
-        the block's weight; 0 if blocks are not measured beside their nodes.
+        the block's weight; 0 if only the tree's smaller nodes are measured, not the block itself.
         """
         part = self._of_children[-1] / (1 << _WEIGHT_BITS)
         return (1 - part) / self.shares[-1] if self.top and self.shares[-1] else 0.0
@@ -317,7 +317,7 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add the noise of a node's estimate, times ``taken``, to the noise of a release.
+        """Add the noise of a node's estimate to the noise of a release, multiplied by ``taken``.
 
         The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
         index) of a node to the weight of this node's noise, multiplied by the weight of the block.
@@ -342,8 +342,8 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the noise of the tree's estimate of a block's total, times ``taken``, to the noise of
-        a release.
+        """Add the noise of the tree's estimate of a block's total to the noise of a release,
+        multiplied by ``taken``.
 
         The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
         index) of a node to the weight of this node's noise, multiplied by the weight of the block.

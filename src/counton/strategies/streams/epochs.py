@@ -203,15 +203,16 @@ class Epochs(EndlessStrategy):
 
     Steps are divided into epochs. With k children per node, epoch 0 has the steps 1 to k, and epoch
     j the steps k^j + 1 to k^(j+1). Each epoch has a tree of measurements of its own, whose noise is
-    wider in later epochs. A release is the sum of the estimated
-    totals of the completed epochs and of the running total within the present epoch.
+    wider in later epochs. A release is the sum of the estimated totals of the completed epochs and
+    of the running total within the present epoch.
 
-    From 17 steps on, the mean variance is 1.5 to 2.2 times that of the best strategy for a known
-    end; for published schemes it is 11 to 47 times. Releases are multiples of 2^-16.
+    From 17 steps on, the mean variance is 1.5 to 2.2 times the mean variance of the best strategy
+    for a known end; for published schemes it is 11 to 47 times as large. Releases are multiples of
+    2^-16.
 
     Args:
-        radix: number of children of a node, from 3 to 64; the error with 16 is within a few
-            percent of the least.
+        radix: number of children of a node, from 3 to 64; the error with 16 is within a few percent
+            of the least.
 
     Raises:
         InvalidInput: a radix outside that range.

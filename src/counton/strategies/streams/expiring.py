@@ -206,7 +206,7 @@ class Expiring(EndlessStrategy):
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the releases 1 .. steps, which is that of the last one.
+        """Return the largest variance of the releases 1 .. ``steps``, which the last of them has.
 
         The unit is the variance of Laplace noise of level 0; with ``law``, the calibrated noise
         distribution, it is squared data units.

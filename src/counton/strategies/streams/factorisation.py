@@ -135,7 +135,8 @@ class Factorisation(LeastSquaresFactorization):
         """Return the nodes (measurements) whose noise is in the release at ``step``, with exact
         weights.
 
-        Weights are computed by substitution for a causal C, else by least squares.
+        Weights are computed by substitution if the measurement matrix C is square and lower
+        triangular, else by least squares.
         """
         if not self.facts.causal:
             return super().row(step)

@@ -59,8 +59,8 @@ class Independent(StreamStrategy):
         return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """Return the only node (noisy measurement) in the release at ``step``: that of the step
-        itself.
+        """Return the only node (noisy measurement) in the release at ``step``: the measurement of
+        the step's own count.
         """
         return (Node(0, check_step(self, step), 1),)
 

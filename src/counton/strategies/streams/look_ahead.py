@@ -338,8 +338,8 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the noise of the estimates of some nodes of a level, times ``taken``, to the noise of
-        a release.
+        """Add the noise of the estimates of some nodes of a level to the noise of a release,
+        multiplied by ``taken``.
 
         The noise of the release is given by ``weights``, which is changed: it maps (level, index)
         of a node to the weight of this node's noise. An estimate combines the measurements of the

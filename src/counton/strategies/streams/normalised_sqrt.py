@@ -57,8 +57,8 @@ class NormalisedSqrt(RootStrategy):
     C is the matrix square root of the matrix of running totals, D the diagonal matrix of the norms
     d_i of its columns, and C' = C D^-1 the measurement matrix. With the noise z of measurements,
     the noise of release t is the sum over i <= t of d_i (C^-1 z)_i. Weights 1 / d_i are rounded to
-    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The sensitivity
-    is that of the rounded C', exactly, and noise is rounded correctly.
+    multiples of 2^-weight_bits, C to multiples of 2^-12 (beyond 2^13 steps 2^-14). The stated
+    sensitivity is exact for the rounded C', and noise is rounded correctly.
 
     Args:
         horizon: number of steps, from 1 to 2^20.

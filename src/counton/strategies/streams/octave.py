@@ -238,8 +238,8 @@ class OctaveColumns:
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
     def _below(self, level: int, step: int, nodes: range | None = None) -> tuple[range, Integers]:
-        """Return the nodes around a step on a level below ``upper``, and the entries of the step's
-        column of C there.
+        """Return the nodes around a step on a level below ``upper``, and the entries at these nodes
+        of the step's column of the measurement matrix C.
 
         Entries are in units of 2^-(g_bits + 4). ``nodes`` are the nodes that exist; None: all
         integers.
@@ -293,8 +293,8 @@ class OctaveColumns:
 
     @cached_property
     def _upper(self) -> list[Integers]:
-        """Entries of the columns of C on each of the levels from ``upper`` on: shape ``(nodes,
-        classes)``.
+        """Entries of the columns of the measurement matrix C on each of the levels from ``upper``
+        on: shape ``(nodes, classes)``.
 
         A class has all steps with equal ``step >> _key_bits``, whose columns are equal there. A
         node is one noisy measurement.
@@ -469,16 +469,16 @@ class MultiscaleInterpolation(StreamStrategy):
     Level l has points of time that are 2^l steps apart; the noise of the release at a step is
     interpolated from points near the step on each level.
 
-    On long streams the mean error is within one percent of that of the best known matrices, and the
-    largest variance is the least known for strategies that do not solve equations over the whole
-    stream. No noise is kept in memory, and any window of steps can be computed alone. Noise is
-    rounded to multiples of 2^-grid_bits before it is added up.
+    On long streams the mean error is within one percent of the mean error of the best known
+    matrices, and the largest variance is the least known for strategies that do not solve equations
+    over the whole stream. No noise is kept in memory, and any window of steps can be computed
+    alone. Noise is rounded to multiples of 2^-grid_bits before it is added up.
 
     Args:
         horizon: number of steps, from 1 to 2^60.
         metric: the variance that the weights minimise: the mean or the largest.
-        grid_bits: 12, 14 or 16; with fewer bits the error is slightly larger, but wider
-            noise fits int64.
+        grid_bits: 12, 14 or 16; with fewer bits the error is slightly larger, but wider noise fits
+            int64.
         whole: True: releases are rounded to integers, which adds 1/12 to their variance.
 
     Raises:

@@ -263,8 +263,8 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
-    """Return a strategy for Gaussian noise with nearly the least error: its matrix is the square
-    root of the matrix of running totals, with weighted rows.
+    """Return a strategy for Gaussian noise with nearly the least error. Its measurement matrix is
+    the square root of the matrix of running totals, with weighted rows.
 
     `scaled_root` computes the matrix.
 

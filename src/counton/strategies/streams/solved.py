@@ -105,14 +105,13 @@ class LeastSquaresFactorization(StreamStrategy):
 
     Args:
         line: the strategy that measures the steps, or the totals of blocks: `Dense` or `Hats`.
-        radices: number of children of the nodes of levels 1, 2, ... of the tree inside a
-            block. Their product is the number of steps in a block. If empty, cells are
-            single steps.
-        shares: the weight of each level of the tree, relative to the block's weight:
-            integers, single steps first. The last one, for the block itself, may be left
-            out. If empty: 1 each.
-        norm: 1 or 2. The line's columns have equal norms of this kind, and so do those of
-            C.
+        radices: number of children of the nodes of levels 1, 2, ... of the tree inside a block.
+            Their product is the number of steps in a block. If empty, cells are single steps.
+        shares: the weight of each level of the tree, relative to the block's weight: integers,
+            single steps first. The last one, for the block itself, may be left out. If empty: 1
+            each.
+        norm: 1 or 2. The columns of the line's matrix have equal norms of this kind, and so do the
+            columns of C.
         horizon: number of steps; default: all steps of the line's cells.
 
     Raises:

@@ -327,8 +327,8 @@ class WindowsAndTotals(StreamStrategy):
 
 
 class _NightReader(Reader):
-    """The noise of one running stream, one release after another: first that of the newest counts
-    of the last windows, then that of the total.
+    """The noise of one running stream, computed for one release after another: first the noise of
+    the newest counts of the last windows, then the noise of the total.
     """
 
     def __init__(self, strategy: WindowsAndTotals, field: NodeNoise) -> None:

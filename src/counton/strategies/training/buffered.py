@@ -56,7 +56,8 @@ class BufferedToeplitz(ToeplitzTraining):
 
     Args:
         steps: number of steps of the run.
-        theta: poles of the power series of C, in (0, 1), decreasing.
+        theta: poles of the power series whose coefficients are the first column of the measurement
+            matrix, in (0, 1), decreasing.
         thetahat: zeros of this series; theta_1 > thetahat_1 > theta_2 > ... > 0.
         schedule: the steps in which one training example counts; see `training_schedule`.
         shares: one positive number for each step, from which step scaling computes the numbers that
@@ -245,18 +246,19 @@ def blt_coefficients(steps: int, poles: tuple[float, ...], zeros: tuple[float, .
 
 
 def from_search(x: Floats) -> Floats:
-    """Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... for the variables ``x`` of a search
-    without bounds.
+    """Convert the variables ``x`` of a search, which may be any real numbers, to the parameters 1 -
+    theta_1, 1 - thetahat_1, 1 - theta_2, ....
 
     theta and thetahat are the poles and zeros of buffered linear Toeplitz noise (BLT). Variables
-    and results lie along the last axis; all results interlace.
+    and results lie along the last axis. Results always have theta_1 > thetahat_1 > theta_2 > ....
     """
     steps = np.concatenate([x[..., :1], np.exp(x[..., 1:])], axis=-1)
     return np.asarray(1 / (1 + np.exp(-np.cumsum(steps, axis=-1))))
 
 
 def to_search(v: Floats) -> Floats:
-    """Return the search variables for ``v``, the inverse of `from_search`.
+    """Convert parameters ``v`` to the variables of a search, which may be any real numbers; it is
+    the inverse of `from_search`.
 
     ``v`` has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., where theta and thetahat are the poles
     and zeros of buffered linear Toeplitz noise (BLT).
@@ -266,8 +268,8 @@ def to_search(v: Floats) -> Floats:
 
 
 def search_start(steps: int, buffers: int) -> Floats:
-    """Return search variables of shape (2 * buffers,) from which the search for theta and thetahat
-    starts.
+    """Return the variables (see `from_search`) at which the search for the poles theta and zeros
+    thetahat starts: shape (2 * buffers,).
     """
     # 1 - theta_1 is near 1/steps.
     logits = np.linspace(np.log(1 / steps), 0.3, 2 * buffers)
@@ -275,7 +277,9 @@ def search_start(steps: int, buffers: int) -> Floats:
 
 
 def search_bounds(buffers: int) -> list[tuple[float, float]]:
-    """Return (lowest, highest) for each of the 2 * buffers search variables of `from_search`."""
+    """Return bounds (lowest, highest) for each of the 2 * buffers variables of a search;
+    `from_search` converts variables to poles and zeros.
+    """
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 

@@ -195,7 +195,9 @@ class DenseOptimum(TrainingStrategy):
 
 @lru_cache(maxsize=2)
 def _optimal(steps: int, schedule: Schedule) -> Floats:
-    """Return the optimal matrix C for a fixed schedule: shape (steps, steps)."""
+    """Return the optimal measurement matrix C for examples on a fixed schedule: shape (steps,
+    steps).
+    """
     members, apart = schedule.steps, schedule.apart
     order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
     back = np.argsort(order)
@@ -350,7 +352,7 @@ class BandedOptimum(DenseOptimum):
 
     @property
     def bands(self) -> int:
-        """Number of diagonals of C that have entries other than 0."""
+        """Number of diagonals of the measurement matrix C that have entries other than 0."""
         rows, columns = np.nonzero(self._matrix)
         return int((rows - columns).max()) + 1
 
@@ -378,8 +380,8 @@ class BandedOptimum(DenseOptimum):
     ) -> Self:
         """Rebuild the strategy from the parameters of its description.
 
-        ``matrix`` is a text that encodes C or, if ``lags`` (numbers of steps below the diagonal, at
-        which entries are not 0) are given, its inverse K.
+        ``matrix`` is a text that encodes the measurement matrix C or, if ``lags`` (numbers of steps
+        below the diagonal, at which entries are not 0) are given, its inverse K.
         """
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
@@ -468,11 +470,11 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     inside = (lag >= 0) & (lag < apart)
 
     def columns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the matrix C for search variables, the norms of its columns before and after
-        scaling, and the shares of stretches.
+        """Return, for search variables ``x``, the measurement matrix C, the norms of its columns
+        before and after scaling, and the shares of stretches.
 
-        A share is the squared norm of every column in a stretch of steps. The search variables
-        ``x`` are the logarithms of shares, then the entries of C within its bands.
+        A share is the squared norm of every column in a stretch of steps. The variables are the
+        logarithms of shares, then the entries of C within its bands.
         """
         shares = np.exp(x[:number] - x[:number].max())
         shares /= shares.sum()
@@ -498,8 +500,8 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the matrix C of least error found whose inverse has entries only at ``lags``: numbers
-    of steps below the diagonal, which is 0.
+    """Return the measurement matrix C of least error that a search finds among matrices whose
+    inverse has entries at the ``lags`` only: on the diagonal (lag 0) or so many steps below it.
     """
     from scipy.signal import lfilter
 
@@ -515,8 +517,9 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         """Return the logarithm of a smooth bound on the squared sensitivity, and its gradient with
         respect to ``products``.
 
-        ``products`` has the magnitudes of the entries of C^T C. Maxima are replaced by sums of
-        powers, with the exponents ``power`` and ``sharp``.
+        ``products`` has the magnitudes of the entries of C^T C, for the measurement matrix C: shape
+        (steps, steps). To make the bound smooth, maxima are replaced by sums of powers, with the
+        exponents ``power`` and ``sharp``.
         """
         # Sums of powers replace maxima, to make it smooth.
         products = products / (unit := float(np.diagonal(products).max()))
@@ -543,11 +546,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         return math.log(total * unit), slope / unit
 
     def increments_of(x: Floats) -> tuple[Floats, Floats]:
-        """Return the scale of each step, and K, the inverse of C, with rows multiplied by the
-        scales.
+        """Return, for search variables ``x``, the scale of each step, and K with rows multiplied by
+        the scales; K is the inverse of the measurement matrix C.
 
-        The search variables ``x`` are the logarithms of the scales, then the entries of K at its
-        lags.
+        The variables are the logarithms of the scales, then the entries of K at its lags.
         """
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]

@@ -250,10 +250,11 @@ def _start(buffers: int, steps: int) -> list[Floats]:
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
-    """Return the coefficients of C and of its inverse for search variables ``x``: both of shape
-    (steps,).
+    """Return the coefficients of two power series for search variables ``x``: the first columns of
+    the measurement matrix C and of its inverse, both of shape (steps,).
 
-    The search variables are those of `from_search` for theta and thetahat, then gain and ratio.
+    The variables are those of `from_search` for the poles theta and zeros thetahat, then the
+    parameters gain and ratio of `Echo`.
     """
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -267,12 +268,12 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
 def _descend(
     logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
 ) -> tuple[float, Floats]:
-    """Return two things that a search from ``start`` finds: the least value of the function
-    ``logs``, and the variables at which it has this value.
+    """Search for the variables at which the function ``logs`` is least; return this value, and the
+    variables.
 
-    ``logs`` is a function of the search variables: those of `from_search` for ``buffers`` buffers,
-    then gain and ratio. The search makes at most ``iterations`` iterations of L-BFGS, then at most
-    ``last`` evaluations by Nelder-Mead.
+    ``start`` is where the search begins. Variables are those of `from_search` for ``buffers`` poles
+    theta and zeros thetahat, then gain and ratio. The search makes at most ``iterations``
+    iterations of L-BFGS, then at most ``last`` evaluations by Nelder-Mead.
     """
     # By L-BFGS, with a gradient by differences, then by Nelder-Mead.
     from scipy.optimize import minimize

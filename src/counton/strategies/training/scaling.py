@@ -37,7 +37,8 @@ def balance(gram: Floats, shares: Floats) -> Floats:
     sensitivity to every example is 1: shape (steps,).
 
     Args:
-        gram: magnitudes of C^T C between the steps of each example, from `gram_of_schedules`.
+        gram: magnitudes of C^T C, for the measurement matrix C, between every two steps of each
+            example, from `gram_of_schedules`.
         shares: one positive number for each step; the divisors of the steps in which one example
             counts are proportional to their shares.
 
@@ -110,7 +111,8 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
     to the shares.
 
     Args:
-        gram: the magnitudes of C^T C between the steps of each example.
+        gram: the magnitudes of C^T C, for the measurement matrix C, between every two steps of each
+            example.
         weights: the matrix F of `toeplitz_weights`.
         of: a number for each step, shape (steps,): steps with equal numbers get equal shares; by
             default each step has its own.

@@ -20,7 +20,8 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return the magnitudes of C^T C between the steps of each example, for a Toeplitz matrix C.
+    """Return the magnitudes of the inner products of every two columns of a Toeplitz matrix C whose
+    steps belong to one example.
 
     An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
     ``(apart, members, members)``: the first axis is the place, the others are two of the example's
@@ -68,8 +69,8 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return the magnitudes of C^T C between the steps of each example, selected from ``gram`` =
-    C^T C.
+    """Return the magnitudes of those entries of ``gram`` = C^T C, for a matrix C, whose two steps
+    belong to one example.
 
     An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
     ``(apart, members, members)``: the first axis is the place, the others are two of the example's
@@ -151,8 +152,8 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
     """Return an upper bound on the squared sensitivity to an example whose steps have a least
     distance.
 
-    ``products`` has the magnitudes of the inner products of every two columns of C: shape (steps,
-    steps). The time is quadratic in the number of steps.
+    ``products`` has the magnitudes of the inner products of every two columns of the measurement
+    matrix C: shape (steps, steps). The time is quadratic in the number of steps.
 
     >>> round(separated_squared(full_gram(np.array([1.0, 0.5, 0.25])), Schedule(2, 2, False)), 4)
     2.8125

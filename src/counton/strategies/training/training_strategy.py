@@ -270,8 +270,8 @@ class TrainingStrategy(Strategy):
     # ------------------------------------------------------------------------ small runs, written
 
     def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
-        """Return the matrix K of the noise K z of steps, and the address of the standard normal
-        draw that belongs to each column.
+        """Return the matrix K for which the noise of all steps is K z, with z standard normal
+        draws, and the address of the draw that belongs to each column.
 
         K has the shape (steps, normals); an address is (level, index).
 
