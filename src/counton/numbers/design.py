@@ -396,8 +396,8 @@ def stream_cell(terms: Design, cell: int) -> int:
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:
-    """Raise `StateError` if a saved strategy is not a class of counton, so that the caller must
-    pass it.
+    """Raise `StateError` if a saved strategy is not a class of counton: it cannot be rebuilt, and
+    the caller must pass the strategy itself.
     """
     told = saved["strategy"]
     kind = str(told.get("strategy"))

@@ -259,8 +259,8 @@ class Discovery:
         return counters_of(guarantee)
 
     def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the shape of the cells of one step: one cell for each of the most groups that may
-        be found. ``own``, a function for declared cells, is not used.
+        """Return the shape of the cells of one step: one cell for each group, for the largest
+        number of groups that may be found. ``own``, a function for declared cells, is not used.
         """
         return (ROOM,)
 

@@ -599,8 +599,9 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
         step: a released step.
 
     Returns:
-        None if the weights differ by step, as in a stream without a last step or one that releases
-            windows again for late rows; or if single windows are rounded.
+        Facts about the weights of nodes. None if the weights differ by step, as in a stream without
+        a last step or one that releases windows again for late rows; or if single windows are
+        rounded.
 
     >>> from counton import PureDP, plan
     >>> best = plan(31, PureDP(1), release="windows").best

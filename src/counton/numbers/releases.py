@@ -37,7 +37,9 @@ class PublicNumbers:
         return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Return the columns of `table` as arrays, by name; needs no optional package."""
+        """Return the columns of the method `table` as arrays, by name; no optional package is
+        needed.
+        """
         raise NotImplementedError
 
     def table(self, level: float | None = None) -> Any:

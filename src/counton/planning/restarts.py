@@ -64,8 +64,8 @@ class RestartedCounter:
 
     @property
     def height(self) -> int:
-        """Number of levels of the binary mechanism: the most noisy sums that count an item in one
-        round.
+        """Number of levels of the binary mechanism: an item is counted in at most so many noisy
+        sums of a round.
         """
         return self.window.bit_length()
 

@@ -190,8 +190,8 @@ class Dense(OwnCells):
     @on_one_thread
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells from noisy measurements: shape (cells,
-        ...).
+        """Return least-squares estimates of the cells from noisy measurements: shape (measurements,
+        ...) to (cells, ...).
         """
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)

@@ -446,8 +446,8 @@ def _error(cells: int, norm: Norm, cell: int, whole: int) -> float:
 
 
 def _least_gaussian(cells: int) -> float:
-    """Return the weight of the sum of all cells, relative to a cell's, that has least error with
-    Gaussian noise.
+    """Return the weight of the sum of all cells, divided by the weight of a cell, that has the
+    least error with Gaussian noise.
     """
     # With unit columns, the summed variance is least if the eigenvalues of C^T C are proportional
     # to the roots of those of the workload's Gram matrix.
@@ -455,8 +455,8 @@ def _least_gaussian(cells: int) -> float:
 
 
 def _least_laplace(cells: int) -> float:
-    """Return the weight of the sum of all cells, relative to a cell's, that has least error with
-    Laplace noise.
+    """Return the weight of the sum of all cells, divided by the weight of a cell, that has the
+    least error with Laplace noise.
     """
 
     def error(b: float) -> float:

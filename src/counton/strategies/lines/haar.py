@@ -72,7 +72,7 @@ class Haar(WeightedTree):
         """Return the strategy that gives the sum of every node of the tree the same variance.
 
         Relative to the total, every difference has the weight 1 / sqrt 3. The squared sensitivity
-        is 1 + height / 3 times the squared weight of the total. Weights are below 2^bits.
+        is (1 + height / 3) w^2, where w is the weight of the total. Weights are below 2^bits.
 
         Source: Dharangutte, Gao, Gong and Wang, "Differentially Private Range Queries with
         Correlated Input Perturbation", Definition 3.2.

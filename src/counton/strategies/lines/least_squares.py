@@ -148,8 +148,8 @@ class IntegerEquations:
         bits: int,
         further_right: Callable[[], Integers],
     ) -> Integers:
-        """Return the sums of the first 1, 2, ... entries of the solution u, rounded to multiples of
-        2^-bits: shape (vectors, cells).
+        """Return the sums of the first 1, 2, ... entries of the solution u of these normal
+        equations G u = r, rounded to multiples of 2^-bits: shape (vectors, cells).
 
         The result is the same on every machine: a function of the right side r alone.
 

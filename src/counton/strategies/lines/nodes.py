@@ -191,8 +191,8 @@ class Nodes(WeightedTree):
 
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """Return least-squares estimates of the cells: shape (measurements, ...) to (cells,
-        ...).
+        """Return least-squares estimates of the cells from noisy measurements: shape (measurements,
+        ...) to (cells, ...).
         """
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()

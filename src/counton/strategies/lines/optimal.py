@@ -172,8 +172,8 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 
 def _finer(multipliers: Floats, cells: int) -> Floats:
-    """Return multipliers mu for the start of the iteration in `_fixed_point` on ``cells`` cells,
-    interpolated from the solution for fewer cells.
+    """Return start values of the multipliers mu, one for each cell, for the iteration in
+    `_fixed_point`, interpolated from the solution for fewer cells.
     """
     # Inside the line they depend on the relative position of a cell, near the ends on the number of
     # cells to the end.
@@ -237,10 +237,11 @@ def _rounded_columns(matrix: Floats, norm: int, bits: int) -> Integers:
 
 
 def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> Floats:
-    """Return the measurement rows of a tree's nodes above its leaves: shape (rows, cells), at least
-    one row.
+    """Return the rows of the measurement matrix for a tree's nodes above its leaves: shape (rows,
+    cells), at least one row.
 
-    ``radices`` and ``weights`` are as in `Nodes.of`; entries are relative to the leaves' weight.
+    ``radices`` are the numbers of children of a node, lowest level first; ``weights`` are the
+    weights of the levels, leaves first. Entries are relative to the leaves' weight.
     """
     tree = Nodes.of(workload, radices, weights)
     above = tree.matrix()[tree.cells :] / float(tree.weights[0])

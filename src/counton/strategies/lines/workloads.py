@@ -26,11 +26,13 @@ _NARROW = 64
 
 
 class Estimator(Protocol):
-    """The methods of a strategy from which a workload computes its error."""
+    """The methods of a strategy for a line of cells that compute variances of estimates; from these
+    variances a workload (set of queries) computes its error.
+    """
 
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """Return the variances of estimated sums over cells low .. high - 1, in units of one
-        measurement's noise variance.
+        """Return the variances of the estimated sums over the cells low .. high - 1, in units of
+        one measurement's noise variance.
         """
         ...
 

@@ -112,8 +112,8 @@ _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Return the number of fraction bits to which the coefficients of the square root are rounded,
-    if column weights have ``weight_bits`` fraction bits.
+    """Return the number of fraction bits to which the coefficients of the matrix square root are
+    rounded, if column weights have ``weight_bits`` fraction bits.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -203,7 +203,7 @@ def _logarithm(ratio: Floats) -> Floats:
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
     """Return running sums of f(k)^2 with a 0 in front, where f(k) = C(2k, k) / 4^k are the
-    coefficients of the square root.
+    coefficients of the matrix square root.
 
     They are computed in parts to save memory.
     """
@@ -732,8 +732,8 @@ class GrowingSquareRoot(EndlessStrategy):
         return self._beginnings[length]
 
     def _inside(self, kind: _Kind) -> _Within:
-        """Return the matrix square root with weighted columns over the steps inside a block of this
-        kind.
+        """Return the matrix square root with weighted columns over the steps inside one block of
+        size ``kind.size``.
         """
         if kind.number not in self._within:
             self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)

@@ -312,7 +312,8 @@ class _Search:
         lower the error.
 
         The search begins at ``weights``; ``radices`` are the numbers of children, lowest level
-        first. For the largest variance, weights of large trees are returned as they are.
+        first. If the largest variance is minimised, the weights of large trees are returned as they
+        are.
         """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"
@@ -375,7 +376,7 @@ class _Search:
         factor.
 
         ``radices`` are the numbers of children, lowest level first, and ``weights`` the weights of
-        the levels. For the largest variance it is a close upper bound.
+        the levels. If the largest variance is minimised, the result is a close upper bound.
         """
         size, release = self._size(self._costs(radices), weights), self._question.release
         if self._metric == "mean" and release == "totals":
@@ -391,9 +392,10 @@ class _Search:
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
-        """Return the squared sensitivity to one unit, up to a constant factor.
+        """Return the squared sensitivity of a tree to one unit, up to a constant factor.
 
-        ``costs`` come from `_costs`; there is one weight for each level.
+        ``costs`` has, for each level, how much a weight of 1 on that level adds to the norm;
+        ``weights`` has the weight of each level.
         """
         norm = self._norm
         moved = sum(cost * weight**norm for cost, weight in zip(costs, weights, strict=True))

@@ -66,23 +66,25 @@ class NightContrasts:
         return f"{type(self).__name__}({self._totals!r}, nights={len(self._known[0])})"
 
     def independent(self, nights: int) -> Floats:
-        """Return the lower triangular matrix P that makes the contrasts of the first nights
-        uncorrelated, with variance 1: shape ``(nights, nights)``.
+        """Return the lower triangular matrix P that turns the contrasts of the first nights into
+        innovations: shape ``(nights, nights)``.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of all windows' newest counts.
-        With d the vector of contrasts, the entries of P d are uncorrelated.
+        Its innovation is the part of its contrast that is uncorrelated with all earlier contrasts,
+        scaled to variance 1. With d the vector of contrasts, P d is the vector of innovations.
         """
         return self._up_to(nights)[0][:nights, :nights]
 
     def of_final(self, nights: int) -> Floats:
-        """Return, for each night m, the covariance of entry m of P d with the sum of the windows 1
+        """Return, for each night m, the covariance of its innovation with the sum of the windows 1
         .. m, once they are final: shape ``(nights,)``.
 
-        A night is the release at the end of a window; d is the vector of the nights' contrasts
-        (noise alone, defined at `independent`), and P the matrix of `independent`. A longer sum of
-        final windows has the same covariance, since later windows have no part in the contrast of
-        night m.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of all windows' newest counts.
+        Its innovation is the part of its contrast that is uncorrelated with all earlier contrasts,
+        scaled to variance 1. A longer sum of final windows has the same covariance, since later
+        windows have no part in the contrast of night m.
         """
         return self._up_to(nights)[1][:nights]
 
@@ -90,9 +92,10 @@ class NightContrasts:
         """Return, for each night, the weight of its contrast in the least-squares estimate of a sum
         of final windows: shape ``(nights,)``.
 
-        A night is the release at the end of a window; its contrast is noise alone, defined at
-        `independent`. The weights are P' times the covariances of `of_final`, where P is the matrix
-        of `independent`.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of all windows' newest counts.
+        The weights are P' times the covariances of `of_final`, where P is the matrix of
+        `independent`.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)

@@ -250,12 +250,13 @@ class PrefixQuotient:
         return np.rint(quotient).astype(np.int64)
 
     def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
-        """Return a series minus the product of ``numerators`` and ``digit``, as exact int64.
+        """Return a power series minus the product of this object's ``numerators`` and one digit of
+        every coefficient of the quotient b, as exact int64.
 
         Args:
             modulo: coefficients of the series, modulo 2^64.
             real: the same coefficients in float64.
-            digit: one digit of every coefficient of b.
+            digit: one digit of every coefficient of b, the power series that this object computes.
 
         Raises:
             ArithmeticError: the result in float64 is far from the exact one, a defect of counton.

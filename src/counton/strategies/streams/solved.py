@@ -366,8 +366,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _aligned(self) -> bool:
-        """True if no entry of C is negative and, for columns i < j < k, the inner product of i and
-        k is at most the sum of two others: of i and j, and of j and k.
+        """True if no entry of the measurement matrix C is negative and, for columns i < j < k, the
+        inner product of i and k is at most the sum of two others: of i and j, and of j and k.
         """
         # If a row of the line first rises and then falls, then of its entries at three places in
         # order the product of the outer two is at most the middle entry times the larger outer one.
@@ -715,9 +715,9 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
-        """Two arrays with an entry for each step of a block: the fraction of the block's steps up
-        to this one, and the variance that the block's tree adds to the release, times the square of
-        the block's weight.
+        """Two numbers for each step of a block, as two arrays: the fraction of the block's steps
+        that are complete after this step; and v w^2, where v is the variance that the block's tree
+        adds to the release, and w the block's weight.
         """
         places = np.arange(self._block)
         return (places + 1) / self._block, self._tree.contrast(places)

@@ -177,8 +177,8 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """Return the weight of a node's own measurement in its estimate from ``depth`` levels
-        below.
+        """Return the weight of a node's own measurement in an estimate that uses ``depth`` levels
+        below the node.
 
         ``last`` is True for the last node of a level.
         """
@@ -191,8 +191,8 @@ class Subtrees:
         return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
-        """Return, for a node of each of the levels 1, 2, ..., the sum of the variances of the
-        estimates of its children.
+        """Return, for each of the levels 1, 2, ..., the sum of the variances of the estimates of a
+        node's children.
 
         ``variances`` has the variance of a node's estimate on each of the levels 0, 1, .... The
         first number of a pair is for a complete node, the second for the last node of the level.

@@ -578,8 +578,8 @@ class AsOf(StreamStrategy):
     @classmethod
     @override
     def examples(cls, horizon: int) -> Sequence[AsOf]:
-        """Return strategies for tests: newest counts of windows by the examples of
-        `WindowVersions`.
+        """Return strategies for tests: the newest counts on some night of each strategy that
+        `WindowVersions.examples` returns.
         """
         return tuple(cls(windows, horizon) for windows in WindowVersions.examples(horizon))
 

@@ -377,22 +377,22 @@ class LeastSquaresAsOf(AsOf):
     """The numbers of windows as of a night (a release at the end of a window), estimated from all
     releases so far by least squares.
 
-    Night m has published the newest version of every window, whose sum is A_m, and R_m, the total
-    of all rows that have arrived. Both measure the same number, so R_m - A_m is noise alone. Its
-    change since the night before is the contrast of the night, d_m = (R_m - R_{m-1}) - (A_m -
-    A_{m-1}). There are as many contrasts as there are released numbers more than unknown numbers,
-    so the contrasts hold all further information. A sum S of windows has the best linear unbiased
-    estimate (Gauss and Markov)
+    Night m has published the newest count of every window, and the total R_m of all rows that have
+    arrived. Let A_m be the sum of the newest counts. A_m and R_m measure the same number, so R_m -
+    A_m is noise alone. Its change since the night before is the contrast of the night, d_m = (R_m -
+    R_{m-1}) - (A_m - A_{m-1}). The releases have more numbers than there are unknown numbers; the
+    difference is the number of contrasts. So the contrasts hold all further information. A sum S of
+    windows has the best linear unbiased estimate (Gauss and Markov)
 
         S - G' d,    G = Cov(d)^-1 Cov(d, S),    of variance Var(S) - G' Cov(d, S).
 
     The estimates are consistent: the estimate of a sum is the sum of its windows' estimates.
 
-    `NightContrasts` has the matrix P for which e = P d has independent entries of variance 1. Then
-    G' d = h' e with h = P Cov(d, S). For sums that reach into the newest windows, the entries of h
-    for earlier nights are equal, because d_m has no part of later windows. So the estimates of the
-    newest windows on n nights take time of the order of n^2, all nights together, and P takes n^3
-    once.
+    `NightContrasts` has the matrix P for which the entries of e = P d are uncorrelated and have
+    variance 1. Then G' d = h' e with h = P Cov(d, S). For sums that reach into the newest windows,
+    the entries of h for earlier nights are equal, because d_m has no part of later windows. So the
+    estimates of the newest windows on n nights take time of the order of n^2, all nights together,
+    and P takes n^3 once.
 
     The public description of the estimates is the description of the stream; the night is the
     number of released steps.
@@ -476,15 +476,15 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _ends(self) -> Floats:
-        """Covariances of the entries of P d for the last nights with sums of windows that end among
-        the newest windows: shape (nights, sums).
+        """Covariances of the innovations of the last nights with sums of windows that end among the
+        newest windows: shape (nights, sums).
 
-        A night is the release at the end of a window. d is the vector of the nights' contrasts,
-        noise alone: the growth of the total since the night before, minus the growth of the sum of
-        the windows' newest counts. P is the matrix that makes d uncorrelated, with variance 1. The
-        newest windows and the last nights are those after `first_newest`. The first sum has all
-        windows before the newest; the others end at each newest window. For earlier nights, the
-        covariance is equal for all these sums.
+        A night is the release at the end of a window. Its contrast is noise alone: the growth of
+        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        Its innovation is the part of its contrast that is uncorrelated with all earlier contrasts,
+        scaled to variance 1. The newest windows and the last nights are those after `first_newest`.
+        The first sum has all windows before the newest; the others end at each newest window. For
+        earlier nights, the covariance is equal for all these sums.
         """
         first, night, contrasts = self.first_newest, self.night, self._contrasts
         seen = self._up_to(np.arange(first, night + 1), first)

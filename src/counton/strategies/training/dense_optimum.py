@@ -500,8 +500,9 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
-    """Return the measurement matrix C of least error that a search finds among matrices whose
-    inverse has entries at the ``lags`` only: on the diagonal (lag 0) or so many steps below it.
+    """Return the measurement matrix C of least error that a search finds, if the inverse of C may
+    have entries only on the diagonals ``lags``: 0 is the main diagonal, k the diagonal k steps
+    below it.
     """
     from scipy.signal import lfilter
 
