@@ -63,6 +63,20 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     )
 
 
+def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    said = "if rows come late, --watermark waits for them before their hour is released"
+    revise = "; a new stream with --revise counts them in their hour, provisional at first"
+    assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
+    again = place("count", events, *place.again, "--until", "2013-01-01T03:00")
+    assert "Released 1 new window" in again.out
+    assert said not in _flat(again.out)
+    waits = place.new(state=str(place.folder / "w.db"), watermark="1h", until="2013-01-01T03:00")
+    done = place("count", events, *waits)
+    assert "Released 2 new windows" in done.out
+    assert said not in _flat(done.out)
+
+
 def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> None:
     out, events = place.folder / "out.csv", place.write("e.csv", EVENTS[:2])
     done = place.count(events, "--out", str(out))

@@ -302,19 +302,30 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     ]
 
 
-def until_newest(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return a line of warning if the run released windows and the time of the newest event decided
-    which, because this time is not protected; otherwise no line.
+def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
+    """Return warnings about the windows of a run: for a first run that counts late rows by arrival,
+    the options that count them in their own windows; and if the time of the newest event decided
+    which windows were released, that this time is not protected.
     """
-    cut, until, after = outcome.definition.cut, outcome.until, outcome.after
+    definition, until, after = outcome.definition, outcome.until, outcome.after
+    cut, lines = definition.cut, list[str]()
+    by_arrival = cut.timed and cut.goes_on and not cut.lags and not definition.counting.in_order
+    if by_arrival and watermark is None and outcome.before == 0:
+        own = f"their {definition.window}"
+        revise = f"; a new stream with --revise counts them in {own}, provisional at first"
+        lines.append(
+            f"if rows come late, --watermark waits for them before {own} is released"
+            f"{'' if definition.expires or definition.ranks else revise}"
+        )
     if until is None or outcome.until_stated or after == outcome.before:
-        return []
+        return lines
     if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
-        return []
+        return lines
     less = "" if watermark is None else f" less the watermark of {watermark}"
     return [
+        *lines,
         f"Released windows ended by {cut.to_the_minute(until)}, the time of the newest event"
-        f"{less}; this time is not protected; without until = newest the clock decides"
+        f"{less}; this time is not protected; without until = newest the clock decides",
     ]
 
 
