@@ -367,8 +367,10 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 
 
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
-    """Return the text after the first line; raise an error for another format or a wrong
-    checksum.
+    """Return the content of a saved state, which follows its first line; raise an error if that
+    line names another format or a wrong checksum.
+
+    ``source`` names the state in messages.
     """
     try:
         head, body = bytes(memoryview(saved)).split(b"\n", 1)

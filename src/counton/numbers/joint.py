@@ -55,7 +55,7 @@ def noise_alone(
     Args:
         terms: design of the stream.
         key: the key.
-        cells: number of cells, which all count nothing.
+        cells: number of cells; the counts of all cells are 0.
         steps: number of steps.
         at_a_time: number of steps that are yielded together.
 

@@ -122,7 +122,11 @@ def calibration_of(
     shape: tuple[int, ...] = (),
     family: Family | None = None,
 ) -> Calibration:
-    """Return the result of `law_for`, also if sums of the noise could overflow."""
+    """Return the noise distribution of least variance with which ``strategy`` satisfies
+    ``guarantee``.
+
+    Unlike `law_for`, it does not check that sums of this noise stay within int64.
+    """
     guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if strategy.facts.totals:

@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
     """Constraints on the counts of nodes; both lists have one array for each level of the tree.
 
     Attributes:
-        fixed: True if a node's count is known, or the sum of known counts of children.
+        fixed: True if a node's count is known, or is the sum of its children's known counts.
         lowest: the count of a fixed node; the lowest allowed count of any other node.
     """
 
@@ -51,7 +51,8 @@ def bounds_of(
     The contradiction is (level, index of the node, reason); None if there is none.
 
     Args:
-        parents: for each level below the first, every node's parent one level up; ascending.
+        parents: for each level below the first, the index of every node's parent one level up;
+            ascending.
         known: for each level, each node's known total, NaN if unknown.
         nonnegative: True if no number may be below 0.
 

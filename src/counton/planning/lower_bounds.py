@@ -651,14 +651,14 @@ def far_from_possible(
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A lower bound on an error, beside the error that a plan's best design achieves.
+    """A lower bound on an error, together with the error that a plan's best design achieves.
 
     Attributes:
         quantity: the bounded quantity in words; its numbers are in data units.
         at_least: the bound; None if no bound above 0 is known here ("vacuous").
         achieved: the plan's value of this quantity; None if it is not known.
-        holds_for: the mechanisms for which the bound holds; for a vacuous bound, the reason
-            why it does not apply here.
+        holds_for: the mechanisms for which the bound holds; for a vacuous bound, the reason why it
+            does not apply here.
         source: paper and statement.
 
     >>> from counton import plan
@@ -833,8 +833,9 @@ def _bounds_on_larger_statistics(design: Design) -> Iterator[LowerBound]:
     """Yield two lower bounds of the literature, for graph cuts and for counts of letters.
 
     The bound for cuts never applies to a design of totals, so it is marked as vacuous. The bound
-    for letters has the design's largest error beside it. It is marked as vacuous unless there are
-    several cells, privacy is pure, and the design is for totals of units that count in one step.
+    for letters is given together with the design's largest error. It is marked as vacuous unless
+    there are several cells, privacy is pure, and the design is for totals of units that count in
+    one step.
     """
     graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
     yield LowerBound("minimum cut or degree", None, None, graphs, source)

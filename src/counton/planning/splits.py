@@ -257,8 +257,8 @@ class _Norm(NamedTuple):
 
     Attributes:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        strict: True if this norm is refused where noise calibrated to the other norm is
-            narrower.
+        strict: True if a division of the budget for this norm is refused when noise calibrated to
+            the other norm would be narrower.
     """
 
     power: int
@@ -272,8 +272,8 @@ class _Norm(NamedTuple):
 
 
 def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
-    """Return the norms of sensitivity to try, best first: both for approximate privacy, else the
-    one that fits the noise.
+    """Return the norms of the sensitivity to try, best first: both norms for approximate privacy,
+    else the norm to which the noise is calibrated.
     """
     if isinstance(guarantee, PureDP):
         return (_Norm(1, False),)

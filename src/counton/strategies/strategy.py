@@ -130,7 +130,8 @@ class Node(NamedTuple):
 
 
 class NodeNoise(Protocol):
-    """A source of noise: independent integers, one for each (level, node, coordinate).
+    """A source of noise: independent integers, one for each (level, node, coordinate). A coordinate
+    is one of the numbers of a node's noise.
 
     They are in units of ``2**-lattice_bits``, which the strategy that adds them states in its
     ``facts``.

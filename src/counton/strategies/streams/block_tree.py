@@ -353,8 +353,8 @@ class BlockTree:
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add the noise of the nodes inside a block to the noise of the release at ``step``, times
-        ``taken``.
+        """Add the noise of the nodes inside a block to the noise of the release at ``step``,
+        multiplied by ``taken``.
 
         The noise of the estimate of the block's total is not included. The noise of the release is
         given by ``weights``, which is changed: it maps (level of noise, index) of a node to the

@@ -525,8 +525,8 @@ class _Releases:
 class _RootReader(Reader):
     """The noise of one running stream, at constant time per step.
 
-    It keeps the numbers from which the next releases are computed, unless they are too many for
-    memory.
+    It keeps the numbers from which the next releases are computed. If they are too many for memory,
+    everything is computed again.
     """
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:

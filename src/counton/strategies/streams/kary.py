@@ -61,7 +61,7 @@ class Digits:
 
     @property
     def above(self) -> int:
-        """The largest digit that these digits allow."""
+        """The largest digit of this way of writing numbers."""
         return self.base - 1 - self.below
 
     def cut(self, number: int) -> int:

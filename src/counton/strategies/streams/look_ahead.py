@@ -283,7 +283,7 @@ class LookAhead(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes (noisy measurements) that the count of ``step`` enters: on each level
-        the one that contains it.
+        the node that contains the step.
         """
         leaf = check_step(self, step) - 1
         return tuple(

@@ -375,7 +375,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """Return the first ``count`` of 1, p, p^2, ... for p = ``power``; fewer if the others are
+    """Return the first ``count`` of 1, p, p^2, ... for p = ``power``; fewer if all later powers are
     negligible.
     """
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)

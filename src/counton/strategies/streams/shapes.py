@@ -222,7 +222,7 @@ def strategies_of_shape(
 
 
 def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals") -> int:
-    """Return the largest horizon for which `strategies_of_shape` returns a strategy.
+    """Return the largest number of steps for which `strategies_of_shape` returns a strategy.
 
     Args:
         norm: 1 for Laplace, 2 for Gaussian noise.

@@ -468,7 +468,8 @@ class LeastSquaresFactorization(StreamStrategy):
     def _system(self) -> IntegerEquations:
         """Normal equations of the least squares, in integers.
 
-        In them the measurement of a block is the estimate of its total by the block's tree.
+        Where blocks have trees, a tree's estimate of its block's total takes the place of the
+        block's measurement.
         """
         variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2

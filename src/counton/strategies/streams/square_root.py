@@ -273,8 +273,8 @@ class RootSeries:
 
 
 class RootStrategy(StreamStrategy):
-    """Base of strategies whose C is the matrix square root of running totals, with column i divided
-    by d_i.
+    """Base of strategies whose measurement matrix C is the square root of the matrix of running
+    totals, with column i divided by a number d_i.
 
     The weights 1 / d_i are integers in units of ``2**-weight_bits``.
 

@@ -250,8 +250,8 @@ class TrainingStrategy(Strategy):
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error of running sums, for the guarantee rho = 1/2 and gradients of
-        norm at most 1.
+        """Root mean squared error of running sums, if noise is calibrated to zCDP with rho = 1/2
+        and to gradients of norm at most 1.
         """
         # The sensitivity times the root of the mean variance.
         return math.sqrt(self.squared_sensitivity() * self.mean_variance())

@@ -147,15 +147,17 @@ class HierarchyLaw:
 class TreeStrategy(TableStrategy):
     """A strategy that measures the total of a tree, and differences of children and their parents.
 
-    The module's docstring defines the measurements and the weights p and q.
+    The measurement of child i is p x_i - q s, where x_i is the sum of the counts below the child,
+    and s the sum of the x_i of all children of its parent. Of two children, only the first is
+    measured.
 
     Args:
         tree: the public tree.
         total: weight of the total.
-        own: for each level, the weight p of a child in its own measurement, for every node
-            as a parent: shape (nodes,); 0 with fewer than two children.
-        shared: for each level, the weight q of the children's sum, which is subtracted, for
-            every node as a parent: shape (nodes,); p / 2 with two children.
+        own: for each level, the weight p of a child in its own measurement, for every node as a
+            parent: shape (nodes,); 0 with fewer than two children.
+        shared: for each level, the weight q of the children's sum, which is subtracted, for every
+            node as a parent: shape (nodes,); p / 2 with two children.
 
     Raises:
         InvalidInput: weights that do not fit the tree, or are not as stated above.
