@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import base64
+import html
 import io
 import itertools
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import polars as pl
@@ -20,14 +22,23 @@ from counton import read
 from counton.base.errors import InvalidInput
 from counton.base.language_files import LANGUAGES, locale_named, texts
 from counton.base.lengths import PERIODS
-from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
+from counton.base.literature import REFERENCES, paper_of
+from counton.base.locales import (
+    ENGLISH,
+    local_number,
+    local_sentence,
+    local_text,
+    present,
+    speaking,
+)
 from counton.base.windows import EachRow
 from counton.charts.statistic_charts import heading
 from counton.cli.app import app
 from counton.job.jobfile import load, save
-from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.guarantees import CHANGED, parts_in_words, people_in_words
-from counton.run import Job, export, methods, run
+from counton.released.web_page import web_page
+from counton.run import Job, Release, export, methods, run
 from counton.run.outputs import Outputs
 from counton.strategies import Expiring
 
@@ -90,17 +101,28 @@ COMPOSED = {
     ),
     *("total {name}", "number {name}"),
     *("values", "weights", "a cut", "the sum", "the average", "the number"),
+    "{count} declared groups",
     "means, variances and slopes",
     *("comings and goings beyond {count} of each {unit}", "periods beyond {count} of each {unit}"),
     EachRow.in_the_middle,
 }
 
 
-#: Statistics whose numbers are drawn over time or side by side.
-CURVES = (
-    *("average", "quantiles", "report", "top-k", "distinct", "reach", "substrings", "degrees"),
-    *("edges", "cuts", "hierarchy", "contingency", "ranges"),
+#: Streams of the corpus, of every statistic and every kind of windows.
+STREAMS = (
+    *("average", "both by group", "contingency", "corrected", "count", "cuts", "degrees"),
+    *("distinct", "edges", "endless", "episodes", "expiring", "forest", "found groups"),
+    *("hierarchy", "ids", "in order", "moments", "people", "quantiles", "ranges", "reach"),
+    *("report", "revised", "rho", "stars", "substrings", "sum", "top-k", "triangles"),
+    "windows by group",
 )
+#: Words in no language of their own: of the data, names of programs, files, strategies and papers.
+NAMES = {
+    *("UTC", "paid", "id", "page", "home", "shop", "user", "ann", "bob", "cy", "it", "rows"),
+    *("aa", "ab", "ba", "bb", "counton", "csv", "json", "AES", "inf"),
+    *("https", "doi", "org", "NIST", "SP", "Constant", "Matters", "Theorem", "Statements"),
+    *("proofs", "AsOf", "Binary", "Epochs", "Expiring", "Independent", "KAry", "Solved"),
+}
 
 
 @pytest.fixture
@@ -203,15 +225,74 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def in_greek(english: str) -> str:
+    """An English text with other letters, whose placeholders are where they were."""
+    parts = Formatter().parse(english)
+    said = ((re.sub("[A-Za-z]", "ω", text), name) for text, name, *_ in parts)
+    return "".join(text + ("" if name is None else f"{{{name}}}") for text, name in said)
+
+
+@pytest.fixture(scope="module")
+def greek(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language with all texts, in which none has an English letter."""
+    german, lines = locale_named("de"), ['language = "xx"', 'decimal = ","', 'thousands = "."']
+    for key in ("months", "long_months", "weekdays"):
+        lines.append(f"{key} = {['ω' for _ in getattr(german, key)]}")
+    for key in ("words", "sentences", "names"):
+        known = [one.replace('"', '\\"') for one in getattr(german, key)]
+        lines += [f"[{key}]", *(f'"{one}" = "{in_greek(one)}"' for one in known)]
+    path = tmp_path_factory.mktemp("greek") / "xx.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def not_translated(text: str) -> set[str]:
+    """English words of a text in `greek`, but for those of papers and of the data."""
+    for name in REFERENCES:
+        text = text.replace(paper_of([name]) or name, "")
+    return {*re.findall(r"[A-Za-z]{2,}", text)} - NAMES
+
+
+def read_aloud(page: str) -> str:
+    """What a page says, without what it contains for browsers and for download."""
+    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    pictures = re.findall(r'alt="([^"]*)"', page)
+    return html.unescape(" ".join([*pictures, re.sub("<[^>]*>", " ", page)]))
+
+
+def everything_said(released: Release, locale: Path) -> dict[str, str]:
+    """All that is said of a release in a language, by the place."""
+    found = {f"{full=}": released.methods(full=full, locale=locale) for full in (False, True)}
+    if released.numbers.drawable:
+        figures = released.figures(locale=locale).values()
+        found["charts"] = " ".join(text for one in figures for text in written_on(one))
+    return found | {"page": read_aloud(web_page(released.numbers, "", locale=locale))}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CURVES)
-def test_a_chart_of_a_statistic_in_german(name: str, kept: Path) -> None:
-    (figure,) = read(kept / name / "released.parquet").figures(locale="de").values()
-    words = written_on(figure)
-    assert any("95-%-Intervall" in one for one in words)
-    assert not [one for one in words if ENGLISH_WORDS.search(one)]
-    said = read(kept / name / "released.parquet").methods(locale="de")
-    assert not ENGLISH_WORDS.search(said), said
+@pytest.mark.parametrize("name", STREAMS)
+def test_no_text_passes_the_table_by(name: str, kept: Path, greek: Path) -> None:
+    released = read(kept / name / "released.parquet")
+    for place, said in everything_said(released, greek).items():
+        assert not not_translated(said), (place, said)
+
+
+def test_a_text_that_passes_the_table_by_is_found(kept: Path, greek: Path) -> None:
+    released = read(kept / "count" / "released.parquet").numbers.with_note("May has no visits")
+    for said in everything_said(Release(released), greek).values():
+        assert not_translated(said) == {"May", "has", "no", "visits"}
+
+
+def test_what_one_unit_changes_is_said_in_every_language(greek: Path) -> None:
+    every = (
+        Contribution.add_remove(steps=3, separation=2, cells=2),
+        Contribution.replace(steps=3),
+        Contribution.events(1),
+        Contribution.events(5, most_a_step=2),
+    )
+    with speaking(locale_named(greek)):
+        for one in every:
+            assert not not_translated(local_sentence(one.change_in_words())), one
 
 
 def test_methods_in_german(state: Path, tmp_path: Path) -> None:
@@ -231,8 +312,8 @@ def test_methods_in_german(state: Path, tmp_path: Path) -> None:
         "dabei ist."
     )
     assert not ENGLISH_WORDS.search(said["de"])
-    with pytest.raises(InvalidInput, match="whole account is in English: leave out locale or full"):
-        methods(state, full=True, locale="de")
+    whole = methods(state, full=True, locale="de")[name]
+    assert "Die Zusicherung ist reine Differential Privacy mit Epsilon = 0,5, für alle" in whole
     with pytest.raises(InvalidInput, match="locale=xx is not a known language"):
         methods(state, locale="xx")
 

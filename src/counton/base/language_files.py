@@ -20,6 +20,8 @@ from counton.base.locales import ENGLISH, Locale, is_file_of_language
 LANGUAGES: Final = ("de",)
 #: Number of names in each list of a language's file.
 _LISTS = {"months": 12, "long_months": 12, "weekdays": 7}
+#: Tables of texts by English texts.
+_SECTIONS = ("words", "sentences", "names")
 #: Characters that may stand between thousands: signs, spaces of three kinds, or none.
 _THOUSANDS = (",", ".", "'", "’", " ", "\u00a0", "\u202f", "")
 
@@ -92,7 +94,7 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
                     f"has a wrong list {key}: give a list of all {_LISTS[key]} names, each a text"
                 )
             values[key] = tuple(value)
-        elif key in ("words", "names"):
+        elif key in _SECTIONS:
             values[key] = {**getattr(base, key), **_checked_texts(key, value, refuse)}
         elif key in ("language", "decimal", "thousands"):
             values[key] = value
@@ -112,7 +114,7 @@ def _read(text: str, label: str, base: Locale | None = None) -> Locale:
 
 
 def _hint(key: str) -> str:
-    keys = ("language", "decimal", "thousands", *_LISTS, "words", "names")
+    keys = ("language", "decimal", "thousands", *_LISTS, *_SECTIONS)
     close = get_close_matches(key, keys, 1)
     return (
         f"did you mean {close[0]}?"
@@ -129,15 +131,15 @@ def _checked_texts(key: str, value: Any, refuse: Any) -> dict[str, str]:
     if key == "names":
         return value
     for english, text in value.items():
-        if english not in texts():
-            close = get_close_matches(english, texts(), 1)
+        if english not in texts(key):
+            close = get_close_matches(english, texts(key), 1)
             remedy = (
                 f"did you mean {close[0]!r}?"
                 if close
                 else ("leave it out, or put it into [names] if it is a name of yours")
             )
             raise refuse(
-                f"has the entry {english!r} in [words], and counton writes no such text: {remedy}"
+                f"has the entry {english!r} in [{key}], and counton writes no such text: {remedy}"
             )
         if _places(text) != _places(english):
             raise refuse(
@@ -160,9 +162,9 @@ def _places(text: str) -> list[str] | None:
 
 
 @cache
-def texts() -> frozenset[str]:
-    """Return all English texts that a language may translate."""
-    return frozenset(tomllib.loads(_text("de"))["words"])
+def texts(section: str = "words") -> frozenset[str]:
+    """Return all English texts of a section that a language may translate."""
+    return frozenset(tomllib.loads(_text("de"))[section])
 
 
 def _text(name: str) -> str:

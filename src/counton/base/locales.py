@@ -1,18 +1,21 @@
 """Languages of charts and pages: words, signs of numbers, names of months and weekdays.
 
 A text is written in English with placeholders in braces. `local_text` translates it into the
-present language. `counton.base.language_files` reads languages. Texts that a language lacks stay
-English.
+present language; `local_sentence` translates a finished text. `counton.base.language_files` reads
+languages. Texts that a language lacks stay English.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import cache
+from string import Formatter
 from typing import Final
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -34,6 +37,8 @@ class Locale:
         months, long_months, weekdays: names, from January and from Monday on.
         words: translations of counton's own texts, by the English text, with the same placeholders
             in braces.
+        sentences: translations of texts that states and files keep in English, as in ``words``; of
+            two that a text fits, the first counts.
         names: translations of words in the data, such as units, columns and groups.
     """
 
@@ -44,6 +49,7 @@ class Locale:
     long_months: tuple[str, ...] = _LONG_MONTHS
     weekdays: tuple[str, ...] = _WEEKDAYS
     words: Mapping[str, str] = field(default_factory=dict)
+    sentences: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -86,6 +92,39 @@ def local_text(english: str, **values: str) -> str:
     'step 3'
     """
     return _PRESENT.get().words.get(english, english).format(**values)
+
+
+def local_sentence(english: str) -> str:
+    """Translate a finished English text, such as a note of a file, into the present language.
+
+    Texts in the places of its placeholders are translated alike; numbers, which alone fit
+    ``{count}``, get the signs of the language. A text that fits no sentence of the language is
+    taken for a word of the data.
+
+    >>> both = {"up to {cells}": "bis zu {cells}", "{count} cells": "{count} Zellen"}
+    >>> with speaking(Locale(thousands=".", sentences=both)):
+    ...     print(local_sentence("up to 1,024 cells"), local_sentence("no cell"))
+    bis zu 1.024 Zellen no cell
+    """
+    for known, said in _PRESENT.get().sentences.items():
+        if found := _pattern(known).fullmatch(english):
+            parts = found.groupdict().items()
+            return said.format(**{name: local_sentence(part) for name, part in parts})
+    return local_number(english) if _NUMBER.fullmatch(english) else local_name(english)
+
+
+#: A number in English notation, which alone fits the placeholder ``{count}``.
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+@cache
+def _pattern(english: str) -> re.Pattern[str]:
+    """Return the pattern of all texts that an English text with placeholders can become."""
+    said = ""
+    for text, name, *_ in Formatter().parse(english):
+        fits = _NUMBER.pattern if name == "count" else ".+?"
+        said += re.escape(text) + ("" if name is None else f"(?P<{name}>{fits})")
+    return re.compile(said, re.DOTALL)
 
 
 def local_name(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.exact import percent
-from counton.base.locales import local_name, local_number, local_text
+from counton.base.locales import local_name, local_number, local_sentence, local_text
 from counton.charts.style import (
     FAINT,
     INK,
@@ -119,7 +119,9 @@ def plot_statistic(
         chosen = None
     title = _by(title, [*map(local_name, how.by)])
     steps, place = np.unique(table["step"], return_inverse=True)
-    names = next((table[name].astype(str) for name in _NAMES if name in table), None)
+    column = next((name for name in _NAMES if name in table), None)
+    names = None if column is None else table[column].astype(str)
+    local = local_sentence if column == "name" else local_name  # a group is a word of the data
     bars = names is not None and statistic.card.on_demand and len(steps) == 1
     intervals = local_number(percent(level))
     promise = f"; {left_out}" if left_out else ""
@@ -152,15 +154,15 @@ def plot_statistic(
         until = until_in_words(when_ended[-1])
         under = local_text("{times}; with {level}% intervals", times=until, level=intervals)
         words = words._replace(subtitle=under + promise)
-        named = Bars([*map(local_name, names[last].tolist())], *(end[last] for end in ends))
+        named = Bars([*map(local, names[last].tolist())], *(end[last] for end in ends))
         if profile is not None:
             return plot_line(named, words, local_name(profile))
         return plot_bars(named, words)
     drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
-    columns = {name: column for column, name in enumerate(drawn)}
-    column = np.array([columns.get(name, -1) for name in names.tolist()])
+    columns = {name: number for number, name in enumerate(drawn)}
+    curve = np.array([columns.get(name, -1) for name in names.tolist()])
     grids = np.full((3, len(steps), len(drawn)), np.nan)
-    grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
+    grids[:, place[curve >= 0], curve[curve >= 0]] = [end[curve >= 0] for end in ends]
     _leave_out_unknown(inner, grids)
     starts = None
     if begins is not None and (begins < steps - 1).any():
@@ -174,7 +176,7 @@ def plot_statistic(
     places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
     if len(drawn) == 1 and drawn[0] == "mean":
         drawn = [of or "mean"]
-    drawn = [*map(local_name, drawn)]
+    drawn = [*map(local, drawn)]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
     curves = replace(curves, running=over is None)
     return plot_totals(curves, words, alike=not how.panels, from_zero=how.from_zero)

@@ -10,6 +10,7 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, origin_of, paper_of
+from counton.base.locales import local_number, local_sentence, local_text, local_unit
 from counton.numbers.design import Design
 from counton.numbers.strategy_words import constants_in_words
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
@@ -63,11 +64,14 @@ def methods(
     """
     guarantee, contribution = terms.guarantee, terms.contribution
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
-    scope = "" if is_once(terms) else f", {guarantee.scope}"
+    scope = "" if is_once(terms) else f", {local_sentence(guarantee.scope)}"
+    promise = local_text(
+        "The guarantee is {guarantee}: {meaning}.", guarantee=f"{guarantee}{scope}", meaning=meaning
+    )
     paragraphs = [
         [released or _what_is_released(terms)],
         [_unit_in_words(terms, unit)],
-        [f"The guarantee is {guarantee}{scope}: {meaning}.", *before, _attacker(terms)],
+        [promise, *before, *_attacker(terms)],
         [*errors, *(_clipping_in_words(terms) if besides is None else ())],
         [*(besides or ())],
         [mechanism or _mechanism(terms), _noise(terms)],
@@ -75,14 +79,19 @@ def methods(
     ]
     named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
+    source = local_text("source")
     table = [
-        *([] if is_once(terms) else [("strategy", constants_in_words(terms.strategy))]),
+        *([] if is_once(terms) else [(local_text("strategy"), constants_in_words(terms.strategy))]),
         *constants,
-        *(("source", paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
-        ("software", software()),
+        *(
+            (source, paper_of([name]) or local_sentence(REFERENCES[name]))
+            for name in dict.fromkeys(named)
+        ),
+        (local_text("software"), software()),
     ]
     wide = max(len(name) for name, _ in table)
-    rows = ["Constants and sources", *(f"{name:<{wide}}  {said}" for name, said in table)]
+    head = local_text("Constants and sources")
+    rows = [head, *(f"{name:<{wide}}  {said}" for name, said in table)]
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
@@ -93,64 +102,81 @@ def is_once(terms: Design) -> bool:
 
 def _what_is_released(terms: Design) -> str:
     windows = terms.strategy.facts.workload == "windows"
-    what = "the number of each step by itself" if windows else "the running total"
+    what = local_text("the number of each step by itself" if windows else "the running total")
     last = terms.strategy.horizon
-    until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
-    cells = f" of {terms.cells:,} cells" if terms.cells > 1 else ""
-    return f"{terms.name!r} is {what}{cells}, released after every step {until}."
+    until = local_text("for as many steps as come")
+    if last is not None:
+        until = local_text("for up to {count} steps", count=local_number(f"{last:,}"))
+    if terms.cells > 1:
+        cells = local_number(f"{terms.cells:,}")
+        what = local_text("{what} of {count} cells", what=what, count=cells)
+    return local_text(
+        "{name} is {what}, released after every step {until}.",
+        name=repr(terms.name),
+        what=what,
+        until=until,
+    )
 
 
 def _unit_in_words(terms: Design, unit: str | None) -> str:
     contribution = terms.contribution
-    return (
-        f"The protected unit is one {unit or contribution.unit}, {contribution.change_in_words()}; "
-        f"two data sets are neighbours if they differ in one that is {contribution.neighbours}."
+    return local_text(
+        "The protected unit is one {unit}, {change}; two data sets are neighbours if they differ "
+        "in one that is {neighbours}.",
+        unit=local_unit(unit or contribution.unit),
+        change=local_sentence(contribution.change_in_words()),
+        neighbours=local_text(contribution.neighbours),
     )
 
 
-def _attacker(terms: Design) -> str:
+def _attacker(terms: Design) -> list[str]:
     guarantee = terms.guarantee
-    chooses = (
-        "and every other row, and who chooses rows, and the step and cells that distinguish "
-        "neighbours, after seeing earlier releases"
+    passive = is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP)
+    knows = local_text(
+        "all releases, the program and its parameters and every other row"
+        if passive
+        else "all releases, the program and its parameters and every other row, and who chooses "
+        "rows, and the step and cells that distinguish neighbours, after seeing earlier releases"
     )
-    if is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-        chooses = "and every other row"
-    orders = ""
-    if isinstance(guarantee, ZCDP):
-        orders = "" if terms.strategy.facts.causal else " (at whole orders of the divergences)"
-    return (
-        f"It holds against an attacker who knows all releases, the program and its parameters"
-        f" {chooses}{orders}. The attacker does not know the key: the noise is computed by a keyed "
-        f"pseudo-random function (AES-256), so it is as safe as that function."
-    )
+    if isinstance(guarantee, ZCDP) and not terms.strategy.facts.causal:
+        knows += local_text(" (at whole orders of the divergences)")
+    return [
+        local_text("It holds against an attacker who knows {known}.", known=knows),
+        local_text(
+            "The attacker does not know the key: the noise is computed by a keyed pseudo-random "
+            "function (AES-256), so it is as safe as that function."
+        ),
+    ]
 
 
 def _mechanism(terms: Design) -> str:
     if terms.strategy.facts.least_squares:
         return _two_mechanisms(cast("LeastSquaresAsOf", terms.strategy).both)
-    named = f"{terms.strategy.saved_name} ({origin_of(terms.strategy.sources)})"
-    if not shares_noise(terms.strategy):
-        return (
-            f"Each step has noise of its own, and a number of several steps adds it up: the "
-            f"strategy {named}."
-        )
-    return (
-        f"Noise is correlated over time by a factorisation of running sums, the strategy {named}."
+    return local_text(
+        "Noise is correlated over time by a factorisation of running sums, the strategy {strategy}."
+        if shares_noise(terms.strategy)
+        else "Each step has noise of its own, and a number of several steps adds it up: the "
+        "strategy {strategy}.",
+        strategy=_strategy_and_paper(terms.strategy),
     )
+
+
+def _strategy_and_paper(strategy: StreamStrategy) -> str:
+    return f"{strategy.saved_name} ({local_sentence(origin_of(strategy.sources))})"
 
 
 def _two_mechanisms(both: WindowsAndTotals) -> str:
     """Describe the measurement of a strategy that measures windows and totals separately."""
-    named = [
-        f"{one.saved_name} ({origin_of(one.sources)})" for one in (both.windows.inner, both.totals)
-    ]
-    return (
-        f"Two things were measured with noise of their own: what is known of each window at its "
-        f"end and later, with a part {1 - both.share} of the budget (strategy {named[0]}), and "
-        f"the total of all that has arrived, with a part {both.share} (strategy {named[1]}). Both "
-        f"parts together are the guarantee. Published numbers are their best linear unbiased "
-        f"estimates, by least squares of all measurements so far, with the exact covariance."
+    return local_text(
+        "Two things were measured with noise of their own: what is known of each window at its end "
+        "and later, with a part {part} of the budget (strategy {windows}), and the total of all "
+        "that has arrived, with a part {rest} (strategy {totals}). Both parts together are the "
+        "guarantee. Published numbers are their best linear unbiased estimates, by least squares "
+        "of all measurements so far, with the exact covariance.",
+        part=str(1 - both.share),
+        windows=_strategy_and_paper(both.windows.inner),
+        rest=str(both.share),
+        totals=_strategy_and_paper(both.totals),
     )
 
 
@@ -179,23 +205,37 @@ def _noise(terms: Design, measured: str = "") -> str:
         both = cast("LeastSquaresAsOf", terms.strategy).both
         windows = replace(terms, strategy=both.windows)
         totals = replace(terms, strategy=both.totals, law=both.law)
-        return f"{_noise(windows, ' of a window')} {_noise(totals, ' of a total')}"
-    law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
-    unit = float(terms.units.noise)
+        both_of = local_text(" of a window"), local_text(" of a total")
+        return f"{_noise(windows, both_of[0])} {_noise(totals, both_of[1])}"
+    law, unit = terms.law, float(terms.units.noise)
+    of = local_text(", in units of what is measured") if is_once(terms) else ""
     if isinstance(law, DiscreteLaplace):
-        how = f"discrete Laplace noise of scale {figures(float(law.scale) * unit)}"
+        said = local_text("Laplace noise of scale {size}", size=_size(float(law.scale) * unit))
     else:
-        how = f"discrete Gaussian noise of variance {figures(float(law.sigma_squared) * unit**2)}"
-    return f"Each measurement{measured} has {how}{of}, drawn exactly."
+        variance = float(law.sigma_squared) * unit**2
+        said = local_text("Gaussian noise of variance {size}", size=_size(variance))
+    return local_text(
+        "Each measurement{of} has discrete {noise}, drawn exactly.", of=measured, noise=said + of
+    )
+
+
+def _size(number: float) -> str:
+    return local_number(figures(number))
 
 
 def _clipping_in_words(terms: Design) -> list[str]:
     of = terms.contribution
     if of.lower is None or of.upper is None or of.resolution is None:
         return []
+    lower, upper, step = (local_number(text(one)) for one in (of.lower, of.upper, of.resolution))
     return [
-        f"Values were clipped to [{text(of.lower)}, {text(of.upper)}] and rounded to multiples of "
-        f"{text(of.resolution)}, an error that no interval includes."
+        local_text(
+            "Values were clipped to [{lower}, {upper}] and rounded to multiples of {step}, an "
+            "error that no interval includes.",
+            lower=lower,
+            upper=upper,
+            step=step,
+        )
     ]
 
 
@@ -203,10 +243,15 @@ def _limits_in_words(terms: Design, unit: str | None, more: Sequence[str]) -> st
     contribution = terms.contribution
     about = difference(unit or contribution.unit, contribution.relation)
     parts = [
-        "the parameters named here and all that was declared, which must not be chosen by the data",
-        *more,
-        f"somebody who stands for several units: more can be learned than {about}",
-        "what other releases about the same people say",
-        "anything at all from whoever holds the key, the state or the rows",
+        local_text(
+            "the parameters named here and all that was declared, which must not be chosen by the "
+            "data"
+        ),
+        *map(local_sentence, more),
+        local_text(
+            "somebody who stands for several units: more can be learned than {about}", about=about
+        ),
+        local_text("what other releases about the same people say"),
+        local_text("anything at all from whoever holds the key, the state or the rows"),
     ]
-    return f"Not protected are: {'; '.join(parts)}."
+    return local_text("Not protected are: {parts}.", parts="; ".join(parts))

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import percent, quantity
 from counton.base.language_files import locale_named
-from counton.base.locales import local_name, local_number, local_text, speaking
+from counton.base.locales import (
+    local_name,
+    local_number,
+    local_sentence,
+    local_text,
+    local_unit,
+    speaking,
+)
 from counton.numbers import Releases
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
@@ -277,14 +284,16 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
             "rows: give the complete file, or use its table instead of a chart"
         )
     definition = released.definition
-    promise = (
-        f"{definition.guarantee} protects each single {definition.unit} "
-        f"({definition.contribution.neighbours})"
+    promise = local_text(
+        "{guarantee} protects each single {unit} ({neighbours})",
+        guarantee=str(definition.guarantee),
+        unit=local_unit(definition.unit),
+        neighbours=local_text(definition.contribution.neighbours),
     )
-    foot = [] if look.source is None else [f"Source: {look.source}."]
-    foot += [f"{note}." for note in released.notes]
+    foot = [] if look.source is None else [local_text("Source: {source}.", source=look.source)]
+    foot += [f"{local_sentence(note)}." for note in released.notes]
     if lines := besides_noise(definition):
-        foot.append(f"Besides noise: {'; '.join(lines)}.")
+        foot.append(local_text("Besides noise: {lines}.", lines="; ".join(lines)))
     return plot_table(
         released.reading,
         look.around(promise, " ".join(foot)),

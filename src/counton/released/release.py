@@ -22,7 +22,7 @@ from counton.base.exact import check_integer, percent, quantity, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy import require
 from counton.base.lazy_polars import polars as pl
-from counton.base.locales import local_text, speaking
+from counton.base.locales import local_number, local_text, speaking
 from counton.base.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer, sum_formula
@@ -48,6 +48,7 @@ from counton.released.stream_words import (
     far_in_words,
     in_words,
     methods_of,
+    notes_as_sentences,
     promise_in_words,
     reach_of,
 )
@@ -921,17 +922,12 @@ class Release:
             locale: language of the text, as of `figures`; None: English.
 
         Raises:
-            InvalidInput: the language is unknown, or is not English although ``full`` is.
+            InvalidInput: the language is unknown.
         """
         from counton.base.language_files import locale_named
         from counton.numbers.methods import methods
 
         if locale is not None:
-            if full and locale != "en":
-                raise InvalidInput(
-                    f"{field('locale', str(locale))} is for the short text, and the whole account "
-                    f"is in English: leave out {field('locale')} or {field('full')}"
-                )
             with speaking(locale_named(locale)):
                 return self.methods(full=full)
 
@@ -944,8 +940,7 @@ class Release:
         if isinstance(numbers.published, Releases):  # the subject of its numbers is not stated
             return methods(terms, errors=_errors_in_words(numbers))
         notes = (*numbers.notes, *numbers._repeats)
-        said = [f"{line[:1].upper()}{line[1:]}." for line in notes]
-        errors = [*_errors_in_words(numbers), *said]
+        errors = [*_errors_in_words(numbers), *notes_as_sentences(notes)]
         return account_of(definition, terms, len(steps), errors, over)
 
     def __repr__(self) -> str:
@@ -1072,17 +1067,17 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     far = far_in_words(_reach(numbers))
     if isinstance(numbers.published, CellValues):
         errors = [
-            error_in_words(series, what, numbers.level)
-            for what, series in (
-                ("total", numbers.totals),
-                ("window's own number", numbers.windows),
-            )
+            error_in_words(series, numbers.level, total=total)
+            for total, series in ((True, numbers.totals), (False, numbers.windows))
             if series is not None and len(series.std)
         ]
         if numbers.definition.ranks and far:
             errors.append(
-                f"Intervals of the groups that are shown hold at once, and reach at most {far} "
-                f"to either side."
+                local_text(
+                    "Intervals of the groups that are shown hold at once, and reach at most {far} "
+                    "to either side.",
+                    far=far,
+                )
             )
         return errors
     errors = []
@@ -1094,18 +1089,33 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         after = numbers.steps.stop - 1
         std = float(numbers.design.errors.std(range(after, after + 1))[0])
         errors = [
-            f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
+            local_text(
+                "A cell of what it is read from has the standard deviation {std}.",
+                std=quantity(std, std),
+            )
         ]
+    level = local_number(percent(numbers.level))
     if isinstance(numbers.published, Releases):
-        last_step = f"At step {numbers.steps[-1]:,}, the last one"
-        level = f"{percent(numbers.level)}% intervals"
-        return [*errors, f"{last_step}, {level} reach at most {far} to either side."]
-    errors.append(
-        f"Intervals hold with a probability of {percent(numbers.level)}% or more, one at a time "
-        f"unless the table says else"
-        f"{f'; the last ones reach at most {far} to either side' if far else ''}."
-    )
-    return errors
+        said = local_text(
+            "At step {number}, the last one, {level}% intervals reach at most {far} to either "
+            "side.",
+            number=local_number(f"{numbers.steps[-1]:,}"),
+            level=level,
+            far=far,
+        )
+        return [*errors, said]
+    reach = ""
+    if far:
+        reach = local_text("; the last ones reach at most {far} to either side", far=far)
+    return [
+        *errors,
+        local_text(
+            "Intervals hold with a probability of {level}% or more, one at a time unless the table "
+            "says else{reach}.",
+            level=level,
+            reach=reach,
+        ),
+    ]
 
 
 def _question_in_words(groups: Groups, of: str | None) -> str:

@@ -24,6 +24,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures, some_of
 from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
+from counton.base.locales import ENGLISH, speaking
 from counton.numbers import Design, Releases
 from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
@@ -1188,8 +1189,8 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """Sentences for numbers that a report releases more than once: each names these numbers,
-        and which of them has the smallest error.
+        """English sentences for numbers that a report releases more than once: each names these
+        numbers, and which of them has the smallest error.
         """
         inner = inner_of(self.definition.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:
@@ -1207,9 +1208,11 @@ class ReleasedNumbers:
                 best = min(stds, key=lambda of: stds[of])
                 what = f"by {column}" if column else "of all rows"
                 least = ", ".join(f"{of} {figures(std)}" for of, std in stds.items())
+                with speaking(ENGLISH):
+                    both = list_in_words([*stds])
                 found.append(
-                    f"{list_in_words([*stds])} publish the same numbers {what}, each with noise of "
-                    f"its own: the noise of {best} is smallest (standard deviations: {least})"
+                    f"{both} publish the same numbers {what}, each with noise of its own: the noise"
+                    f" of {best} is smallest (standard deviations: {least})"
                 )
         return found
 

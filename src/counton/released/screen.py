@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.base.columns import WHEN, TextTable, html, readable
 from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
-from counton.base.locales import local_name, local_number, local_text
+from counton.base.locales import (
+    ENGLISH,
+    local_name,
+    local_number,
+    local_sentence,
+    local_text,
+    speaking,
+)
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues
 from counton.released.stream_words import subject_in_words
@@ -53,11 +60,13 @@ class Screen(NamedTuple):
 def text_table(table: pl.DataFrame) -> TextTable:
     """Format all rows of a table as text; times that are all midnights are shown as days."""
     columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
-    texts = []
-    for values, column in zip(columns.values(), readable(columns), strict=True):
+    names = [(local_name(name), kind.is_numeric()) for name, kind in table.schema.items()]
+    with speaking(ENGLISH):
+        shown, texts = readable(columns), []
+    for (name, values), column, (_, number) in zip(columns.items(), shown, names, strict=True):
         days = all(isinstance(one, datetime) and not one.hour | one.minute for one in values)
-        texts.append([text.removesuffix(" 00:00") for text in column] if days else column)
-    names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
+        local = local_number if number else local_sentence if name == "name" else local_name
+        texts.append([text.removesuffix(" 00:00") if days else local(text) for text in column])
     return TextTable(names, [*zip(*texts, strict=True)])
 
 
@@ -68,14 +77,19 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     """
     if table.height <= MOST:
         return text_table(table), ""
+    of_rows = {"count": str(MOST), "several": local_number(f"{table.height:,}")}
     if "statistic" in table.columns:
         rank = pl.col("estimate").rank("ordinal", descending=True).over("statistic")
         places = pl.int_range(pl.len()).sort_by(rank, maintain_order=True, nulls_last=True)
         most = table[table.select(places.head(MOST).sort()).to_series()]
-        return text_table(most), f"{MOST} of {table.height:,} rows, the largest of each statistic"
+        return text_table(most), local_text(
+            "{count} of {several} rows, the largest of each statistic", **of_rows
+        )
     if "estimate" in table.columns:
         table = table.sort("estimate", descending=True, maintain_order=True)
-    return text_table(table.head(MOST)), f"the {MOST} largest of {table.height:,} rows"
+    return text_table(table.head(MOST)), local_text(
+        "the {count} largest of {several} rows", **of_rows
+    )
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
@@ -91,28 +105,45 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         tables = released.reading.screen(
             released._request_at(released.steps.stop - 1), released.level
         )
-        notes = [f"note: {note}" for note in released.facts().get("notes", ())]
-        notes += [f"besides noise: {line}" for line in besides_noise(released.definition)]
-        return Screen(tables=tables, notes=notes)
+        return Screen(tables=tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
-        at_once = f" for all that are shown at once, chosen from up to {shown.room:,} groups"
+        room = local_number(f"{shown.room:,}")
+        at_once = local_text(
+            " for all that are shown at once, chosen from up to {count} groups", count=room
+        )
     rows = released.last_rows()
     heading = _heading_of_readings(released, at_once)
     if not rows.height:
-        none = "no group is large enough to be shown yet"
-        if shown.over is not None:
-            none = "nothing yet: fewer steps are released than are to be looked back over"
+        none = local_text(
+            "no group is large enough to be shown yet"
+            if shown.over is None
+            else "nothing yet: fewer steps are released than are to be looked back over"
+        )
         return Screen(heading=heading, notes=[none, *_below(released)])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
     return Screen((), heading, [table], left_out, _below(released))
 
 
-def _below(released: ReleasedNumbers) -> list[str]:
-    """Return the lines below a table: the notes of the release, without those on fitted tables, and
-    sentences on errors other than noise.
+def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
+    """Return the lines below a table: notes, and sentences on errors other than noise.
+
+    Args:
+        released: the release.
+        notes: the notes; None: those of the release, without those on fitted tables.
     """
-    notes = [f"note: {line}" for line in (*released.notes, *released._repeats)]
-    return notes + [f"besides noise: {line}" for line in besides_noise(released.definition)]
+    notes = (*released.notes, *released._repeats) if notes is None else notes
+    return notes_in_words(notes) + besides_in_words(released)
+
+
+def notes_in_words(notes: Sequence[str]) -> list[str]:
+    """Return notes, which are English, as lines in the present language."""
+    return [local_text("note: {note}", note=local_sentence(note)) for note in notes]
+
+
+def besides_in_words(released: ReleasedNumbers) -> list[str]:
+    """Return the lines on errors other than noise in the present language."""
+    lines = besides_noise(released.definition)
+    return [local_text("besides noise: {line}", line=line) for line in lines]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -125,21 +156,34 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
             alone.
     """
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
-    level = f"intervals of {percent(released.level)}%{at_once}"
+    level = local_text(
+        "intervals of {level}%{at_once}",
+        level=local_number(percent(released.level)),
+        at_once=at_once,
+    )
+    number = local_number(f"{after:,}")
     if not cut.timed:
-        which = "after" if over is None else "in"
+        said = local_text("after step {number}", number=number)
         if isinstance(over, str):
-            which = f"in the {over} up to"
-        elif over is not None and over > 1:
-            which = f"in the {over:,} steps up to"
-        return f"\n{which} step {after:,}, {level}"
-    which = ""
+            said = local_text(
+                "in the {period} up to step {number}", period=local_text(over), number=number
+            )
+        elif over == 1:
+            said = local_text("in step {number}", number=number)
+        elif over is not None:
+            last = local_number(f"{over:,}")
+            said = local_text("in the {count} steps up to step {number}", count=last, number=number)
+        return f"\n{said}, {level}"
+    said = cut.until(int(cut.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
-        which = f"in the {over} "
+        said = local_text("in the {period} {until}", period=local_text(over), until=said)
+    elif over == 1:
+        said = local_text("in the window {until}", until=said)
     elif over is not None:
-        which = "in the window " if over == 1 else f"in the {over:,} windows "
-    until = cut.until(int(cut.ends(range(after, after + 1))[0]))
-    return f"\n{which}{until} (window {after:,}, {cut.timezone}), {level}"
+        last = local_number(f"{over:,}")
+        said = local_text("in the {count} windows {until}", count=last, until=said)
+    where = local_text("(window {number}, {zone})", number=number, zone=cut.timezone)
+    return f"\n{said} {where}, {level}"
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
@@ -165,7 +209,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         ),
     ]
     if not groups:
-        none = "no group is large enough to be shown yet"
+        none = local_text("no group is large enough to be shown yet")
         return Screen(noise, heading, notes=[none, *_below(released)])
     smaller = len(groups) - MOST
     left_out = (
@@ -196,7 +240,7 @@ def _heading_of_cells(released: ReleasedNumbers) -> str:
         said = "{what} in the window {until} (window {number}, {zone})"
         return "\n" + local_text(said, until=released_at, **which)
     if delay:
-        which["zone"] += f"; released with the window {released_at}"
+        which["zone"] += local_text("; released with the window {until}", until=released_at)
     said = "{what} so far, {until} (window {number}, {zone})"
     return "\n" + local_text(said, until=counted, **which)
 

@@ -12,7 +12,15 @@ from counton.base.lazy import software
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
-from counton.base.locales import local_day, local_name, local_number, local_text, local_unit
+from counton.base.locales import (
+    local_day,
+    local_moment,
+    local_name,
+    local_number,
+    local_sentence,
+    local_text,
+    local_unit,
+)
 from counton.numbers import Design
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
@@ -71,7 +79,7 @@ def methods_of(
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
             local_text(f"With a probability of {{level}}% each, {error}.", level=chance, far=far),
-            *[f"{note[:1].upper()}{note[1:]}." for note in _local_notes(notes)],
+            *notes_as_sentences(notes),
             *_besides_in_words(definition),
             local_text(
                 "The method is {guarantee}, by {program}; it is explained at {address}.",
@@ -84,12 +92,9 @@ def methods_of(
     )
 
 
-def _local_notes(notes: Sequence[str]) -> list[str]:
-    """Return notes whose first word, if it is `WITHDRAWN`, is in the language of the text."""
-    word = local_text("WITHDRAWN")
-    return [
-        note.replace(WITHDRAWN, word, 1) if note.startswith(WITHDRAWN) else note for note in notes
-    ]
+def notes_as_sentences(notes: Sequence[str]) -> list[str]:
+    """Return notes, which are English, as sentences in the language of the text."""
+    return [f"{note[:1].upper()}{note[1:]}." for note in map(local_sentence, notes)]
 
 
 def protection_in_words(definition: Description) -> str:
@@ -157,7 +162,8 @@ def _published_in_words(
     if statistics := members_of(definition.inner):
         parts = []
         for one, part in statistics.items():
-            anew, of = definition.anew(inner_of(part)), inner_of(part).card.keyword
+            anew = definition.anew(inner_of(part))
+            one, of = local_name(one), local_name(inner_of(part).card.keyword)
             if anew is None:
                 parts.append(f"{one} ({of})")
             else:
@@ -229,23 +235,32 @@ def _so_far(definition: Description, period: str) -> str:
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 
 
-def error_in_words(series: Series, what: str, level: float) -> str:
+def error_in_words(series: Series, level: float, *, total: bool) -> str:
     """Return a sentence on the noise of some numbers.
 
     Args:
         series: the numbers.
-        what: the words for one of them.
         level: probability with which each interval holds.
+        total: whether they are totals; else they are numbers of single windows.
     """
     low, high, last = (
         quantity(one, one)
         for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
     half = float(series.half[-1])
-    between = "" if low == high else f" (from {low} to {high} so far)"
-    return (
-        f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
-        f"its {percent(level)}% interval there reaches {quantity(half, half)} to both sides."
+    between = ""
+    if low != high:
+        between = local_text(" (from {low} to {high} so far)", low=low, high=high)
+    return local_text(
+        "The noise of a total has the standard deviation {std} at the last step{between}, and its "
+        "{level}% interval there reaches {half} to both sides."
+        if total
+        else "The noise of a window's own number has the standard deviation {std} at the last "
+        "step{between}, and its {level}% interval there reaches {half} to both sides.",
+        std=last,
+        between=between,
+        level=local_number(percent(level)),
+        half=quantity(half, half),
     )
 
 
@@ -270,8 +285,11 @@ def far_in_words(reach: Mapping[str, float]) -> str:
 
 
 def _parts(name: str) -> str:
-    """Translate the name of a number word by word; the first may be a statistic's name."""
-    return " ".join(map(local_name, name.split(" ")))
+    """Translate the name of a number, as a whole or word by word; the first word may be a
+    statistic's name.
+    """
+    whole = local_sentence(name)
+    return whole if whole != name else " ".join(map(local_sentence, name.split(" ")))
 
 
 def _far(far: float) -> str:
@@ -384,6 +402,7 @@ def account_of(
     if definition.simulated:
         return _simulated_in_words(terms.name)
     cut = definition.cut
+    mechanism = None if cut.goes_on else getattr(definition.statistic, "mechanism", None)
     of = "" if definition.statistic.card.additive else "a cell of what it reads"
     periods = definition.release == "periods"  # their least error is not known
     factors = [] if periods else factors_of_design(terms, definition.least)
@@ -391,14 +410,20 @@ def account_of(
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
-        mechanism=None if cut.goes_on else getattr(definition.statistic, "mechanism", None),
+        mechanism=None if mechanism is None else local_sentence(mechanism),
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
         besides=_besides_in_words(definition),
         before=[*_people_in_words(definition), *_before_in_words(definition)],
         unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
         sources=definition.statistic.card.sources,
-        constants=[(f"least of {one.holds_for}", one.source) for one in factors],
+        constants=[
+            (
+                local_text("least of {who}", who=local_sentence(one.holds_for)),
+                local_sentence(one.source),
+            )
+            for one in factors
+        ],
     )
 
 
@@ -406,44 +431,62 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
     if over is None or definition.release == "windows":
         return ""
     if isinstance(over, str):
-        return f" Each user counts anew in each {over}."
-    step = definition.cut.noun
+        return " " + local_text("Each user counts anew in each {period}.", period=local_text(over))
+    window = definition.cut.noun == "window"
     if over == 1:
-        return f" The numbers shown at each {step} are of that {step} alone."
-    return f" The numbers shown at each {step} are of the last {over:,} {step}s."
+        return " " + local_text(
+            "The numbers shown at each window are of that window alone."
+            if window
+            else "The numbers shown at each step are of that step alone."
+        )
+    return " " + local_text(
+        "The numbers shown at each window are of the last {count} windows."
+        if window
+        else "The numbers shown at each step are of the last {count} steps.",
+        count=local_number(f"{over:,}"),
+    )
 
 
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
     """Return a sentence that says what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
-    called = statistic_in_words(definition)
-    what = f"The {called}"
+    what, done = statistic_in_words(definition), local_number(f"{steps:,}")
+    if not cut.goes_on:
+        return local_text("The {what} was released once.", what=what)
     if definition.release == "both":
-        what = f"{what.removesuffix(',')}, so far and in each window,"
+        what = what.removesuffix(",")
+        what = local_text("{what}, so far and in each window,", what=what)
     elif definition.release == "windows":
-        what += " in each window"
+        what = local_text("{what} in each window", what=what)
     elif additive:
-        what += " so far"
+        what = local_text("{what} so far", what=what)
     elif definition.release == "periods":
         period = definition.anew() or "period"
-        what += f" in each {period}{_so_far(definition, period)}"
+        when = "in each {period}" + _so_far(definition, period)
+        what = f"{what} {local_text(when, period=local_text(period))}"
     elif not definition.inner.card.of_now:
-        what = f"The running {called}"
-    if definition.domain is not None:
+        what = local_text("running {what}", what=what)
+    if (by := groups_in_words(definition)) is not None and definition.domain is not None:
         how = definition.cells.how(definition.declares, "declared groups")
-        what += f" by {definition.by} ({how})"
-    if not cut.goes_on:
-        return f"The {statistic_in_words(definition)} was released once."
+        what = local_text("{what} by {groups} ({how})", what=what, groups=by, how=how)
     if not cut.timed:
-        return f"{what} was released after each row, {steps:,} times so far."
+        return local_text(
+            "The {what} was released after each row, {count} times so far.", what=what, count=done
+        )
     last = terms.strategy.horizon
-    of = "windows" if last is None else f"up to {last:,} windows"
-    begin = cut.local(cut.start)
-    start = f"{begin.day} {begin:%b %Y, %H:%M}"
-    return (
-        f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
-        f"{steps:,} of them so far."
+    of = local_text("windows")
+    if last is not None:
+        of = local_text("up to {count} windows", count=local_number(f"{last:,}"))
+    return local_text(
+        "The {what} was released after each of {windows} of {length} from {start} ({zone}) on, "
+        "{count} of them so far.",
+        what=what,
+        windows=of,
+        length=cut.every,
+        start=local_moment(cut.local(cut.start)),
+        zone=cut.timezone,
+        count=done,
     )
 
 
@@ -459,13 +502,13 @@ def statistic_in_words(definition: Description) -> str:
     tree = getattr(inner, "tree", None)
     given |= {end: local_number(str(given[end])) for end in ("lower", "upper") if end in given}
     given |= {
-        "value": definition.value or "the values",
+        "value": local_text("the values") if definition.value is None else definition.value,
         "units": local_unit(plural(given.get("unit", "user"))),
         "first": local_number(_plain(edges[0])),
         "last": local_number(_plain(edges[-1])),
-        "columns": list_in_words(names),
-        "statistics": list_in_words([*members_of(inner)]),
-        "levels": list_in_words([] if tree is None else list(tree.levels)),
+        "columns": list_in_words([*map(local_name, names)]),
+        "statistics": list_in_words([*map(local_name, members_of(inner))]),
+        "levels": list_in_words([] if tree is None else [*map(local_name, tree.levels)]),
     }
     found = (
         local_text(inner.card.phrase, **given)
@@ -591,10 +634,10 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
         simulated = local_text("SIMULATED: no data stand behind these numbers")
         return f"{whence}{simulated}{zone}"
     beyond = "".join(f"; {line}" for line in besides_noise(definition))
-    whence += "".join(f"{note}. " for note in _local_notes(notes))
+    whence += "".join(f"{local_sentence(note)}. " for note in notes)
     protects = local_text(
         "Noise protects each single {unit} ({guarantee}; {neighbours})",
-        unit=local_name(definition.unit),
+        unit=local_unit(definition.unit),
         guarantee=str(definition.guarantee),
         neighbours=local_text(definition.contribution.neighbours),
     )

@@ -20,7 +20,7 @@ from counton.base.lazy import software
 from counton.base.locales import ENGLISH, local_number, local_text, present, speaking
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
-from counton.released.screen import screen_of, text_table
+from counton.released.screen import besides_in_words, notes_in_words, screen_of, text_table
 from counton.released.series import CellValues
 from counton.released.stream_words import (
     groups_in_words,
@@ -83,8 +83,7 @@ def web_page(
 ) -> str:
     """Return the web page of a release as HTML.
 
-    In another language, the methods, the guarantee and the notes stay English, and are marked as
-    English.
+    In a language that lacks texts, the methods, the guarantee and the notes are marked as English.
 
     Args:
         released: the release.
@@ -131,14 +130,16 @@ def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str
         says = local_text("Chart: {heading}", heading=heading)
         pictures = "\n".join(_picture([of[kind] for of in charts], says) for kind in charts[0])
     with speaking(ENGLISH):
-        facts, rows = facts_of(released), text_table(table.tail(_ROWS))
-        # The methods contain the errors besides noise.
-        notes = [note for note in screen.notes if not note.startswith("besides noise: ")]
-        notes += [one for note in facts.get("notes", ()) if (one := f"note: {note}") not in notes]
+        facts = facts_of(released)
+    besides = besides_in_words(released)  # the methods contain them
+    notes = [note for note in screen.notes if note not in besides]
+    notes += [one for one in notes_in_words(facts.get("notes", ())) if one not in notes]
     methods = Release(released).methods()
     promise = local_text("Promise: {promise}.", promise=promise_in_words(definition))
     lang = "" if present().language == ENGLISH.language else f' lang="{ENGLISH.language}"'
-    partly = "" if texts() <= present().words.keys() else lang
+    known = present()
+    whole = texts() <= known.words.keys() and texts("sentences") <= known.sentences.keys()
+    partly = "" if whole else lang
     files = (
         _download(csv, f"{name}.csv", "text/csv"),
         _download(_as_json(facts), f"{name}.csv.json", "application/json"),
@@ -159,7 +160,7 @@ style-src 'unsafe-inline'">
 <h1>{escape(heading)}</h1>
 {shown}
 {_lines(left_out)}
-{_lines(notes, lang)}
+{_lines(notes, partly)}
 {pictures}
 <h2>{escape(local_text("How these numbers came about"))}</h2>
 <p{partly}>{escape(methods)}</p>
@@ -167,7 +168,7 @@ style-src 'unsafe-inline'">
 <h2>{escape(local_text("All numbers"))}</h2>
 <p>{_about_files(*files, local_number(percent(released.level)))}</p>
 <details><summary>{escape(local_text("Show them here"))}</summary>
-{_table(_with_local_numbers(rows), newest)}
+{_table(text_table(table.tail(_ROWS)), newest)}
 </details>
 </main>
 </body>
@@ -198,16 +199,6 @@ def _about_files(table: str, facts: str, level: str) -> str:
     text = "{table}, with intervals of {level}%; {facts} says what they promise."
     said = escape(local_text(text, table="\0", facts="\1", level=level))
     return said.replace("\0", table).replace("\1", facts)
-
-
-def _with_local_numbers(table: TextTable) -> TextTable:
-    """Return a text table whose numbers are written as in the current language."""
-    numbers = [number for _, number in table.columns]
-    rows = [
-        [local_number(text) if number else text for text, number in zip(row, numbers, strict=True)]
-        for row in table.rows
-    ]
-    return TextTable(table.columns, rows, table.caption)
 
 
 def _lines(texts: Sequence[str], attributes: str = "") -> str:
