@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -561,19 +562,7 @@ class AsOf(StreamStrategy):
             raise InvalidInput(f"windows are {quote(given)}; give a strategy WindowVersions(...)")
         self.windows = given
         self.horizon = self.night = check_integer("night", night, 1, given.horizon)
-        facts = given.facts
-        self.facts = StrategyFacts(
-            workload="windows",
-            lattice_bits=facts.lattice_bits,
-            fraction_bits=facts.fraction_bits,
-            unit_columns=facts.unit_columns,
-            unit_rows=facts.unit_rows,
-            attained=False,
-            causal=facts.causal,
-            rounding_variance=facts.rounding_variance,
-            corrections=facts.corrections,
-            reads_another=True,
-        )
+        self.facts = replace(given.facts, versions=1, reads_another=True)
 
     @classmethod
     @override
@@ -761,14 +750,12 @@ class EveryVersion(StreamStrategy):
     def __init__(self, windows: WindowVersions) -> None:
         self.windows = windows
         self.horizon = windows.horizon * (windows.lags + 1)
-        self.facts = StrategyFacts(
-            workload="windows",
-            lattice_bits=windows.facts.lattice_bits,
-            fraction_bits=windows.facts.fraction_bits,
-            unit_columns=windows.facts.unit_columns,
+        self.facts = replace(
+            windows.facts,
+            unit_rows=False,
             attained=windows.inner.facts.attained,
-            causal=windows.facts.causal,
-            rounding_variance=windows.facts.rounding_variance,
+            versions=1,
+            corrections=0,
             reads_another=True,
         )
 

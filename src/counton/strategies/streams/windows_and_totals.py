@@ -43,6 +43,7 @@ This mechanism is counton's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -70,7 +71,6 @@ from counton.strategies.strategy import (
     NoiseView,
     Reader,
     Steps,
-    StrategyFacts,
     StreamStrategy,
     Workload,
     check_law,
@@ -138,20 +138,15 @@ class WindowsAndTotals(StreamStrategy):
         self.horizon, self.share, self.law = windows.horizon, checked_share(share), law
         self._known: tuple[NoiseDistribution, NightContrasts] | None = None
         facts, beside = windows.facts, totals.facts
-        self.facts = StrategyFacts(
-            workload="windows",
-            lattice_bits=facts.lattice_bits,
+        self.facts = replace(
+            facts,
             fraction_bits=max(facts.fraction_bits, beside.fraction_bits),
             unit_columns=facts.unit_columns and beside.unit_columns,
-            unit_rows=facts.unit_rows,
-            attained=False,
             causal=facts.causal and beside.causal,
-            local=facts.local and beside.local,
+            local=beside.local,
             buffer_size=beside.buffer_size,
             drawn_ahead=beside.drawn_ahead,
-            rounding_variance=facts.rounding_variance,
             versions=facts.versions + 1,
-            corrections=facts.corrections,
             totals=True,
         )
 
@@ -408,15 +403,13 @@ class LeastSquaresAsOf(AsOf):
         self.both, self.law = both, law
         self._contrasts = both._contrasts_for(law)
         self._older: dict[int, _Sums] = {}
-        self.facts = StrategyFacts(
-            workload="windows",
-            lattice_bits=both.windows.facts.lattice_bits,
+        self.facts = replace(
+            self.facts,
             fraction_bits=READ_BITS,
             unit_columns=False,
-            attained=False,
+            unit_rows=False,
             causal=both.facts.causal,
-            corrections=both.facts.corrections,
-            reads_another=True,
+            rounding_variance=0.0,
             least_squares=True,
         )
 
