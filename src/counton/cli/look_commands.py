@@ -99,6 +99,9 @@ def print_ledger(options: LedgerOptions) -> None:
             f"no limit; set a limit with {field('epsilon')} or {field('rho')}"
         )
     warned = options.warn_at is not None and share is not None and share >= options.warn_at
+    told = [
+        one._replace(state=one.state and hide_secrets(one.state))._asdict() for one in history or ()
+    ]
     if options.json:
         print_json(
             {
@@ -110,17 +113,21 @@ def print_ledger(options: LedgerOptions) -> None:
                         **spend.to_dict(),
                         "entered": times[number],
                         **({"state": places[number], "begun": begun[number]} if others else {}),
-                        **_counts_as(spend.guarantee, counted, number),
+                        **(
+                            {}
+                            if counted is None or counted[number] == spend.guarantee
+                            else {"counts_as": _as_json(counted[number])}
+                        ),
                     }
                     for number, spend in enumerate(spends)
                 ],
                 "shared_ledger": shared,
-                "limit": None if ledger is None else ledger.limit.to_dict(),
+                "limit": None if ledger is None else _as_json(ledger.limit),
                 "about": None if ledger is None else ledger.unit,
                 "age": None if ledger is None else ledger.age,
                 "limit_changes": [change._asdict() for change in changes],
-                **({} if history is None else {"history": [*map(_event_as_json, history)]}),
-                "remaining": _as_json(remaining),
+                **({} if history is None else {"history": told}),
+                "remaining": _as_json(*remaining.values()) if len(remaining) == 1 else None,
                 **({"quotas": [*_quotas(ledger)]} if ledger is not None and ledger.quotas else {}),
                 "units": _units_as_json(totals, ledger),
             }
@@ -128,30 +135,31 @@ def print_ledger(options: LedgerOptions) -> None:
         _exit_after_warning(warned)
         return
     console = Console()
-    table = Table()
-    table.add_column("release", overflow="fold")
+    columns = {
+        "release": [
+            spend.name if known else f"{spend.name} (reserved)"
+            for spend, known in zip(spends, begun, strict=True)
+        ]
+    }
     if others:
-        table.add_column("state", overflow="fold")
-    table.add_column("spent", overflow="fold")
-    table.add_column("on", overflow="fold")
-    parties = any(spend.party is not None for spend in spends)
-    if parties:
-        table.add_column("party", overflow="fold")
-    kinds = {(spend.unit, spend.relation) for spend in spends}
-    if len(kinds) > 1:
-        table.add_column("for one", overflow="fold")
-    differs = counted is not None and counted != [spend.guarantee for spend in spends]
-    if differs:
-        at_age = f" at age {ledger.age:,}" if ledger is not None and ledger.age else ""
-        table.add_column(f"counts{at_age} as", overflow="fold")
-    for number, spend in enumerate(spends):
-        present = [str(counted[number] or "nothing yet")] if counted and differs else []
-        whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
-        name = spend.name if begun[number] else f"{spend.name} (reserved)"
-        place = [Path(places[number]).name] if others else []
-        of = [spend.party or ""] if parties else []
-        table.add_row(name, *place, str(spend.guarantee), times[number][:10], *of, *whose, *present)
-    console.write_table(table if history is None else _history_table(history))
+        columns["state"] = [Path(place).name for place in places]
+    columns["spent"] = [str(spend.guarantee) for spend in spends]
+    columns["on"] = [time[:10] for time in times]
+    if any(spend.party is not None for spend in spends):
+        columns["party"] = [spend.party or "" for spend in spends]
+    if len({(spend.unit, spend.relation) for spend in spends}) > 1:
+        columns["for one"] = [f"{spend.unit} {NEIGHBOURS[spend.relation]}" for spend in spends]
+    if ledger is not None and counted not in (None, [spend.guarantee for spend in spends]):
+        at_age = f" at age {ledger.age:,}" if ledger.age else ""
+        columns[f"counts{at_age} as"] = [str(one or "nothing yet") for one in counted or ()]
+    if history is not None:
+        columns = _history_columns(history)
+    table = Table()
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    console.write_table(table)
     if not all(begun):
         console.write_line(
             "reserved: a run was interrupted before it made its stream; the reservation counts, "
@@ -226,35 +234,30 @@ def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
     for party, quota in ledger.quotas.items():
         for unit in ledger.units or [None]:
             spent = None if unit is None else ledger.cost(unit=unit, party=party)
-            left = ledger.remaining(unit=unit, party=party)
             yield {
                 "party": party,
                 "unit": unit,
                 "quota": quota.to_dict(),
-                "spent": None if spent is None else spent.to_dict(),
-                "remaining": None if left is None else left.to_dict(),
+                "spent": _as_json(spent),
+                "remaining": _as_json(ledger.remaining(unit=unit, party=party)),
             }
 
 
-def _history_table(history: Sequence[LedgerEvent]) -> Table:
-    """Return the history of a ledger (guarantees entered, limits changed) as a table to print,
+def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
+    """Return the history of a ledger (guarantees entered, limits changed) as columns to print,
     ordered by time.
     """
-    table = Table()
-    for name in ("time (UTC)", "event", "by"):
-        table.add_column(name, overflow="fold")
+    by = []
     for event in history:
-        whose = "" if event.user is None else f"{event.user} at {event.host}"
+        whose = [] if event.user is None else [f"{event.user} at {event.host}"]
         if event.state is not None:
-            of = f"a stream of {hide_secrets(event.state)}"
-            whose = f"{whose}, {of}" if whose else of
-        table.add_row(event.time[:19].replace("T", " "), event.in_words(), whose)
-    return table
-
-
-def _event_as_json(event: LedgerEvent) -> dict[str, Any]:
-    state = None if event.state is None else hide_secrets(event.state)
-    return event._replace(state=state)._asdict()
+            whose.append(f"a stream of {hide_secrets(event.state)}")
+        by.append(", ".join(whose))
+    return {
+        "time (UTC)": [event.time[:19].replace("T", " ") for event in history],
+        "event": [event.in_words() for event in history],
+        "by": by,
+    }
 
 
 @contextmanager
@@ -331,28 +334,8 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
         console.write_line(APART)
 
 
-def _counts_as(
-    guarantee: Guarantee, counted: list[Limit | None] | None, number: int
-) -> dict[str, dict[str, Any] | None]:
-    """Return the guarantee with which an entry of the ledger (the guarantee of a stream) counts
-    towards the limit, if it is another guarantee than the entry's own.
-
-    The result is ``{"counts_as": ...}``, with JSON values (null: no loss yet); empty if both
-    guarantees are equal or there is no ledger. ``guarantee`` is the entry's own, ``counted`` has
-    for each entry the guarantee that counts, and ``number`` is the index of the entry.
-    """
-    if counted is None or counted[number] == guarantee:
-        return {}
-    present = counted[number]
-    return {"counts_as": None if present is None else present.to_dict()}
-
-
-def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
-    """Return the rest of the limit as JSON values, if there is only one kind of unit and anything
-    is left; else None.
-    """
-    rest = next(iter(remaining.values()), None)
-    return rest.to_dict() if rest is not None and len(remaining) == 1 else None
+def _as_json(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    return None if guarantee is None else guarantee.to_dict()
 
 
 def _units_as_json(
@@ -363,13 +346,9 @@ def _units_as_json(
     """
     shown: dict[str, Any] = {}
     for unit, (relation, spent) in found.items():
-        shown[unit] = {
-            "relation": relation,
-            "spent": None if spent is None else spent.to_dict(),
-        }
+        shown[unit] = {"relation": relation, "spent": _as_json(spent)}
         if ledger is not None:
-            rest = ledger.remaining(unit=unit)
-            shown[unit]["remaining"] = None if rest is None else rest.to_dict()
+            shown[unit]["remaining"] = _as_json(ledger.remaining(unit=unit))
     return shown
 
 
