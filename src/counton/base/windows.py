@@ -152,10 +152,8 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
     low, high = second.astimezone(UTC), first.astimezone(UTC)
     while high - low > _MICROSECOND:
         middle = low + (high - low) // 2
-        if middle.astimezone(zone).utcoffset() == before:
-            low = middle
-        else:
-            high = middle
+        skipped = middle.astimezone(zone).utcoffset() == before
+        low, high = (middle, high) if skipped else (low, middle)
     return high
 
 

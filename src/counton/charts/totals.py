@@ -901,19 +901,13 @@ def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np
     >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
     array([ 0., 10., 90.])
     """
+    from scipy.optimize import isotonic_regression
+
     count = len(wanted)
     gap = min(gap, height / max(count - 1, 1))
     order = np.argsort(wanted, kind="stable")
     slots = np.arange(count) * gap
-    blocks: list[list[float]] = []  # [mean, size]
-    for target in wanted[order] - slots:
-        blocks.append([float(target), 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, size = blocks.pop()
-            before, earlier = blocks.pop()
-            total = size + earlier
-            blocks.append([(mean * size + before * earlier) / total, total])
-    fitted = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
+    fitted = isotonic_regression(wanted[order] - slots).x
     places = np.empty(count)
     places[order] = np.clip(fitted, 0, height - slots[-1]) + slots
     return places

@@ -105,10 +105,8 @@ def pure_within(loss: Fraction, order: Fraction) -> Fraction:
         middle = (low + high) / 2
         if middle == low:  # no float lies between
             break
-        if renyi_by_pure(Fraction(middle), order) <= loss:
-            low = middle
-        else:
-            high = middle
+        within = renyi_by_pure(Fraction(middle), order) <= loss
+        low, high = (middle, high) if within else (low, middle)
     return max(loss, Fraction(low))
 
 

@@ -112,10 +112,8 @@ def _sigma(epsilon: float, delta: float) -> float:
             return high
     for _ in range(48):
         middle = (low + high) / 2
-        if delta_at_most(middle, epsilon) <= delta:
-            high = middle
-        else:
-            low = middle
+        enough = delta_at_most(middle, epsilon) <= delta
+        low, high = (low, middle) if enough else (middle, high)
     return high
 
 
@@ -207,10 +205,8 @@ def _sigma_around(epsilon: float, delta: float) -> float:
         return high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        if delta_around(middle, epsilon) <= delta:
-            high = middle
-        else:
-            low = middle
+        enough = delta_around(middle, epsilon) <= delta
+        low, high = (low, middle) if enough else (middle, high)
     return high
 
 

@@ -63,10 +63,7 @@ def least_scale(
     low *= 1 - step
     while high - low > _PRECISION * high:
         middle = (low + high) / 2
-        if suffices(middle):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return min(enough, rounded_up(high))
 
 

@@ -459,10 +459,8 @@ def _cusum_threshold(rate: float, reference: float) -> float:
     low, high = 0.1, 40.0
     while high - low > 1e-4:
         middle = (low + high) / 2
-        if 2 / _run_length(middle, reference) > rate:  # increases and decreases
-            low = middle
-        else:
-            high = middle
+        often = 2 / _run_length(middle, reference) > rate  # increases and decreases
+        low, high = (middle, high) if often else (low, middle)
     return round(high, 3)
 
 
@@ -487,8 +485,5 @@ def _contrast_threshold(rate: float, over: int) -> float:
             alarms += 1
             free = int(beyond[place]) + over  # the chart begins anew
             place = int(beyond.searchsorted(free))
-        if alarms > most:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if alarms > most else (low, middle)
     return round(high, 3)
