@@ -38,7 +38,7 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(
-            errno.EINVAL, ("it is no plain file, but a folder, a pipe or a device"), os.fspath(path)
+            errno.EINVAL, "it is no plain file, but a folder, a pipe or a device", os.fspath(path)
         )
     return descriptor
 

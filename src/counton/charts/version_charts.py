@@ -263,7 +263,9 @@ def _name_all(
     if narrow:
         names_below(figure, legend, foot_inches(words.foot, words.width))
     else:
-        _legend(axes[0], legend)
+        style: dict[str, Any] = {"transform": axes[0].transAxes, "va": "top", "size": 8.5}
+        for number, (name, colour) in enumerate(legend):
+            axes[0].text(1.02, 1.0 - 0.13 * number, name, color=colour, **style)
 
 
 def _after(lag: int, period: str) -> str:
@@ -316,12 +318,6 @@ def _name_days(ax: Axes, versions: Versions, narrow: bool, *, hidden: bool) -> N
     times = Curves(versions.ends, (), none, none, none, starts=versions.starts)
     name_times(ax, times, 3, 4 if narrow else 7)
     ax.tick_params(axis="x", labelsize=8.5, labelcolor=FAINT, labelbottom=not hidden)
-
-
-def _legend(ax: Axes, names: Sequence[tuple[str, str]]) -> None:
-    for number, (name, colour) in enumerate(names):
-        style: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "size": 8.5}
-        ax.text(1.02, 1.0 - 0.13 * number, name, color=colour, **style)
 
 
 def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:

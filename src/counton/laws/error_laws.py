@@ -85,8 +85,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
         found = noise_variance(strategy, law, stops, since=starts)
         _compare(
-            strategy,
-            (f"noise_variance() between two steps, with the noise {law}"),
+            f"noise_variance() between two steps, with the noise {law}",
             found,
             exact,
             more,
@@ -97,7 +96,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         single &= last > 0
         found = noise_variance(strategy, law, stops[single].tolist())
         names = f"noise_variance() with the noise {law}", found, exact[single], more[single]
-        _compare(strategy, *names, stops[single], starts[single])
+        _compare(*names, stops[single], starts[single])
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
@@ -117,7 +116,6 @@ def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
 
 
 def _compare(
-    strategy: StreamStrategy,
     what: str,
     found: Any,
     exact: Floats,

@@ -144,7 +144,7 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             continue
         l1, squared = _run_norms(matrix, runs)
         claimed = pattern_sensitivity(strategy, Runs(runs))
-        _enough(strategy, Runs(runs), claimed, l1, squared)
+        _enough(Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         message = (
             f"{Runs(runs)} changes the measurements by {squared} (squared 2-norm), but "
@@ -187,13 +187,13 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
-            _enough(strategy, pattern, claimed, cells * size * l1, cells * size**2 * squared)
+            _enough(pattern, claimed, cells * size * l1, cells * size**2 * squared)
         pattern = Alternating(number, 2, 2, together=True)
         claimed = pattern_sensitivity(strategy, pattern)
         for one in range((number + 1) // 2, number + 1):  # changes shared out among two cells
             parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
             l1 = 2 * sum(part[0] for part in parts)
-            _enough(strategy, pattern, claimed, l1, 4 * sum(part[1] for part in parts))
+            _enough(pattern, claimed, l1, 4 * sum(part[1] for part in parts))
     _check_bounded(strategy, matrix)
 
 
@@ -201,17 +201,15 @@ def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
     for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
         claimed = pattern_sensitivity(strategy, pattern)
-        _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
+        _enough(pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
     if matrix.shape[1] > 1:
         pattern = BoundedChange(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
-        _enough(strategy, pattern, pattern_sensitivity(strategy, pattern), l1, squared)
+        _enough(pattern, pattern_sensitivity(strategy, pattern), l1, squared)
 
 
-def _enough(
-    strategy: StreamStrategy, pattern: object, claimed: Sensitivity, l1: int, squared: int
-) -> None:
+def _enough(pattern: object, claimed: Sensitivity, l1: int, squared: int) -> None:
     # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
     enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
     message = (

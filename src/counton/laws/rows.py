@@ -174,7 +174,7 @@ def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int |
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
         chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
-    return {step: _weights(strategy, row_of(strategy, step)) for step in chosen}
+    return {step: _weights(row_of(strategy, step)) for step in chosen}
 
 
 def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
@@ -279,7 +279,7 @@ def largest_entry(strategy: StreamStrategy, count: int) -> int:
     return max((abs(weight) for column in columns for weight in column.values()), default=1)
 
 
-def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
+def _weights(nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
     """Return the weights of nodes by (level, index).
 
     Raise ``LawBroken`` for a node that is listed twice or with weight 0.
@@ -299,7 +299,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
     of the node, in units of 2^-lattice_bits.
     """
     units = {}
-    for address, weight in _weights(strategy, nodes).items():
+    for address, weight in _weights(nodes).items():
         unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
         require(
             rest == 0,

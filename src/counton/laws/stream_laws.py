@@ -225,10 +225,10 @@ def check_arguments(strategy: StreamStrategy) -> None:
     ]
     for call in calls if strategy.horizon is not None else calls[:-1]:
         for step in [0, -1, *beyond]:
-            _refuses(strategy, call, step)
-    _refuses(strategy, strategy.row, 1.0)
-    _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
-    _refuses(strategy, lambda start: strategy.variance(start - 1, since=start), 1)
+            _refuses(call, step)
+    _refuses(strategy.row, 1.0)
+    _refuses(lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
+    _refuses(lambda start: strategy.variance(start - 1, since=start), 1)
     last = 32 if longest is None else min(longest, 32)
     steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
     try:
@@ -845,7 +845,7 @@ def check_shift(
             require(not wrong.any(), message)
 
 
-def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: object) -> None:
+def _refuses(call: Callable[[Any], object], argument: object) -> None:
     try:
         call(argument)
     except InvalidInput:

@@ -191,8 +191,11 @@ class Formula(Estimate):
 
     @override
     def interval(self, level: float) -> tuple[float, float]:
-        if (one := self._one_quotient()) is not None:
-            return self._clip(*one.interval(level))
+        if len(self.quotients) == 1 and not (self.sums or self.products):
+            ((one, weight),) = self.quotients
+            if weight:
+                alone = Ratio(one.above, one.below, weight, self.constant)
+                return self._clip(*alone.interval(level))
         return self.around(self.half(level))
 
     def half(self, level: float) -> float:
@@ -208,15 +211,6 @@ class Formula(Estimate):
         if not math.isfinite(half):
             return self.least, self.most
         return self._clip(self.raw - half, self.raw + half)
-
-    def _one_quotient(self) -> Ratio | None:
-        """Return this formula, a number computed from released cells, as a `Ratio` if it is a
-        single quotient; otherwise None.
-        """
-        if len(self.quotients) != 1 or self.sums or self.products:
-            return None
-        ((one, weight),) = self.quotients
-        return Ratio(one.above, one.below, weight, self.constant) if weight else None
 
     def within(self, least: float, most: float) -> Formula:
         """Return a copy with bounds: the true number is known to lie between ``least`` and

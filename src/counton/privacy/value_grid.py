@@ -48,7 +48,7 @@ def finite(values: Numbers) -> NDArray[np.float64]:
         numbers = _each(numbers, _float, np.dtype(np.float64), "value")
     numbers = numbers.astype(np.float64)
     _refuse(
-        ~np.isfinite(numbers), numbers, "value", ("it must be finite: remove or correct it first")
+        ~np.isfinite(numbers), numbers, "value", "it must be finite: remove or correct it first"
     )
     return numbers
 
@@ -66,7 +66,7 @@ def counts(values: Numbers, per_cell: int) -> NDArray[np.int64]:
     numbers, *_ = totals_and_extremes(values, None)
     beyond = (numbers > per_cell) | (numbers < -per_cell)
     _refuse(
-        beyond, numbers, "value", (f"one unit may add at most {per_cell} to a cell: raise per_cell")
+        beyond, numbers, "value", f"one unit may add at most {per_cell} to a cell: raise per_cell"
     )
     return numbers
 
@@ -192,7 +192,7 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
 
 def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> NDArray[np.int64]:
     _refuse(
-        ~np.isfinite(numbers), numbers, "total", ("it must be finite: remove or correct it first")
+        ~np.isfinite(numbers), numbers, "total", "it must be finite: remove or correct it first"
     )
     if resolution is None:
         _refuse(

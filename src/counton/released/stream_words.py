@@ -192,7 +192,7 @@ def _published_in_words(
         times = local_number(f"{len(steps):,}")
         said = f"The {{what}}{which} was published {{count}} times{row}."
         return local_text(said, what=what, count=times)
-    every = _period_in_words(cut.period, cut.every)
+    every = local_text("period of {length}" if cut.period is None else cut.period, length=cut.every)
     if isinstance(over, str):
         when = local_text("in each {period}" + _so_far(definition, over), period=local_text(over))
     elif over is not None and over > 1:
@@ -216,17 +216,6 @@ def _published_in_words(
         span=cut.span(steps),
         zone=cut.timezone,
     )
-
-
-def _period_in_words(period: str | None, every: str) -> str:
-    """Return words for a period: its name, such as "week", or, if it has no name, "period of" and
-    its length.
-
-    Args:
-        period: the name; None: it has none.
-        every: the length, such as "3h".
-    """
-    return local_text("period of {length}", length=every) if period is None else local_text(period)
 
 
 def _so_far(definition: Description, period: str) -> str:

@@ -332,20 +332,13 @@ class PostgreSQL(SqlDatabase):
             raise self._refusal(error) from error
 
     def _kind(self, number: int) -> str:
-        found = self._connection.adapters.types.get(number)
-        if found is None:
-            return self._own_kind(number)
-        return found.name if found.oid == number else f"{found.name}[]"
-
-    def _own_kind(self, number: int) -> str:
-        """Return the name of a user-defined type, given its number; "text" for enumerations and
-        text types.
-        """
+        """Return the name of a type, given its number; "text" for a user's enumerations."""
+        known = self._connection.adapters.types.get(number)
+        if known is not None:
+            return known.name if known.oid == number else f"{known.name}[]"
         asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
-        found = self._connection.execute(asked, [number]).fetchone()
-        if found is None:
-            return f"type {number}"
-        return "text" if found[0] in ("E", "S") else str(found[1])
+        own = self._connection.execute(asked, [number]).fetchone() or ("", f"type {number}")
+        return "text" if own[0] in ("E", "S") else str(own[1])
 
     @override
     def plain(self, place: int) -> str:

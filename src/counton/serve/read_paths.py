@@ -313,7 +313,7 @@ def router(
         other = None
         if (against_from is None) != (against_to is None):
             raise HTTPException(
-                422, ("against_from and against_to are the two ends of a period; give both")
+                422, "against_from and against_to are the two ends of a period; give both"
             )
         if (against, against_from) != (None, None):
             other = Against(against, against_from, against_to)
@@ -353,7 +353,7 @@ def router(
         if last_event_id is not None:
             if not last_event_id.isascii() or not last_event_id.isdigit():
                 raise HTTPException(
-                    422, ("Last-Event-ID must be the number of a step; give a whole number")
+                    422, "Last-Event-ID must be the number of a step; give a whole number"
                 )
             after = int(last_event_id)
         return StreamingResponse(

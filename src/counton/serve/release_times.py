@@ -160,7 +160,8 @@ class Releaser:
         try:
             return self._work()
         except StateError:
-            if not self._has_ended():
+            found = self._store.find(self.name)
+            if found is None or found.details.get("ended") is None:
                 raise
         why = "the stream has ended"
         while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
@@ -258,11 +259,6 @@ class Releaser:
         if not wrong:  # the rows were not at fault, or no longer are
             raise error
         return wrong
-
-    def _has_ended(self) -> bool:
-        """Return True if the operator has ended the stream, so that it releases nothing more."""
-        found = self._store.find(self.name)
-        return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
         """Check whether a run at time ``us`` (microseconds since 1970) could count these batches,

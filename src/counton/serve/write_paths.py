@@ -115,19 +115,17 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         check_name(name, service.served, service.failed)
         if not _BATCH.fullmatch(batch):  # the path's pattern also takes a final newline
             raise HTTPException(
-                422,
-                ("the id of a batch may have only letters, digits and . _ : -; give such an id"),
+                422, "the id of a batch may have only letters, digits and . _ : -; give such an id"
             )
         media = request.headers.get("content-type", "").split(";")[0].strip().lower()
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if media not in (*JSON_LINES, ARROW):
             raise HTTPException(
-                415, (f"the Content-Type must be {JSON_LINES[0]} or {ARROW}; send one of them")
+                415, f"the Content-Type must be {JSON_LINES[0]} or {ARROW}; send one of them"
             )
         if encoding not in ENCODINGS:
             raise HTTPException(
-                415,
-                (f"the Content-Encoding must be one of {', '.join(ENCODINGS)}; use one of them"),
+                415, f"the Content-Encoding must be one of {', '.join(ENCODINGS)}; use one of them"
             )
         state = service.state_of(name)
         if service.stopping.is_set():
@@ -138,16 +136,14 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         sender = Sender(token.id, token.number)
         if state.waiting_bytes.get(sender.id, 0) > settings.waiting_bytes / sender.number:
             raise later(
-                503, ("too many of your rows are waiting to be counted; send the batch later"), 5
+                503, "too many of your rows are waiting to be counted; send the batch later", 5
             )
         wait = rates.wait(sender.id)
         if wait > 0:
             raise later(
                 429,
-                (
-                    f"more than {settings.rows_per_second:,} rows came in a second; send the batch "
-                    "again later"
-                ),
+                f"more than {settings.rows_per_second:,} rows came in a second; send the batch "
+                "again later",
                 wait,
             )
         held = 0
@@ -160,7 +156,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                             raise HTTPException(413, _too_large(service))
                         if not rooms.take(sender, len(part)):
                             raise later(
-                                503, ("too many batches came at once; send the batch again"), 1
+                                503, "too many batches came at once; send the batch again", 1
                             )
                         held += len(part)
                         body += part
@@ -199,7 +195,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         count(name, verdict.what, rows)
         if verdict.what == "other":
             raise HTTPException(
-                409, ("another batch was sent with this id; give each batch its own id")
+                409, "another batch was sent with this id; give each batch its own id"
             )
         if verdict.what == "closed":
             raise HTTPException(

@@ -841,10 +841,8 @@ class Witness:
         seen = f"{self.where} has not" if self.places else "no witness here has"
         return self._unknown(
             what,
-            (
-                f"{seen} seen who wrote the state last: another server wrote it while this one was "
-                "away"
-            ),
+            f"{seen} seen who wrote the state last: another server wrote it while this one was "
+            "away",
         )
 
     @property

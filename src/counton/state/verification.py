@@ -256,15 +256,6 @@ def _fitting(
     return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
 
 
-def _wider(sums: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Extend an array of exact sums to ``shape``, which may have more cells; the sums of the new
-    cells are 0.
-    """
-    found = np.zeros(shape, np.int64)
-    found[: len(sums)] = sums
-    return found
-
-
 class _Recomputation:
     """Recomputes the releases of one stream.
 
@@ -396,7 +387,9 @@ class _Recomputation:
             if terms.counters is not None:  # groups may have been found with the first of them
                 for counter in (noise_alone, again):
                     counter.widen(released.shape[1], self._key)
-                so_far = _wider(so_far, released.shape[1:])
+                wider = np.zeros(released.shape[1:], np.int64)  # new cells have no sums yet
+                wider[: len(so_far)] = so_far
+                so_far = wider
             nothing = np.zeros(released.shape, np.int64)
             noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
             sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)

@@ -927,7 +927,13 @@ class _Parameter:
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
-            summed = self._weighted_normals(taps, block, fresh, drawn)
+            summed = self._field_of(taps[0]).block(taps[0].level, taps[0].index, block, fresh)
+            if taps[0].weight != 1:
+                np.multiply(summed, np.float32(taps[0].weight), out=summed)
+            for tap in taps[1:]:
+                other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
+                np.multiply(other, np.float32(tap.weight), out=other)
+                np.add(summed, other, out=summed)
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
@@ -957,27 +963,6 @@ class _Parameter:
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
-
-    def _weighted_normals(
-        self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
-    ) -> Singles:
-        """Return the weighted sum of a step's standard normal numbers for all coordinates of a
-        block.
-
-        Args:
-            taps: the normal numbers of the step, with their weights.
-            block: number of the block.
-            fresh, drawn: scratch space.
-        """
-        first = taps[0]
-        total = self._field_of(first).block(first.level, first.index, block, fresh)
-        if first.weight != 1:
-            np.multiply(total, np.float32(first.weight), out=total)
-        for tap in taps[1:]:
-            other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
-            np.multiply(other, np.float32(tap.weight), out=other)
-            np.add(total, other, out=total)
-        return total
 
     def _field_of(self, tap: Any) -> NormalField:
         if len(self._sessions) == 1:

@@ -103,7 +103,14 @@ class Tree:
         >>> Tree.from_parents({"a": "root", "b": "root", "aa": "a"}).sizes
         [1, 2, 1]
         """
-        above = _one_parent_each(_pairs(parents))
+        above: dict[Hashable, Hashable] = {}
+        for node, parent in _pairs(parents):
+            if node in above and above[node] != parent:
+                raise InvalidInput(
+                    f"node {node!r} has two parents, {above[node]!r} and {parent!r}, but in a tree "
+                    "each node has only one: remove one of them"
+                )
+            above[node] = parent
         below: dict[Hashable, list[Hashable]] = {}
         for node, parent in above.items():
             if parent is not None:
@@ -404,18 +411,6 @@ def _pairs(parents: Any) -> list[tuple[Hashable, Hashable]]:
                 )
         pairs.append((pair[0], pair[1]))
     return pairs
-
-
-def _one_parent_each(pairs: list[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashable]:
-    above: dict[Hashable, Hashable] = {}
-    for node, parent in pairs:
-        if node in above and above[node] != parent:
-            raise InvalidInput(
-                f"node {node!r} has two parents, {above[node]!r} and {parent!r}, but in a tree "
-                "each node has only one: remove one of them"
-            )
-        above[node] = parent
-    return above
 
 
 def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
