@@ -630,6 +630,15 @@ def test_yes_says_what_is_left_and_asks_nothing(init: Callable[..., Result]) -> 
     assert init("loans.csv", "--yes", *SAID).code == 0
 
 
+@pytest.mark.parametrize(("year", "asked"), [("2020", True), ("2999", False)])
+def test_a_start_must_be_stated_only_if_no_row_is_of_this_year(
+    loans: Path, init: Callable[..., Result], year: str, *, asked: bool
+) -> None:
+    (loans / "loans.csv").write_text(LOANS.replace("2020", year))
+    refused = init("loans.csv", "--yes")
+    assert (refused.code, "\n  --start" in refused.err) == (2, asked)
+
+
 def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
     assert init("loans.csv", "--yes", *SAID).code == 0
     before = (loans / "nightly.toml").read_bytes()

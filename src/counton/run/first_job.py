@@ -484,6 +484,9 @@ _PUBLIC = "the names of groups are published, so take them from a public list, n
 _OTHERS: Mapping[str, Any] = {"other": "other"}
 
 
+_START = "the first window's beginning is published, so choose it without looking at the rows"
+
+
 def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]:
     """List the options that the user must still state, because neither the events nor common
     defaults give their values.
@@ -501,14 +504,9 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
     if job.times.timezone is None and (column is None or column.local):
         why = "the times have no zone, which decides when a day begins"
         found.append(RequiredOption(why, {"timezone": "Europe/Berlin"}))
-    if job.times.start is None:
-        why = "the first window's beginning is published, so choose it without looking at the rows"
-        start = usual_start()
-        if (fits := fitting_start(complete_job(values, look), look)) is not None:
-            why, start = (
-                f"{why}; exact: no row is of this year, and this day is of the first's",
-                fits,
-            )
+    start = fitting_start(complete_job(values, look), look)
+    if job.times.start is None and start is not None:
+        why = f"{_START}; exact: no row is of this year, and this day is of the first's"
         found.append(RequiredOption(why, {"start": start}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         found.append(RequiredOption(_PUBLIC, _NAMES))
@@ -599,7 +597,10 @@ def options_of_first_run(
             why += f"; each has the total so far, or with {field('release', 'windows')} its own"
         found.append(RequiredOption(why, length))
     values = {name: job.option(name) for name in options_of(Job) if job.has(name)}
-    for why, example in required_options(values, look):
+    needed = required_options(values, look)
+    if "start" in missing and not any("start" in one.example for one in needed):
+        found.append(RequiredOption(_START, {"start": usual_start()}))
+    for why, example in needed:
         more: Mapping[str, Any] = {}
         if "domain" in example and job.groups.other is None:
             why, more = f"{why}; rows of other names count in the group other", _OTHERS
