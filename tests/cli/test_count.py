@@ -403,11 +403,25 @@ def test_events_without_groups_give_one_total(place: Any) -> None:
     assert set(table["group"]) == {"all"}
 
 
-def test_unknown_groups_may_be_dropped_and_only_the_operator_hears_how_many(place: Any) -> None:
-    done = place.count(place.write("e.csv", [*EVENTS, "00:30,z"]), "--unknown", "drop")
-    assert done.code == 0
-    assert "rows of undeclared groups, not counted: 1\n" in done.err
-    assert "undeclared" not in done.out
+@pytest.mark.parametrize(
+    ("stated", "where"),
+    [
+        (["--unknown", "drop"], "not counted"),
+        (["--other", "rest"], "counted in group 'rest'"),
+        (["--other", "rest", "--user", "group", "--most", "9"], "counted in group 'rest'"),
+    ],
+)
+def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
+    stated: list[str], where: str, place: Any
+) -> None:
+    events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in "zyxww")])
+    done = place.count(events, *stated)
+    assert done.code == 0, done.err
+    said = f"rows of undeclared groups, {where}: 5 (most often 'w', 2; 'x', 1; 'y', 1)"
+    assert f"exact, not to be published: {said}\n" in done.err
+    assert "most often" not in done.out
+    again = json.loads(place.count(events, "--json").out)  # a run that has nothing new
+    assert again["not_private"]["notes"] == [said]
 
 
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:

@@ -10,7 +10,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure
 from counton.cli.job_plan_command import account_in_words, promise_of
 from counton.cli.print_forms import Console, print_json
-from counton.cli.run_words import EXACT
+from counton.cli.run_words import EXACT, notes_on_names
 from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms
 from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -66,7 +66,10 @@ def _print(
         kept = "begin a stream" if found.before is None else f"go on after {found.before:,}"
         promised = promise_of(planned.jobs[name])
         console.write_line(f"{name}: would {kept} and release {what}; {promised}")
-        errors.write_line(f"{EXACT}: job {name}: rows read: {found.for_operator().rows:,}")
+        read = f"rows read: {found.for_operator().rows:,}"
+        notes = [read, *notes_on_names(found, found.definition)]
+        for note in notes:
+            errors.write_line(f"{EXACT}: job {name}: {note}")
     for name, last in planned.ended.items():
         console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
     for state, accounts in (*planned.accounts.items(), *planned.shared.items()):

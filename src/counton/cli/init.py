@@ -20,9 +20,10 @@ from counton.base.options import MissingOptions
 from counton.cli.command_options import command_line, option_names
 from counton.cli.init_options import InitOptions
 from counton.cli.print_forms import Console
-from counton.cli.run_words import EXACT, promise
+from counton.cli.run_words import EXACT, notes_on_names, promise
 from counton.job.job import NEWEST, Job
 from counton.job.jobfile import last_date, save
+from counton.run.definition import Definition
 from counton.run.first_job import (
     BOUNDS,
     MOST_LATE,
@@ -113,7 +114,7 @@ def perform(options: InitOptions) -> None:
             raise
     job, plan = check_job(values, look)
     job = with_free_files(job, values, options.save)
-    runs = _check_rows(job, look, interactive=terminal and not options.yes)
+    runs = _check_rows(job, look, plan.definition, interactive=terminal and not options.yes)
     save(job, options.save, _comments(job, plan, options.save), anew=True)
     _print(console, job, plan, look, options.save, runs=runs)
 
@@ -157,7 +158,7 @@ def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) ->
     )
 
 
-def _check_rows(job: Job, look: FirstLook, *, interactive: bool) -> bool:
+def _check_rows(job: Job, look: FirstLook, definition: Definition, *, interactive: bool) -> bool:
     """Read the first rows of events as a run does, and return whether it accepts them; print how
     many rows it leaves out.
 
@@ -188,6 +189,8 @@ def _check_rows(job: Job, look: FirstLook, *, interactive: bool) -> bool:
             of = "" if look.has_all_rows else " of the first rows"
             errors.write_line(f"{EXACT}: {what}{of}: {rows:,}{aside}")
         aside = ""
+    for note in notes_on_names(found, definition):
+        errors.write_line(f"{EXACT}: {note}")
     if job.times.revise is None:
         for by, late in _lateness(look, job).items():
             wait = job.times.watermark or "0s"

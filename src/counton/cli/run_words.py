@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from counton.base.exact import figures
+from counton.base.exact import figures, short_repr
 from counton.base.outside_input import read_plain
 from counton.base.windows import LATE_DAYS
 from counton.privacy import Guarantee, PureDP
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
     from counton.run import Definition, Job, Outcome
     from counton.run.definition import Continuation
+    from counton.run.dry_run import DryRun
+    from counton.run.first_job import ReadSample
 
 
 #: Heading of exact numbers, which go to standard error.
@@ -100,13 +102,11 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         else f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; "
         f"those that came in time were counted then"
     )
-    unnamed = outcome.definition.cells.unnamed
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         ("newest windows released without a row (is a file missing?)", counts.empty),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
         (f"rows after the last window ({end}), not counted", counts.beyond),
-        (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
         (f"rows that replaced others or took them back, {counted_at}", counts.corrected),
@@ -116,12 +116,27 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         gone,
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    lines = _as_notes(notes)
+    lines = _as_notes(notes) + notes_on_names(outcome, outcome.definition)
     if counts.late_by and not windows.lags:
         lines.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
     if outcome.again:  # a file without a row is never known again, so that one row shows
         lines.insert(0, "an earlier run has counted these events, which add nothing")
     return lines
+
+
+def notes_on_names(found: Outcome | DryRun | ReadSample, definition: Definition) -> list[str]:
+    """Return sentences on rows of undeclared groups, with the commonest of their names, which may
+    be misspelt. Exact, for the operator only.
+    """
+    counts, where = found.for_operator(), f"counted in group {definition.other!r}"
+    lines = _as_notes(
+        [
+            (f"rows of undeclared groups{definition.cells.unnamed}, not counted", counts.unknown),
+            (f"rows of undeclared groups, {where}", counts.others),
+        ]
+    )
+    names = "; ".join(f"{short_repr(name)}, {rows:,}" for name, rows in counts.unlisted)
+    return [f"{line} (most often {names})" if names else line for line in lines]
 
 
 def _remedy_of_late_rows(definition: Definition, windows: int, *, waits: bool) -> str:

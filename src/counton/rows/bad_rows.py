@@ -279,6 +279,36 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
     )
 
 
+def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple[str, int]]]:
+    """Return how many rows have a group's name that is not declared, and the three commonest of
+    these names, each with its number of rows. Exact: for the operator alone.
+
+    The names are looked for in the first 2^20 such rows, and in fewer of a remote source.
+    """
+    column = reading.columns.group
+    assert column is not None
+    name, declared = pl.col("group"), GroupNames(reading.declared).column
+    unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
+    if isinstance(source, Spread):
+        alone = replace(reading, other=None, unknown="drop")
+        found = _some(source, alone, unlisted & (pl.col("step") >= 0), _FEW)
+        parts: Sequence[Rows] = [FetchedRows(found, source.name)]
+    else:
+        parts = source.parts
+    given = [part.scan((column,), (column,)) for part in parts]
+    texts = [
+        one.select(group=as_text(pl.col(column), one.collect_schema()[column])) for one in given
+    ]
+    some = name.head(2**20).value_counts(name="rows").implode()
+    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), some)).row(0)
+    common = sorted(names, key=lambda one: (-one["rows"], one["group"]))
+    return rows, [(one["group"], one["rows"]) for one in common[:_NAMED]]
+
+
+#: Number of the commonest names of undeclared groups that are shown.
+_NAMED = 3
+
+
 def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
     """Return the rows of all parts of a source with window and group (`mark_rows`), and a row
     number. Row n (from 1) of part k (from 0) has the number n + k * `_APART`.

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -85,6 +85,8 @@ class Counts:
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
         empty: number of released windows after the newest row.
+        others: rows with names of undeclared groups, counted in the group for all others.
+        unlisted: the commonest names of undeclared groups, each with its number of rows.
     """
 
     rows: int
@@ -104,6 +106,8 @@ class Counts:
     often: int = 0
     late_by: int = 0
     empty: int = 0
+    others: int = 0
+    unlisted: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from counton.run.clock import QUIET
 from counton.run.first_look import BOUNDS as BOUNDS
 from counton.run.first_look import FirstFacts as FirstFacts
 from counton.run.first_look import FirstLook as FirstLook
+from counton.run.first_look import ReadSample as ReadSample
 from counton.run.first_look import check_column as check_column
 from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job

@@ -100,7 +100,7 @@ def look_up(
 
 
 #: A higher number makes records of earlier versions void, if rows come to be read otherwise.
-_READING = 1
+_READING = 2
 _EMPTY = Private(Addition())
 
 

@@ -28,6 +28,7 @@ from counton.base.groups import GroupNames
 from counton.base.lazy_polars import polars as pl
 from counton.base.private import Private, open_private
 from counton.job.job import Job
+from counton.rows.bad_rows import unlisted_names
 from counton.rows.remote_rows import Spread
 from counton.rows.sources import Rows, Source
 from counton.rows.tally import Tally, tally
@@ -353,8 +354,16 @@ def added_rows(settled: SettledJob, progress: Progress, now: datetime | None) ->
     (labels, bounder, found, marks), source = read_whole(job, definition, source, read)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     released = settled.steps_released or 0
-    counts = Private(counts_of(open_private(found), definition.cut, until, ended, released))
-    return AddedRows(settled, found, labels, bounder, marks, counts, until, ended)
+    counts = counts_of(open_private(found), definition.cut, until, ended, released)
+    if definition.columns.group is not None and definition.cells.named_beforehand:
+        others = 0
+        if definition.other is not None:
+            cells = open_private(found).cells["group"] // definition.places
+            others = int((cells == (definition.domain or ()).index(definition.other)).any())
+        if counts.unknown or others:
+            rows, names = unlisted_names(source, reading_of(job, definition))
+            counts = replace(counts, others=others * rows, unlisted=names)
+    return AddedRows(settled, found, labels, bounder, marks, Private(counts), until, ended)
 
 
 #: Function that returns whether a stream has counted the file with a digest.
