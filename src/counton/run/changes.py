@@ -78,7 +78,8 @@ class Counts:
         closed: new rows that came after their window was final, counted nowhere.
         dropped: if this stream continues an earlier stream: rows that the earlier stream had read
             and never counted.
-        gone: rows counted earlier that have vanished from a file of all events; they stay counted.
+        gone: rows counted earlier that have vanished from a file of all events (each such file
+            repeats all events since the first window); they stay counted.
         shut: rows that a file of all events has added to windows released earlier; counted nowhere.
         corrected: rows that replaced an earlier row with the same id, or cancelled it.
         often: corrections left out because their row had been corrected as often as allowed.
@@ -301,7 +302,8 @@ class SumBounds(NamedTuple):
 
     Attributes:
         largest: bound on each total, as an integer multiple of the statistic's resolution.
-        read: bound on the sum of all totals of a statistic; beyond it a release cannot be decoded.
+        read: bound on the sum of all totals of a statistic; beyond it a release would not be exact
+            in float64.
     """
 
     largest: int
@@ -319,14 +321,17 @@ class SumBounds(NamedTuple):
 
 
 def _largest_sum(definition: Definition) -> int:
-    """Return the largest sum of one group that a stream can release exactly, before the group's
-    weight is applied. It is an integer multiple of the statistic's resolution.
+    """Return the largest sum of one group that a stream can release exactly, in multiples of the
+    statistic's resolution. The bound is for the sum before it is multiplied by its group's weight,
+    which is above 1 only where groups have privacy losses of their own.
     """
     return largest_sum(definition.strategy) // _heaviest(definition)
 
 
 def _heaviest(definition: Definition) -> int:
-    """Return the largest weight by which sums of a group are multiplied before they get noise."""
+    """Return the largest weight of a group: the factor by which its sums are multiplied before they
+    get noise. It is 1 unless groups have privacy losses of their own.
+    """
     statistic = definition.statistic
     return statistic.heaviest if isinstance(statistic, Grouped) else 1
 
@@ -341,17 +346,17 @@ def _law_of(definition: Definition) -> NoiseDistribution:
 def parts_of_bounds(
     definition: Definition, bounds: SumBounds, cells: pl.DataFrame
 ) -> dict[int, float]:
-    """Return upper bounds on the fraction of a stream's largest exact sums (`SumBounds`) that some
-    rows use up.
+    """Return, for some rows, the ratio of their sums to the largest sums that the stream can
+    release exactly (`SumBounds`). Each ratio is rounded up.
 
-    Rows whose fractions add up to 1 or less can always be counted, in one run or in several.
+    Rows whose ratios add up to 1 or less can always be counted, in one run or in several.
 
     Args:
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
-        Fractions by window if each release counts one window alone; otherwise one fraction for the
-        whole stream, under key 0.
+        Ratios by window if each release counts one window alone; otherwise one ratio for the whole
+        stream, under key 0.
     """
     if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
@@ -416,15 +421,16 @@ Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], N
 @name_alone
 @dataclass(frozen=True)
 class Intake:
-    """Totals that a run releases, and totals that the state keeps afterwards. Exact: secret.
+    """Totals that a run releases, and totals that the state (database) keeps afterwards. Exact:
+    secret.
 
     Attributes:
         cells: columns of a table with a row for each pair of window (``step``) and ``group``,
             sorted by both. Only pairs are listed that have uncounted rows, or whose window changes
             in this run. ``seen_rows`` and ``seen_total`` are the number and the total of the rows
             read so far, ``counted_rows`` and ``counted_total`` those of the rows released so far.
-            ``whole`` is the number of rows in the last file of all events, as long as none of these
-            rows is counted.
+            ``whole`` is the number of rows in the last file, if that file had all events since the
+            first window, and none of these rows is counted yet; otherwise 0.
         released: steps released before this run.
         target: steps released after this run.
         groups: number of cells of one step; a cell is one of the sums that a statistic keeps for
@@ -432,13 +438,13 @@ class Intake:
         measures: names of the numbers kept for each window and group: ``"rows"``, and for sums
             ``"total"``.
         changed: windows whose kept numbers this run changes.
-        gone, shut: numbers of vanished and of additional rows of released windows, in a file of all
-            events. A changed row counts in both.
+        gone, shut: if each file has all events since the first window: numbers of rows of released
+            windows that are missing from it, and that are new in it. A changed row counts in both.
         versions: number of times that each window is released: 1, or more if windows are released
             again when late rows come.
         closed: number of rows of windows that are final, counted nowhere.
-        arrived, late: number of new rows, and how many of them are of released windows. In a file
-            of all events: number of all rows, and of the new rows of released windows.
+        arrived, late: number of new rows, and how many of them are of released windows. If each
+            file has all events: number of all rows, and of the new rows of released windows.
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
     """
@@ -513,8 +519,8 @@ class Intake:
     def observations(
         self, steps: range, *, first: bool, last: bool
     ) -> dict[int, NDArray[np.int64]]:
-        """Return, by window, the numbers of each changed window that the state must keep once
-        ``steps`` are released.
+        """Return, by window, the numbers of each changed window that the state (database) must keep
+        once ``steps`` are released.
 
         Each array has shape ``(2, measures, groups)``: first the numbers read so far, then the
         released ones. Its integer type is the smallest that fits, to save memory.
@@ -560,7 +566,7 @@ def compare(
     append: bool,
     cut: Windows | None = None,
 ) -> Intake:
-    """Compare the totals of a run's rows with the totals that the state has kept.
+    """Compare the totals of a run's rows with the totals that the state (database) has kept.
 
     Args:
         kept: by window, the totals of rows read and of rows released that the state keeps.
@@ -652,8 +658,8 @@ def _come_and_gone(
     """Return lower bounds on the numbers of rows of released windows that have vanished, and that
     have been added.
 
-    Only totals by window and group are known, so an added row and a vanished row may cancel.
-    ``closed`` is a mask of the entries of ``cells`` whose windows are released.
+    Only totals by window and group are known, so an added row and a vanished row of the same window
+    and group cancel. ``closed`` is a mask of the entries of ``cells`` whose windows are released.
     """
     more = (cells["rows"] - cells["seen_rows"])[closed]
     changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
@@ -705,7 +711,7 @@ _MOST_LATE = 0.95
 
 
 def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
-    """Return the totals that a state keeps by window as one table, with the columns of
+    """Return the totals that a state (database) keeps by window as one table, with the columns of
     `Intake.cells`.
     """
     if isinstance(kept, Mapping):

@@ -308,8 +308,8 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
 
 
 def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
-    """Return True if the earlier stream's ``end`` is also the end of a period, and both streams
-    protect single periods of the same column of users.
+    """Return True if the earlier stream's ``end`` is also the end of a period (such as a month),
+    and both streams protect what one user, named in the same column, does in one such period.
 
     ``end`` is in microseconds since 1970.
     """
@@ -338,8 +338,8 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 def as_read(definition: Definition, before: Definition) -> Definition:
     """Return a stream's definition (columns, windows, groups and guarantee), marked as ``reread``
-    if this run reads times by other options than the first run. ``before`` is the definition of the
-    first run.
+    if this run reads times by other options (such as another time zone) than the first run.
+    ``before`` is the definition of the first run.
 
     Other options are refused if the stream continues an earlier stream and no row may count in
     both: the ledger then counts the privacy loss of only one of the two streams.

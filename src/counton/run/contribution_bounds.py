@@ -400,12 +400,12 @@ class ContributionBounder:
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _first_open(self, released: int) -> _FirstOpen:
-        """Return the first period of users and the first day of ids that are still open after
-        ``released`` steps.
+        """Return, after ``released`` steps, the first period whose rows of users may still count,
+        and the first day whose rows with ids may still count.
 
-        Rows before them count nowhere. This function alone decides which rows are considered
-        (`_open`), and which marks (digests of counted rows) are read (`_marks`) and deleted
-        (`change`): a row that is considered although its mark is deleted would count twice.
+        Earlier rows count nowhere. This function alone decides which rows are considered (`_open`),
+        and which marks (digests of counted rows) are read (`_marks`) and deleted (`change`): a row
+        that is considered although its mark is deleted would count twice.
         """
         period, day = _EARLIEST, _EARLIEST
         if released:
@@ -418,8 +418,9 @@ class ContributionBounder:
         return _FirstOpen(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
-        """Return the stream's sets of marks (digests of users or ids) of one kind, which `change`
-        may merge later; empty without a stream.
+        """Return the stream's sets of marks (digests of counted rows) of one kind: "user" or "id".
+        The sets are also noted, because `change` may merge them later. Empty if there is no stream
+        yet.
         """
         if self._memory is None:
             return []
@@ -551,7 +552,8 @@ class ContributionBounder:
         """Return the step that releases each row: the step of the row's own window, or for a late
         row the next step to be released.
 
-        If windows are revised, each row counts in its own window.
+        If windows are revised (released again when late rows come), it is always the row's own
+        window.
         """
         if self._definition.cut.lags:
             return rows.step.astype(np.int64)
@@ -577,8 +579,8 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """If the statistic counts users, return the rows with a number encoded in the value of
-        each: its rank among the rows of its user. Otherwise return them unchanged.
+        """If the statistic counts users, return the rows with another number encoded in the value
+        of each row: its rank among the rows of its user. Otherwise return them unchanged.
 
         The rank depends only on the user's own rows, new and remembered.
         """
@@ -614,8 +616,9 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
-        """Return, for each group, the number of the group that counted its rows before a job named
-        it as a group of its own; None if no group was named after the stream began.
+        """Return, for each group, the index of the group in which its rows counted at first. For a
+        group that a job named after the stream began this is the group of all others, and for any
+        other group it is the group itself. None if no group was named later.
         """
         this = self._definition
         if this.other is None or not this.named:
@@ -637,8 +640,8 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The first period and the first day whose rows may still count: ``period`` holds for rows of
-    users, ``day`` for row ids.
+    """The first period whose rows may still count if a user's rows are bounded (``period``), and
+    the first day whose rows may still count if rows have ids (``day``).
     """
 
     period: int
@@ -712,8 +715,9 @@ def known_rows_of(
     remembers.
 
     Args:
-        before: for each group, the group that counted its rows before it was named; a remembered
-            row may still have that group.
+        part: remembered rows (digests of their users, with window, group and value).
+        before: for each group, the index of the group in which its rows counted before a job named
+            it; a remembered row may still have that group. None: no group was named later.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
     known = _match_remembered(rows, rows.group, kinds, times)

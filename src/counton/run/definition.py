@@ -65,8 +65,8 @@ class Definition(Description):
     fixed when the stream is created.
 
     Attributes:
-        details: public facts that the state keeps of the stream, as JSON values and names of
-            groups.
+        details: public facts that the state (database) keeps of the stream, as JSON values and
+            names of groups.
         parts: columns that the statistic reads, under their names when the stream was created.
         columns: columns of time, group, user and id, under their current names.
         named: groups that were named after the stream began, each with the first step in which it
@@ -115,7 +115,7 @@ class Definition(Description):
         contribution: Contribution,
         strategy: StreamStrategy,
     ) -> Definition:
-        """Build the definition of a stream from the public facts that its state keeps.
+        """Build the definition of a stream from the public facts that its state (database) keeps.
 
         Args:
             details: public facts of the stream, by name. ``what`` is the name of its statistic,
@@ -261,8 +261,8 @@ class Definition(Description):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the exact numbers that the state keeps for each window and group: ``rows``, and
-        ``total`` if the sum of values differs from the number of rows.
+        """Names of the exact numbers that the state (database) keeps for each window and group:
+        ``rows``, and ``total`` if the sum of values differs from the number of rows.
         """
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
@@ -354,8 +354,8 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
-    """Return the rule that decides which rows count: all of them, a bounded number for each user,
-    or all in their order.
+    """Return the rule that decides which rows count: all of them in any order, a bounded number for
+    each user, or all of them one after another, where their order matters.
     """
     if in_order:
         return Ordered(protects(statistic) == "user")
@@ -395,8 +395,9 @@ def _columns_skipped(
     """Return the names of the columns in which a missing value leaves the row out, if the job skips
     missing values.
 
-    Columns of labels are excluded, because a row without a label is counted in no group anyway. The
-    column of groups is excluded if rows of undeclared groups are counted or dropped.
+    Columns of labels (names of categories that the statistic counts) are excluded, because a row
+    without a label is counted in no group anyway. The column of groups is excluded if rows of
+    undeclared groups are counted or dropped.
     """
     grouped = record.get("other") is None and record.get("unknown", "refuse") == "refuse"
     inner, own = inner_of(statistic), columns.parts

@@ -243,8 +243,8 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
 
 
 class _KeptStream(NamedTuple):
-    """The definition of a stream in a state (columns, windows, guarantee), and whether the stream
-    is over.
+    """The definition of a stream (columns, windows, guarantee) in a state (database), and whether
+    the stream has ended.
 
     The definition is None if a program adds sums to the stream directly, not from events.
     """
@@ -261,7 +261,9 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Wait until the rows in all inboxes are counted, and return the state's streams by name."""
+    """Wait until the rows in all inboxes are counted, and return the streams of the state
+    (database) by name.
+    """
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
@@ -317,7 +319,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait until a service has counted the rows in a stream's inbox.
+    """Wait until a service has counted the rows in a stream's inbox (rows sent to it over HTTP).
 
     Before that, nobody can tell whose rows they are.
     """

@@ -389,8 +389,8 @@ def export(
         separator, decimal: for a CSV file: the separator of fields, one of , ; | or tab, and the
             sign before the fraction of a number, . or ,; the file beside it says so, for
             `counton.read`.
-        as_of: for revised windows: show the numbers that were known at this time: see
-            `Release.as_of`.
+        as_of: for windows that are released again when late rows come: show the numbers that were
+            known at this time: see `Release.as_of`.
         metadata: for a CSV file: formats of catalogue metadata to write beside it: csvw, dcat,
             sdmx, or several (`counton.released.metadata`). Their title is ``title``, or the name of
             the stream.
@@ -586,8 +586,8 @@ def _streams_with_releases(
     *,
     of_jobs: bool = False,
 ) -> list[str]:
-    """Return the names of the streams that have released something, in a state or a released table;
-    empty if ``of_jobs`` and the state is missing.
+    """Return the names of the streams that have released something, in a state (database) or a
+    released table; empty if ``of_jobs`` and the state is missing.
     """
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
         return [public.numbers.design.name]
@@ -624,7 +624,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Add a warning to a release if its state may have been restored from an old copy."""
+    """Add a warning to a release if its state (database) may have been restored from an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
@@ -752,7 +752,9 @@ def _released_names(store: Store, name: str | None) -> list[str]:
 
 
 def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
-    """Return the path of an output file; refuse a path that is one of the state's own files."""
+    """Return the path of an output file; refuse a path that is one of the files of the
+    state (database).
+    """
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
@@ -826,8 +828,9 @@ def publish(
     """Write a stream's releases into plain tables, and a view over them for SQL.
 
     Existing rows stay and new ones are added, so publish after each release. If the tables are in
-    the state's own database, later runs of the stream publish by themselves. If windows are
-    revised, rows of windows that were not final are replaced by their newest versions.
+    the state's own database, later runs of the stream publish by themselves. If windows are revised
+    (released again when late rows come), rows of windows that were not final are replaced by their
+    newest versions.
 
     Args:
         state: path of a SQLite file, or a database URL.

@@ -218,7 +218,8 @@ def fitting_start(job: Job, look: FirstLook) -> str | None:
 
 
 def default_state(events: object) -> str:
-    """Return the path of a stream's state if none is stated: a file beside the events.
+    """Return the path of a stream's state (SQLite database) if none is stated: a file beside the
+    events.
 
     >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
     ('library/loans.2024.counton.db', 'logs.counton.db')
@@ -236,8 +237,8 @@ def is_named(events: object) -> bool:
 
 
 def state_beside(events: object, *, append: bool) -> str:
-    """Return the path of a run's state if none is stated: beside the events, where each run over
-    the same events finds it.
+    """Return the path of a run's state (SQLite database) if none is stated: beside the events,
+    where each run over the same events finds it.
 
     For a link the state lies beside the link, because the link may lead to another file tomorrow.
 
@@ -274,7 +275,8 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the path of the default state of the file to which a link leads, if that state exists.
+    """Return the path of the default state (SQLite database) of the file to which a link leads, if
+    that state exists.
 
     None if it does not exist, or if the link has a state of its own.
     """

@@ -94,8 +94,8 @@ class Pool:
     read. Rows that can no longer count are dropped.
 
     Args:
-        thinned: function that is given all held rows of some keys, and returns those that may still
-            count, in the order of their keys; None keeps all rows.
+        thinned: function that is given all held rows of some keys (digests of users or ids), and
+            returns those that may still count, in the order of their keys; None keeps all rows.
     """
 
     #: With fewer rows than this, none are dropped.

@@ -254,7 +254,7 @@ class PlannedFile:
 
 
 class _Book:
-    """The entries in the ledger of a state, the record of spent privacy loss: existing entries, and
+    """The ledger (record of spent privacy loss) of a state (database): its existing entries, and
     entries of planned jobs.
 
     Args:
@@ -501,7 +501,8 @@ def _with_percent(
     """Complete a planned number with its error in per cent of the number of rows (``size``). All
     groups are assumed to have equally many rows.
 
-    ``ranks`` has, for each member of a report, half-widths of quantiles in numbers of rows.
+    ``ranks`` has, for each statistic of a report (several statistics of the same rows), half-widths
+    of quantiles in numbers of rows.
     """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)

@@ -186,7 +186,8 @@ def _with_totals(
     contribution: Contribution,
     shape: tuple[int, ...],
 ) -> WindowsAndTotals:
-    """Return the strategy that releases revised windows and also totals.
+    """Return the strategy that releases revised windows (released again when late rows come) and
+    also totals.
 
     The totals get the fraction ``share`` of the guarantee, the windows get the rest. A guarantee
     with delta is divided in the way that gives windows less noise (see `part_of`). The strategy of
@@ -221,8 +222,8 @@ def with_totals(
     shape: tuple[int, ...],
     family: Family | None = None,
 ) -> WindowsAndTotals:
-    """Return the strategy that releases revised windows and also totals, which get the strategy
-    with the least error.
+    """Return the strategy that releases revised windows (released again when late rows come) and
+    also totals, for which the strategy with the least error is chosen.
 
     Args:
         windows: the strategy of the windows.
@@ -260,8 +261,9 @@ def with_totals(
 
 
 def _enough(request: StreamRequest) -> StreamRequest:
-    """Return the request with the least privacy loss under which the last release has the accuracy
-    that the job wants; beside totals, under which every night has it.
+    """Return the request with the least privacy loss under which released numbers are as accurate
+    as the job wants: at the last step, or at every step if totals are released beside revised
+    windows (windows released again when late rows come).
 
     It depends only on what the job states, not on rows. Guarantees of groups keep their ratio.
     """
@@ -306,7 +308,9 @@ def reached_halfwidths(
     """Compare the half-widths of intervals that a job wants (``within``) with the half-widths that
     its stream has at the last step.
 
-    Revised windows have the half-widths of `named_versions`, which explains ``two_nights``.
+    Revised windows (released again when late rows come) have no such last step: the half-widths of
+    a window's first and final version are compared. If ``two_nights``, only two releases are
+    examined for them, which is quick but may miss the widest interval: see `named_versions`.
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
@@ -435,8 +439,8 @@ def _best(
         periods: first and last step of each period. With periods, the strategy with the least error
             in the sums of the periods is chosen; without, the one with the least error in the
             totals. For short periods the chosen strategy has independent noise in each step.
-        corrections: for revised windows: largest number of corrections of a row; the noise grows
-            with it.
+        corrections: for windows that are released again when late rows come: largest number of
+            corrections of a row; the noise grows with it.
 
     Raises:
         InvalidInput: no strategy of the kind can serve the stream.
@@ -550,7 +554,8 @@ def halfwidths_at(
     Args:
         definition: definition of the stream.
         shape: shape of the array of cells of one step.
-        steps: steps counted from 1, ascending. For revised windows: versions of a window.
+        steps: steps counted from 1, ascending. For windows that are released again when late rows
+            come: versions of a window.
         level: probability with which each interval holds.
         rows: number of rows by the last of the steps; None: half-widths that depend on it are left
             out.

@@ -104,7 +104,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 def in_any_order(definition: Definition) -> bool:
     """Return True if the order of rows with equal times does not matter.
 
-    It matters for letters, and for users who come and go.
+    It matters for the letters of a text, and for rows that say that a user comes or goes.
     """
     return definition.cut.timed and not (
         definition.statistic.card.of_letters or definition.parts.flags
@@ -181,7 +181,8 @@ def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int6
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
-    """Read the rows of a completed job, or the letters of its text, in their order.
+    """Read the events of a completed job in their order: the rows of its source, or the letters of
+    its text.
 
     Raises:
         HorizonExceeded: each row is a step, and there are more rows than steps. A stream that has

@@ -86,8 +86,8 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Return the outputs of a job that was completed from its state, after a check that its
-        stream can have them.
+        """Return the output files of a job that was completed from its state (database), after a
+        check that the job's stream can have such files.
         """
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
@@ -228,8 +228,9 @@ class Outputs:
         return [*tables, *map(beside, tables), *pictures_of("both", self.plot).values()]
 
     def digest(self) -> str | None:
-        """Return a digest of the output files, of their options, of the file of a language, and of
-        the version of the way in which files are written. A missing file changes the digest too.
+        """Return one digest over the contents of the output files, the options of the job, the file
+        of its language, and a version number of the code that writes files. A missing file changes
+        the digest too.
 
         None if there are no files, or if they are a folder, to which each run adds files.
         """

@@ -70,8 +70,9 @@ def windows_of(terms: Design) -> WindowVersions:
 
 
 def newest_at(terms: Design, lags: int) -> Design:
-    """Return a design for planning the errors of a window's versions: its strategy has the newest
-    version of each window at step ``lags + 1``.
+    """Return a design (strategy, guarantee and noise) for planning the errors of a window's
+    versions. A window is released again after each of the next ``lags`` windows, and the design has
+    the version of each window that is the newest at step ``lags + 1``.
 
     At this step window 1 is released in its last version and window ``lags + 1`` in its first, so
     each version occurs.
@@ -101,16 +102,17 @@ def named_versions(
     """Return half-widths of a window's first and final version, under the names `FIRST` and
     `FINAL`.
 
-    Beside totals they are those of tables, which read windows and totals together: the widest of
-    all nights, each as the table of the night has it that releases the version. A night is the
-    release at the end of a window. Half-widths rise and fall from night to night with the noise of
-    the totals, and no night stands for another. Later tables estimate a final window from more
-    numbers, so its variance does not grow after the night that releases it.
+    A version is a window's number as one release has it. A release, here called a night, is made at
+    the end of each window. If totals are released too, each night's table estimates windows from
+    windows and totals together. Half-widths then rise and fall from night to night with the noise
+    of the totals, and no single night stands for all, so each result is the widest among all nights
+    that release the version. Later tables estimate a final window from more numbers, so its
+    variance does not grow after the night that releases it.
 
     Args:
-        terms: design of the stream.
+        terms: design of the stream (strategy, guarantee and noise).
         level: probability with which each interval holds.
-        two_nights: look at two nights only, where totals are released. Half-widths are then at most
+        two_nights: if totals are released, examine only two nights. Half-widths are then at most
             those of all nights.
     """
     both, lags = terms.strategy, windows_of(terms).lags
@@ -133,8 +135,9 @@ def named_versions(
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return the planned errors of revised windows for half the job's delay (the time until a
-    window is final), for the delay, and for twice the delay or the longest possible delay.
+    """Return the planned errors of revised windows (released again when late rows come) for half
+    the job's delay (the time until a window is final), for the delay, and for twice the delay or
+    the longest possible delay.
 
     If rows may be corrected, two more plans are returned: the job's delay without corrections, and
     with one correction more. Only counts and sums have such plans; for others the result is empty.
@@ -175,8 +178,9 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
 def terms_without_totals(
     definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
 ) -> Design:
-    """Return the design with the least error for revised windows without totals, given guarantee,
-    delay (``lags`` further windows) and number of corrections.
+    """Return the design (strategy, guarantee and noise) with the least error for revised windows
+    (released again when late rows come) without totals, given guarantee, delay (``lags`` further
+    windows) and number of corrections.
     """
     from counton.planning.planner import plan_stream
 
@@ -203,7 +207,7 @@ def error_with_corrections(terms: Design, corrections: int, metric: Metric) -> f
     """Return the mean or largest noise variance over a window's versions, if rows may be corrected.
 
     Args:
-        terms: design of a window's versions without corrections.
+        terms: design (strategy and noise) of a window's versions without corrections.
         corrections: largest number of corrections of a row.
         metric: "mean" or "max".
 

@@ -66,7 +66,7 @@ _REMEMBERED = ("policy", "view", "output")
 
 @dataclass(frozen=True)
 class OpenedJob(Closing):
-    """A job with its open state: the input of `resolve`.
+    """A job with its open state (database): the input of `resolve`.
 
     Close it, or the `SettledJob` that `resolve` makes of it.
 
@@ -92,15 +92,16 @@ class OpenedJob(Closing):
 
 @dataclass(frozen=True)
 class SettledJob(OpenedJob):
-    """A job completed with the options of its stream, its open state, and its stream's definition;
-    no row is read yet.
+    """A job completed with the options of its stream, with its open state (database) and its
+    stream's definition; no row is read yet.
 
     Attributes:
         definition: definition of the stream (columns, windows, groups and guarantee), including the
             options of this job that it will keep.
         source: source of the rows; None if events are the letters of a text.
-        outputs: the job by which outputs are written, completed with the outputs that the stream
-            keeps. Its columns have the names that they had when the stream was created.
+        outputs: the job whose options name the output files and the numbers in them; options that
+            it lacks are those that the stream keeps. Its columns have the names that they had when
+            the stream was created.
         dropped: number of uncounted rows in the earlier stream that this one continues; None if it
             continues none.
         asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
@@ -566,7 +567,7 @@ def with_totals(job: Job) -> Job:
 
 def as_before(job: Job, saved: JournalReader) -> Job:
     """Complete a job with the policies and outputs of the stream's last job, which the stream's
-    state keeps.
+    state (database) keeps.
     """
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))

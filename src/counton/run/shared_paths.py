@@ -96,7 +96,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
 
 
 class JobStates(Closing):
-    """The states of several jobs, each opened once, while the jobs are compared.
+    """The states (databases) of several jobs, each opened once, while the jobs are compared.
 
     Args:
         jobs: jobs by name.
@@ -118,7 +118,7 @@ class JobStates(Closing):
                     self.jobs[name] = as_before(with_totals(job), saved)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
-        """Return the open state at this path or URL; None if it does not exist yet."""
+        """Return the open state (database) at this path or URL; None if it does not exist yet."""
         where = _place_of(state)
         if where not in self._stores:
             try:
@@ -133,8 +133,8 @@ class JobStates(Closing):
         limit: PureDP | ApproxDP | ZCDP | None,
         about: str | None = None,
     ) -> None:
-        """Set the privacy limit of the state of each of these jobs, unless the state has a limit
-        already.
+        """Set the privacy limit of the state (database) of each of these jobs, unless the state has
+        a limit already.
 
         Args:
             jobs: jobs by name.
@@ -179,8 +179,8 @@ class JobStates(Closing):
 def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
-    """Return the ledger (record of spent privacy loss) that a state would have with the limit of
-    its job file. Nothing is set.
+    """Return the ledger (record of spent privacy loss) that a state (database) would have with the
+    limit of its job file. Nothing is set.
 
     Existing entries count.
 
@@ -205,8 +205,8 @@ def ledger_within(
 
 
 def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if a job file's word for the protected unit (``about``) means the unit of the
-    state's limit (``known``).
+    """Return True if a job file's word for the protected unit (``about``) means the unit that the
+    privacy limit of a state (database) protects (``known``).
 
     ``known`` may have a time zone in its name, which is ignored.
     """
@@ -245,8 +245,8 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 
 def state_of(job: Job) -> str:
-    """Return the path or URL of a job's state, in a form that is equal for all paths to the
-    state.
+    """Return the path or URL of a job's state (database), in a form that is equal for all paths to
+    the state.
     """
     return _place_of(job.keeping.state)
 

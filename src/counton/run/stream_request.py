@@ -146,7 +146,7 @@ def growth_of(job: Job) -> str:
 
 def share_of_totals(job: Job) -> str | None:
     """Return, as exact text, the fraction of the privacy budget for totals, if a job releases them
-    beside revised windows; otherwise None.
+    beside revised windows (released again when late rows come); otherwise None.
     """
     from counton.strategies.streams.windows_and_totals import checked_share
 
@@ -207,7 +207,7 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
     """Return the statistic of a new stream, and the columns that it reads.
 
-    If options are missing, one message names them all.
+    If options are missing, one error message names them all.
     """
     named, card = isinstance(job.what, str), statements.kind_of(job.what).card
     in_groups = job.groups.by is not None and card.by_groups is None  # which needs windows
@@ -508,7 +508,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 def _checked_versions(revise: str, every: str) -> int:
     """Return the number of versions of a window: one more than the number of windows of length
-    ``every`` within ``revise``, the time in which a window is revised.
+    ``every`` within ``revise``, the time in which a window is released again when late rows come.
     """
     from counton.strategies.streams.window_versions import MOST_VERSIONS
 
@@ -609,8 +609,8 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
 
 
 def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
-    """Refuse totals beside revised windows if the statistic has no sums, or the number of windows
-    is missing or too large.
+    """Refuse totals beside revised windows (released again when late rows come) if the statistic
+    has no sums, or the number of windows is missing or too large.
     """
     from counton.strategies.streams.windows_and_totals import MOST_WINDOWS
 
@@ -628,7 +628,8 @@ def _check_totals_beside(job: Job, statistic: Statistic, cut: Windows) -> None:
 
 
 def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> None:
-    """Refuse revised windows if a user counts only once in a time longer than a window.
+    """Refuse revised windows (released again when late rows come) if a user counts only once in a
+    time longer than a window.
 
     Otherwise a window would count only the users whose first row is in it.
     """

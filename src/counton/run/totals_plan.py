@@ -28,7 +28,8 @@ _MOST_WINDOWS = 64
 
 
 class PlannedTotals(NamedTuple):
-    """Planned standard deviations of revised windows, and of the totals released with them.
+    """Planned standard deviations of revised windows (released again when late rows come), and of
+    the totals released with them.
 
     They are in data units, and hold after the last release, which is made at the end of the last
     window.
@@ -42,11 +43,12 @@ class PlannedTotals(NamedTuple):
         total: deviation of the sum of all windows.
         alone: the deviations ``final``, ``week``, ``year`` and ``total`` if windows have the whole
             budget, and no totals are released.
-        over_least: how much more the totals' root mean square deviation is, at most, than that of
-            any strategy whose windows are all as accurate: 0.1 for 10% more. None if no good bound
-            is known: for other guarantees than ``rho``, for corrections, and for people.
-        nights: number of windows of the stream that ``over_least`` is about: at most 64, and as
-            many as are computed quickly.
+        over_least: upper bound on the loss against other strategies. 0.1 says that the totals' root
+            mean square deviation is at most 10% above that of any strategy whose windows are all as
+            accurate. None if no good bound is known: for other guarantees than ``rho``, for
+            corrections, and for people.
+        nights: number of windows of the stream for which ``over_least`` was computed: at most 64,
+            and as many as are computed quickly.
     """
 
     share: Fraction
@@ -105,8 +107,10 @@ def planned_totals(definition: Definition, terms: Design) -> PlannedTotals | Non
 
 
 def _over_least(terms: Design, both: WindowsAndTotals) -> tuple[float | None, int]:
-    """Return how much more the totals deviate, at most, than those of any strategy whose windows
-    are as accurate, and for a stream of how many windows this holds.
+    """Return an upper bound on the loss in accuracy of the totals, and the number of windows of the
+    stream for which it was computed. A bound of 0.1 says that the totals' root mean square
+    deviation is at most 10% above that of any strategy whose windows are as accurate. None: no
+    bound is known.
     """
     guarantee, unit = terms.guarantee, terms.contribution
     lags = np.arange(both.windows.lags + 1)

@@ -62,7 +62,7 @@ class FoundLabels(NamedTuple):
     """Names (labels) of the groups that the rows of a run have. Secret.
 
     Attributes:
-        known: labels that the state has already, in the order of their cells.
+        known: labels that the state (database) has already, in the order of their cells.
         new: other labels, ordered by first window and name. Some may come only with rows that a
             user's bound leaves out.
     """
@@ -80,7 +80,7 @@ def labels_in(
     source: Source, reading: RowReading, known: Private[tuple[str, ...]]
 ) -> Private[FoundLabels]:
     """Return the labels (group names) of the rows within the stream's windows; ``known`` are those
-    that the state has already.
+    that the state (database) has already.
     """
     before = open_private(known)
     if isinstance(source, Spread):
@@ -105,7 +105,7 @@ class AddedRows(ReadRows):
     counted.
 
     Attributes:
-        settled: the complete job with its open state.
+        settled: the complete job with its open state (database).
         tally: sums and numbers of all rows, by window and group.
         labels: labels of groups that are found in the data; None if groups are declared.
         bounder: object that chooses the rows that count; None if users' contributions are not
@@ -255,8 +255,8 @@ class AddedRows(ReadRows):
         """Leave out new labels (names of groups found in the data) under which no row counts, and
         renumber the cells of the remaining groups.
 
-        Return the sums, the chosen rows, the number of labels that the state has already, and the
-        remaining new labels.
+        Return the sums, the chosen rows, the number of labels that the state (database) has
+        already, and the remaining new labels.
 
         Raises:
             StreamConflict: the state has other labels than at the beginning of this run.

@@ -392,7 +392,8 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
 
     Raises:
         InvalidInput: the statistic is neither counts nor sums, its groups are not declared, or its
-            windows are revised, so that a later run would change an earlier file.
+            windows are released again when late rows come, so that a later run would change an
+            earlier file.
     """
     if definition is not None and definition.cut.lags:
         raise InvalidInput(
