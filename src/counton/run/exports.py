@@ -624,7 +624,7 @@ def released_in(
 
 
 def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Add a warning to a release if its state (database) may have been restored from an old copy."""
+    """Add a warning to a release if its state (database) may be an old copy that was restored."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
 
