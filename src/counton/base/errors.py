@@ -198,7 +198,9 @@ class NoiseAddressError(CountonError, OverflowError):
 
 
 class WrongKey(CountonError):
-    """A key is missing, unreadable, badly protected, or not the one that belongs to a state."""
+    """A key is missing, unreadable, badly protected, or not the key that belongs to a state
+    (database).
+    """
 
 
 class StateError(CountonError):
@@ -215,13 +217,15 @@ class OldCopy(StateError):
 
 
 class StateUnavailable(StateError):
-    """A state cannot be reached, read or written now, because of its server, permissions or
-    space."""
+    """A state (database) cannot be reached, read or written now, because of its server, permissions
+    or space.
+    """
 
 
 class RequestMismatch(StateError):
-    """A request does not fit the state: it changes an option, or names something the state
-    lacks."""
+    """A request does not fit the state (database): it changes an option, or names something that
+    the state lacks.
+    """
 
 
 class AlreadyEnded(RequestMismatch):

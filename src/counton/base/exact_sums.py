@@ -40,7 +40,7 @@ def share_of(number: int) -> float:
 
 
 def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
-    """Refuse a sum of rows that would be too large to be exact, or to be decoded.
+    """Refuse a sum of rows that would be too large to be computed and released exactly.
 
     Args:
         size: the sum, or a bound on it.

@@ -37,8 +37,8 @@ class Locale:
         months, long_months, weekdays: names, from January and from Monday on.
         words: translations of counton's own texts, by the English text, with the same placeholders
             in braces.
-        sentences: translations of texts that states and files keep in English, as in ``words``; of
-            two that a text fits, the first counts.
+        sentences: translations of texts that databases and files keep in English, in the form of
+            ``words``. If a text fits two of them, the first is used.
         names: translations of words in the data, such as units, columns and groups.
     """
 
@@ -97,9 +97,10 @@ def local_text(english: str, **values: str) -> str:
 def local_sentence(english: str) -> str:
     """Translate a finished English text, such as a note of a file, into the present language.
 
-    Texts in the places of its placeholders are translated alike; numbers, which alone fit
-    ``{count}``, get the signs of the language. A text that fits no sentence of the language is
-    taken for a word of the data.
+    The text is compared with the sentences of the language, which may have placeholders. Texts that
+    stand in place of placeholders are translated in the same way. Numbers get the signs of the
+    language; only numbers fit the placeholder ``{count}``. A text that fits no sentence is
+    translated as a word of the data.
 
     >>> both = {"up to {cells}": "bis zu {cells}", "{count} cells": "{count} Zellen"}
     >>> with speaking(Locale(thousands=".", sentences=both)):

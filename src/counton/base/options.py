@@ -42,7 +42,7 @@ class Option:
         argument: whether a command takes it by position, without a name.
         several: whether a list of texts is allowed too.
         by_name: whether a table of values by name is allowed too.
-        nested: whether the values of that table are tables.
+        nested: whether the values in that table by name are tables too.
         exact: whether any exact number is allowed, also as text.
         column: if the value names a column of the rows, what that column holds: numbers, labels, or
             true and false. "": it names no column.
@@ -58,8 +58,8 @@ class Option:
         needs: name of another option without which this option has no effect; "": none.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help, which fits one screen, shows it.
-        other: function that raises an error for a wrong value that is not a text; None: ``kind``
-            decides.
+        other: function that checks a value that is not a text, and raises an error for a wrong one;
+            None: ``kind`` decides.
 
     >>> Option("longest", "length of the longest word, in letters", "whole").key
     'longest'

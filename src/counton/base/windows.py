@@ -262,7 +262,7 @@ class Windows:
         """Return the beginnings of all calendar windows, and the end of the last, in microseconds
         since 1970: shape ``(steps + 1,)``.
 
-        Windows with equal edges share the cached array, whether they are revised or not.
+        The array is cached, and shared by all objects whose windows have equal edges.
         """
         return _calendar_edges(self.start, self.steps, self.timezone, *self._length)
 
@@ -410,8 +410,8 @@ class Windows:
 
     @property
     def lags(self) -> int:
-        """Number of later windows that must end before a window's number is final; 0 if windows are
-        never revised.
+        """Number of later windows that must end before a window's number is final; 0 if each window
+        is released only once.
         """
         return 0
 
@@ -544,10 +544,8 @@ class RevisedWindows(Windows):
     @property
     @override
     def remembered_days(self) -> int:
-        """Number of days for which rows are remembered, longer than the time for which a window is
-        revised.
-
-        So a row that is delivered twice counts once.
+        """Number of days for which rows are remembered, so that a row that is delivered twice
+        counts once. It is longer than the time in which a window is released again for late rows.
         """
         return max(LATE_DAYS, math.ceil((self.versions + 1) * days_in(self.every)))
 
@@ -600,7 +598,8 @@ class RevisedWindows(Windows):
 
 
 def lags_in(revise: str, every: str) -> int:
-    """Return how many further windows end within the time for which a window is revised.
+    """Return how many further windows end within the time in which a window is revised, that is,
+    released again when late rows come.
 
     Args:
         revise: length of that time.

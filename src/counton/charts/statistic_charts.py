@@ -70,9 +70,10 @@ def plot_statistic(
 
     Args:
         statistic: the statistic.
-        table: columns of `counton.run.StatisticOutcome.table`, with at least one row.
-        times: function that returns the times of steps, such as
-            `counton.run.StatisticOutcome.times`; step 0 is the beginning.
+        table: columns of the statistic's table (`counton.Release.table`) as arrays, by name, with
+            at least one row.
+        times: function that returns the times at which the steps of a range end; step 0 is the
+            beginning of the stream.
         level: probability with which each interval holds.
         words: the words around the chart; a missing title or axis is taken from the statistic. The
             subtitle states the times of the numbers.
@@ -204,8 +205,8 @@ def _by(title: str, dimensions: Sequence[str]) -> str:
 def _begun_anew(
     ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Insert NaN (a gap in the curve) and then 0 before each period except the first, so that a
-    curve begins again at 0.
+    """Let curves begin again at 0 in each period: insert NaN (a gap in the curve) and then 0 at the
+    start of each period except the first.
 
     Args:
         ends: times of the ends of steps, whose numbers cover the period so far.

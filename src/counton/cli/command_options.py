@@ -56,8 +56,8 @@ def of_job(name: str) -> Any:
 
 
 class JobWords(OptionRecord):
-    """Base class for the options of a command that has not all options of a job, but whose errors
-    may name any of them.
+    """Base class for the options of a command that takes only some of a job's options. Its error
+    messages may still name every option of a job.
     """
 
 

@@ -111,7 +111,8 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
     Known errors are those that counton raises, and failures of files.
 
     Args:
-        options: function that returns the names of options by the fields that errors name.
+        options: function that maps the names of fields in error messages to the command's options,
+            such as ``--out``; None: fields keep their names.
     """
     try:
         yield

@@ -35,7 +35,7 @@ _ROWS = 40
 
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
-    """Read a release from its state, and write it to a file, or print its description.
+    """Read a release from its state (database), and write it to a file, or print its description.
 
     Args:
         fit: options that adjust the numbers of a table to constraints, such as non-negative
@@ -195,7 +195,7 @@ def _print_json(found: ReleasedNumbers, options: ExportOptions) -> None:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """Print the text for a publication: for each release of a state, or for one release."""
+    """Print the text for a publication: for each release of a state (database), or for one."""
     if options.registry:
         _print_registry(options)
         return

@@ -327,7 +327,10 @@ def _write_sizes(console: Console, job: PlannedJob) -> None:
 
 
 def _write_delays(console: Console, job: PlannedJob) -> None:
-    """Print the errors of versions and of sums of final windows, if windows are revised."""
+    """Print the planned errors of revised windows (released again when late rows come): of a
+    window's successive numbers, and of the sums over a week and a year. Print nothing if windows
+    are not revised.
+    """
     if not job.delays:
         return
     console.write_table(_delays(job))
@@ -344,8 +347,8 @@ def _write_delays(console: Console, job: PlannedJob) -> None:
 
 
 def _write_totals(console: Console, found: PlannedTotals) -> None:
-    """Print standard deviations of revised windows in two rows: with totals released beside the
-    windows, and without.
+    """Print standard deviations of revised windows (released again when late rows come) in two
+    rows: with totals released beside the windows, and without.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("all read together", overflow="fold")
@@ -370,8 +373,8 @@ _SHOWN_LAGS = 16
 
 
 def _asked_delay(job: PlannedJob) -> PlannedDelay:
-    """Return the planned errors of a job's revised windows for the delay and the corrections that
-    the job states. Plans for other delays are left out.
+    """Return the planned errors of a job's revised windows (released again when late rows come) for
+    the delay and the corrections that the job states. Plans for other delays are left out.
     """
     cut, corrections = job.definition.cut, job.definition.corrections
     return next(one for one in job.delays if (one.lags, one.corrections) == (cut.lags, corrections))

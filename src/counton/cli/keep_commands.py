@@ -50,7 +50,7 @@ def print_end(options: EndOptions) -> None:
 
 
 def print_upgrade(options: UpgradeOptions) -> None:
-    """Upgrade a state; print its old and new format, and the place of the copy."""
+    """Upgrade a state (database); print its old and new format, and the place of the copy."""
     from counton.cli.print_forms import print_json
     from counton.state.backup import upgrade
 
@@ -65,7 +65,7 @@ def print_upgrade(options: UpgradeOptions) -> None:
 
 
 def print_backup(options: BackupOptions) -> None:
-    """Copy a state, and print the place of the copy."""
+    """Copy a state (database), and print the place of the copy."""
     from counton.state.backup import back_up
 
     copy = back_up(options.state, options.out)
@@ -85,7 +85,7 @@ def print_key(options: KeyOptions) -> None:
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """Delete what a state keeps of a person; print what was deleted and what stays.
+    """Delete what a state (database) keeps of a person; print what was deleted and what stays.
 
     The printed words do not reveal whether the person was known.
     """

@@ -325,7 +325,7 @@ def _exit_after_warning(warned: bool) -> None:
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
-    """Print the privacy loss of all streams together, for a state without a limit."""
+    """Print the privacy loss of all streams together, for a state (database) without a limit."""
     for unit, (relation, total) in found.items():
         words = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
         words = words if total is None else str(total)
@@ -364,7 +364,7 @@ def print_held(options: ShowOptions) -> None:
 
 
 def print_state(state: str, name: str | None, as_json: bool, *, full: bool = False) -> None:
-    """Print the streams of a state, or one of them, without secrets."""
+    """Print the streams of a state (database), or one of them, without secrets."""
     from counton.state import Store
 
     with Store(state) as store:

@@ -196,7 +196,9 @@ _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
 def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
-    """Report on stderr which of some streams may be old copies of their states, and why."""
+    """Report on stderr which of some streams may come from an old copy of their state (database),
+    and why.
+    """
     for name in names:
         if (doubt := store.reader(name).doubt()) is not None:
             Console(stderr=True).write_line(f"note: {doubt}")

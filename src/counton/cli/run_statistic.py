@@ -211,7 +211,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 
 def is_beside(job: Job) -> bool:
-    """Return whether a job's state has the default path, which lies beside the events."""
+    """Return whether a job's state (database) has the default path, beside the events."""
     from counton.run.first_job import state_beside
 
     try:

@@ -119,7 +119,8 @@ _BESIDE_FILE = {"state": None}
 @contextmanager
 def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
     """Within the ``with`` block, extend an error about missing options, or about rows that a new
-    stream cannot count.
+    stream cannot count. ``name``, ``job`` and ``others`` are the statistic, the job, and the other
+    options of the command.
 
     The longer message lists all that the first run needs, and shows a whole command to edit.
     Standard input can be read only once, so its errors stay as they are.
@@ -200,8 +201,8 @@ def _longer(
 
 
 def _streams_there(job: Job) -> list[str] | None:
-    """Return the names of the existing streams in a job's state, because the user may have meant to
-    continue one; None if the state is no file.
+    """Return the names of the existing streams in a job's state (database), because the user may
+    have meant to continue one; None if the state is no file.
     """
     from counton.state import Store, state_file
 

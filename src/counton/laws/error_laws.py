@@ -103,7 +103,7 @@ def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
     """Return a Laplace and a Gaussian distribution so narrow that noise is a few units of data at
     most.
 
-    Their parameters are in units of 2^-lattice_bits.
+    Their parameters are in units of 2^-lattice_bits, the unit in which measurements are integers.
     """
     unit = 1 << strategy.facts.lattice_bits
     laplace, gaussian = _NARROW
@@ -262,8 +262,8 @@ def check_released_variance(strategy: StreamStrategy) -> None:
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
     """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
 
-    They must be the mean and the maximum of the variances of the first releases, both in units of a
-    node's variance and for given noise distributions.
+    They must be the mean and the maximum of the variances of the first releases, both in units of
+    the noise variance of a node (one noisy measurement) and for given noise distributions.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)

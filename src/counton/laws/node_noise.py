@@ -14,7 +14,7 @@ from counton.strategies import NodeNoise
 
 class HashedNoise:
     """A source of noise for tests: each integer, between -spread and spread, is a fixed function of
-    level, node and coordinate.
+    the level and index of a node (one noisy measurement) and of the coordinate.
 
     It replaces ``counton.noise.NoiseField`` in tests that need to know every draw of the noise. It
     protects nothing.
@@ -48,8 +48,8 @@ class HashedNoise:
 
 
 class ShiftedNoise:
-    """A source of noise for tests, which adds integers to the noise of chosen nodes of another
-    source.
+    """A source of noise for tests, which adds integers to the noise that another source has for
+    chosen nodes (noisy measurements).
 
     Tests shift the noise so that it cancels a change of the data.
 
@@ -111,8 +111,8 @@ def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np
 def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
-    """Return the noise of consecutive nodes; cached, since tests ask for the same nodes
-    repeatedly.
+    """Return the noise of consecutive nodes (noisy measurements): int64, shape ``(len(nodes),
+    *shape)``. It is cached, since tests ask for the same nodes repeatedly.
     """
     index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
     table = HashedNoise(shape, spread, seed)

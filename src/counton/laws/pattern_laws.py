@@ -45,7 +45,8 @@ _RUNS: tuple[tuple[Run, ...], ...] = (
 def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
     """Return the measurement matrix C of the first ``steps`` steps, shape (nodes, steps).
 
-    Entries are integers, in units of 2^-lattice_bits.
+    Entries are integers, in units of 2^-lattice_bits, with ``lattice_bits`` of the strategy's
+    ``facts``.
     """
     columns = columns_in_order(strategy, count_steps(strategy, None))[:steps]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}

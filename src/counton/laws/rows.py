@@ -54,8 +54,8 @@ class LawBroken(AssertionError):
 
 
 def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
-    """Decorate a check of laws: if it finds a broken one, the message begins with the check's first
-    argument, a strategy or a statistic.
+    """Decorate a check of laws: if a law is broken, the message of the error begins with the
+    check's first argument, which is a strategy or a statistic.
     """
 
     @wraps(check)
@@ -191,7 +191,8 @@ def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...
 
 
 class Reads(NamedTuple):
-    """Weights of the noise of each node in the released totals of the first 0, 1, 2, ... steps.
+    """Weights of the noise of each node (noisy measurement) in the released totals of the first 0,
+    1, 2, ... steps.
 
     Attributes:
         steps: 0, and the steps whose rows were computed: shape (totals,).
@@ -208,7 +209,8 @@ class Reads(NamedTuple):
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:
-        """Return the weights of noise in the released counts of windows: shape (windows, nodes).
+        """Return the weights of the noise of nodes (noisy measurements) in the released counts of
+        windows: shape (windows, nodes).
 
         A window's count is the difference of two totals, at the indices ``last`` and ``first`` of
         ``steps``.
@@ -255,11 +257,10 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
 
 
 def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
-    """Return the first ``count`` columns of C: for each step, the integer weights by (level, index)
-    of the node.
-
-    Weights are in units of 2^-lattice_bits. If the strategy has no horizon, nodes whose noise is in
-    no release up to ``count`` are left out.
+    """Return the first ``count`` columns of the measurement matrix C: for each step, the weight of
+    its count in each node (noisy measurement), by (level, index) of the node. Weights are integers,
+    in units of 2^-lattice_bits. If the strategy has no horizon, nodes whose noise is in no release
+    up to ``count`` are left out.
     """
     return _once(
         strategy,
@@ -272,17 +273,16 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
 
 
 def largest_entry(strategy: StreamStrategy, count: int) -> int:
-    """Return the largest magnitude in the first ``count`` columns of C, in units of
-    2^-lattice_bits.
+    """Return the largest magnitude of an entry in the first ``count`` columns of the measurement
+    matrix C. It is an integer, in units of 2^-lattice_bits.
     """
     columns = columns_in_order(strategy, count)
     return max((abs(weight) for column in columns for weight in column.values()), default=1)
 
 
 def _weights(nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
-    """Return the weights of nodes by (level, index).
-
-    Raise ``LawBroken`` for a node that is listed twice or with weight 0.
+    """Return the weights in a row or column of a strategy's matrix by (level, index) of the node, a
+    noisy measurement. Raise ``LawBroken`` for a node that is listed twice or with weight 0.
     """
     nodes = tuple(nodes)
     weights = {(level, index): weight for level, index, weight in nodes}
@@ -295,8 +295,8 @@ def _weights(nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
 
 
 def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
-    """Return the weights of one column of the measurement matrix C as a mapping from (level, index)
-    of the node, in units of 2^-lattice_bits.
+    """Return the weights of one column of the measurement matrix C by (level, index) of the node
+    (noisy measurement). Weights are integers, in units of 2^-lattice_bits.
     """
     units = {}
     for address, weight in _weights(nodes).items():

@@ -629,7 +629,8 @@ def _counter_of(
     """Return a counter that releases the statistic's cells with noise calibrated to its
     contribution.
 
-    ``description`` is the statistic's description, which the counter's design includes.
+    ``description`` is the statistic's description, which the counter keeps beside its strategy,
+    guarantee and noise.
     """
     return Counter(
         known.Binary(steps),

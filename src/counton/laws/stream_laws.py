@@ -323,8 +323,8 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
 
 @names_subject
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check, if a strategy states ``causal``, that releases before step i do not depend on the
-    noise of nodes that the count of step i enters.
+    """Check, if a strategy states ``causal``, that for every step i no earlier release depends on
+    the noise of a node (noisy measurement) that the count of step i enters.
 
     This is checked in the matrices and in the computed noise, rounding included.
 
@@ -573,8 +573,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 @names_subject
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `node_law` gives every node a noise distribution, for each calibrated distribution
-    that the strategy accepts.
+    """Check that `node_law` gives every node (noisy measurement) a noise distribution, for each
+    calibrated distribution that the strategy accepts.
 
     Noise of several widths is tried. Whether a node's noise is wide enough is checked by
     `check_endless_sensitivity`.
@@ -598,8 +598,8 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 @names_subject
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the stated ``variance`` of each release is the sum of squared weights times node
-    variances.
+    """Check that the stated ``variance`` of each release is the sum, over the nodes (noisy
+    measurements), of the squared weight of a node in the release times its noise variance.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
@@ -808,7 +808,8 @@ def check_shift(
     this.
 
     If the count of step i grows by d, the exact totals from i on grow by d. Shifting the noise of
-    nodes by -d times column i of C must cancel this to the last bit, and change no other release.
+    the nodes (noisy measurements) by -d times column i of the measurement matrix C must cancel this
+    to the last bit, and change no other release.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))

@@ -228,11 +228,10 @@ class Bounded(Counting):
         )
 
     def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
-        """Return True if a unit may have more rows than the bound allows, as far as other limits
-        let them count.
+        """Return True if the bound can leave out rows of a protected unit.
 
-        The result is False if the limit on a unit's rows in one window, times the number of windows
-        in a period, is at most the bound. Without a limit for each window it is True.
+        It cannot if a unit's rows are also limited in each window, and this limit times the number
+        of windows in a period is at most the bound.
         """
         a_window = self.most_a_window or self.most + 1
         if self.distinct:  # once in each group

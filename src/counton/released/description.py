@@ -77,8 +77,8 @@ class Predecessor(NamedTuple):
 
     Attributes:
         name: the name of the stream.
-        guarantee: the guarantee of that stream alone; None: unknown, because its state is older
-            than this field.
+        guarantee: the guarantee of that stream alone; None: unknown, because an older version of
+            counton wrote its state (database).
         apart: True if no protected unit has data in both streams.
 
     >>> from counton.privacy import PureDP
@@ -291,10 +291,9 @@ class Description:
 
     @property
     def tiers(self) -> Mapping[str, Sequence[str]]:
-        """For each epsilon or rho that groups have of their own, the names of the groups whose rows
-        lose at most that; the largest first.
-
-        Empty if the loss does not depend on the group.
+        """Names of groups by their privacy loss, if groups have losses of their own. The keys are
+        the epsilons or rhos, the largest first; the rows of the groups under a key lose at most
+        this much. Empty if the loss does not depend on the group.
         """
         return getattr(self.statistic, "tiers", {})
 
@@ -339,7 +338,8 @@ class Description:
         """Return the period after which each user is counted again; None if each user counts once.
 
         Args:
-            of: one statistic of a report; None: the statistic of the stream.
+            of: one statistic of a report (several statistics of the same rows); None: the statistic
+                of the stream.
 
         Returns:
             A number of steps, a length of time such as "1w", or None.
@@ -442,7 +442,8 @@ class Description:
 
     @classmethod
     def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
-        """Rebuild a description from the design of its stream and from the JSON values of `public`.
+        """Rebuild a description from the design of its stream (strategy, guarantee and noise) and
+        from the JSON values of `public`.
 
         Raises:
             InvalidInput: a field that must be a text, or one of some words, is not.
@@ -494,7 +495,8 @@ class CarriedTotals:
     Attributes:
         estimates: released total of each group, in data units, shape ``(groups,)``.
         variance: variance of their noise, in squared data units, equal for all groups.
-        releases: strategy, noise distribution and step of each release that was added up.
+        releases: strategy, noise distribution and last step of each earlier stream whose total is
+            contained in ``estimates``.
     """
 
     estimates: NDArray[Any]
@@ -544,7 +546,8 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
     """Rebuild the statistic of a stream from its design.
 
     Args:
-        terms: the design of the stream. It contains the statistic, unless that is a count or a sum.
+        terms: the design of the stream (strategy, guarantee and noise). It contains the statistic,
+            unless that is a count or a sum.
         what: name of the statistic, which decides between count and sum.
     """
     if terms.statistic is not None:

@@ -185,10 +185,9 @@ def nowcast(released: Release, groups: str | Sequence[str] | None = None) -> Now
 
 
 def _weights(numbers: ReleasedNumbers, group: str) -> NDArray[np.float64]:
-    """Return the weights in the weighted sum of released cells that is the number of a group.
-
-    Most groups have one cell, with weight 1. A sum of a group that was found in the data has
-    several cells, since the rows of the group are counted too.
+    """Return the weights with which the released cells of a group are added up to the group's
+    number: shape ``(cells,)``. Most groups have one cell, with weight 1. If groups were found in
+    the data and a sum is released, a group has several cells, since its rows are counted too.
     """
     if isinstance(numbers.published, CellValues):
         return np.ones(1)

@@ -29,14 +29,14 @@ class Answers:
     an error.
 
     Args:
-        terms: the design of the stream.
+        terms: the design of the stream (strategy, guarantee and noise).
         statistic: the statistic.
         shown: which cells were requested; if none were, the last step has all cells.
         tables: the rows, all or some, with columns ``step``, ``estimate`` and the requested names.
 
     Attributes:
         step: the last step.
-        listed: indices of the cells that have a row, if all cells were written; otherwise None.
+        listed: indices of the cells that have a row; None if only requested cells were written.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def record(
     as a mapping from the register's fields to values.
 
     Args:
-        terms: the design of the stream.
+        terms: the design of the stream (strategy, guarantee and noise).
         methods: full text on the methods of the stream (`Release.methods`), from which sentences
             are taken.
         unit: the name of one protected unit.

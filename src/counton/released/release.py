@@ -99,7 +99,8 @@ class Release:
     sense for the statistic; otherwise an error says why not.
 
     Attributes:
-        numbers: the published numbers, with the description and the design of their stream.
+        numbers: the published numbers, with the description of their stream and its design
+            (strategy, guarantee and noise).
 
     >>> import polars as pl
     >>> from counton.run import Job, run
@@ -210,7 +211,8 @@ class Release:
         if it had been released alone.
 
         Counts and sums with cells of their own answer all questions on counts and sums. A statistic
-        that is taken from another one answers the questions that this other one answers.
+        that is computed from the cells of another statistic of the report answers the questions
+        that the other statistic answers.
 
         Raises:
             InvalidInput: the release is not a report, or has no statistic of this name.
@@ -569,8 +571,8 @@ class Release:
         *,
         group: str | None = None,
     ) -> Answer:
-        """Estimate by how much a window's number was revised; noise that its two released numbers
-        share cancels.
+        """Estimate by how much a window's number was revised: the difference of two numbers that
+        were released for the window. Noise that both share cancels.
 
         Args:
             window: the window's number; or a day or moment by which it had ended.
@@ -1006,8 +1008,8 @@ def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
-    """Return True if two designs are of one stream, or of parts of one stream, so that their noise
-    may be the same.
+    """Return True if two designs (strategy, guarantee and noise) belong to one stream or to parts
+    of one stream, so that they may have the same noise.
     """
     if one.noise_id is not None and other.noise_id is not None:
         return one.noise_id == other.noise_id

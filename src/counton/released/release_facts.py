@@ -201,7 +201,7 @@ def about(
     itself.
 
     Args:
-        terms: the design of the release.
+        terms: the design of the release (strategy, guarantee and noise).
         level: probability with which each interval of the table holds.
         people: a note on the privacy loss of people whose rows are not all protected together.
         steps: steps in the table; the stated standard deviation of the noise is that of the last
@@ -240,7 +240,7 @@ def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, 
     """Return the noise distribution, and the standard deviation at the last step in data units.
 
     Args:
-        terms: the design of the stream.
+        terms: the design of the stream (strategy, guarantee and noise).
         steps: the steps in the table.
         since: if the last row is a sum of several steps, the step before the first of them; None:
             it is a single release.
@@ -334,7 +334,8 @@ def description_of(
     """Return the description of a stream, for a file, as JSON values.
 
     Args:
-        terms, definition: the design and description of the stream.
+        terms: the design of the stream (strategy, guarantee and noise).
+        definition: the description of the stream.
         level: probability with which each interval holds.
         own: facts that depend on the kind of statistic, from `own_facts_of`.
     """

@@ -110,7 +110,8 @@ class ReleasedNumbers:
         _by_size: True if groups were selected because they are the largest.
         together: by step, half-widths of intervals of totals (or of windows alone) that hold all at
             once; None: each interval holds alone.
-        kept_in: the state in which the run has just released it; None: it was read from a file.
+        kept_in: the state (database) of the run that has just released it; None: it was read from a
+            file.
         revisions: if windows are released again for late rows, the numbers of windows in all
             releases; otherwise None.
     """
@@ -152,7 +153,8 @@ class ReleasedNumbers:
         """Return the released numbers of a stream, given its published values.
 
         Args:
-            definition, terms: the description and design of the stream.
+            definition: the description of the stream.
+            terms: its design (strategy, guarantee and noise).
             values: all cells; the first axis is the step, from ``start`` on. For counts and sums
                 they are totals, or counts of windows if no totals are published.
             level: probability with which each interval holds.
@@ -291,7 +293,9 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each step, the step before the first step that its shown number covers."""
+        """Return, for each of ``steps``, where the steps that its shown number covers begin: the
+        last step before them, 0 for the beginning of the stream.
+        """
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
             return ends - self.shown.over
@@ -435,8 +439,8 @@ class ReleasedNumbers:
         return replace(self._at_places(places), _by_size=True)
 
     def at_hand(self) -> Self:
-        """Return the release with all its rows in memory, which can be used after its state is
-        closed.
+        """Return the release with all its rows in memory, so that it can be used after its state
+        (database) is closed.
         """
         if not isinstance(self.published, Readings) or not self.statistic.card.on_demand:
             return self
@@ -1189,8 +1193,9 @@ class ReleasedNumbers:
 
     @cached_property
     def _repeats(self) -> list[str]:
-        """English sentences for numbers that a report releases more than once: each names these
-        numbers, and which of them has the smallest error.
+        """English sentences on numbers that a report (several statistics of the same rows) releases
+        more than once. Each names the statistics that release the same number, and the one with the
+        least noise.
         """
         inner = inner_of(self.definition.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:

@@ -42,7 +42,7 @@ class Revisions:
     count is called a version; all are public. Release t, called night t, is made after window t.
 
     Attributes:
-        design: the design of the stream.
+        design: the design of the stream (strategy, guarantee and noise).
         values: released counts in data units, shape ``(nights, *cells, versions)``. For each night,
             the last axis begins with the window that ended then and ends with the window that
             became final. If totals are released besides windows, the total of all arrivals follows.
@@ -107,8 +107,8 @@ class Revisions:
         return found
 
     def design_at(self, night: int) -> Design[AsOf]:
-        """Return the design of a stream whose steps are windows, each with its newest count after
-        release number ``night``.
+        """Return the design (strategy, guarantee and noise) of a stream whose steps are windows,
+        each with its newest count after release number ``night``.
         """
         strategy = AsOf(self.design.strategy.windows, night)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ class Revisions:
 
     def read(self, night: int) -> tuple[Design[AsOf], NDArray[Any]]:
         """Return the number of each window as known after release ``night``, shape ``(night,
-        *cells)``, with their design.
+        *cells)``, with the design of these numbers (strategy, guarantee and noise).
 
         It is the newest released count of the window. If totals are released besides windows, it is
         the least-squares estimate from all measurements up to then.
@@ -128,8 +128,9 @@ class Revisions:
         return terms, found.reshape(night, *self.values.shape[1:-1]) * unit
 
     def design_together(self, night: int) -> Design[LeastSquaresAsOf]:
-        """Return the design of the windows' numbers that are estimated by least squares from all
-        windows and totals released up to release number ``night``.
+        """Return the design (strategy, guarantee and noise) of the windows' numbers that are
+        estimated by least squares from all windows and totals released up to release number
+        ``night``.
 
         Release t is made after window t.
         """
@@ -141,7 +142,7 @@ class Revisions:
 
     def newest_sums(self, night: int) -> tuple[Design[LeastSquaresAsOf], NDArray[np.float64]]:
         """Return running sums over the newest windows, as estimated from windows and totals of
-        release ``night``, with their design.
+        release ``night``, with the design of these sums (strategy, guarantee and noise).
 
         The sums are up to each of the newest windows, and up to the window before them: shape
         ``(sums, cells)``, in units of the resolution.
@@ -160,10 +161,11 @@ class Revisions:
 
     @cached_property
     def innovations(self) -> NDArray[np.float64]:
-        """The information that each release's total adds to the counts of windows: shape ``(nights,
-        cells)``.
-
-        `LeastSquaresAsOf.innovations` computes it from the released numbers.
+        """Innovations of the released totals, from which least-squares estimates are computed:
+        shape ``(nights, cells)``. The growth of the total in a release, minus the growth of the sum
+        of the windows' counts, is noise alone. The innovation is the part of it that is
+        uncorrelated with all earlier releases, scaled to variance 1
+        (`LeastSquaresAsOf.innovations`).
         """
         nights = len(self.values)
         _, *parts = by_night(self.values / float(self.design.units.exact), self.lags)
@@ -172,8 +174,9 @@ class Revisions:
 
     @cached_property
     def design_of_versions(self) -> Design[EveryVersion]:
-        """The design of a stream in which every released count of every window is a step of its
-        own. It knows the noise that several counts of one window share.
+        """The design (strategy, guarantee and noise) of a stream in which every released count of
+        every window is a step of its own. It knows the noise that several counts of one window
+        share.
         """
         strategy = EveryVersion(self.design.strategy.windows)
         found: Design[Any] = replace(self.design, strategy=strategy)  # type: ignore[arg-type]

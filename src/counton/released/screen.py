@@ -73,7 +73,7 @@ def text_table(table: pl.DataFrame) -> TextTable:
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     """Return the rows with the largest estimates as text, and a note on the rows that are left out.
 
-    In a report they are the largest rows of each statistic.
+    For a report (several statistics of the same rows) they are the largest rows of each statistic.
     """
     if table.height <= MOST:
         return text_table(table), ""

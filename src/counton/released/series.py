@@ -117,7 +117,8 @@ class StepErrors:
     """Errors of a stream's releases by step, computed when first used.
 
     Attributes:
-        design: the design of the stream, which alone determines the errors.
+        design: the design of the stream (strategy, guarantee and noise), which alone determines the
+            errors.
         steps: the steps.
         level: probability with which each interval holds.
     """

@@ -23,7 +23,8 @@ _MOST = 10_000
 
 
 def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
-    """Return the design and description of a simulated stream, both marked as simulated.
+    """Return the design (strategy, guarantee and noise) and the description of a simulated stream,
+    both marked as simulated.
 
     Its noise is independent of the noise of the real stream.
     """
@@ -41,7 +42,7 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArra
     Args:
         numbers: numbers of consecutive steps from 1 on, shape ``(steps, *shape)``.
         shape: the shape of one step.
-        terms: the design of the stream.
+        terms: the design of the stream (strategy, guarantee and noise).
 
     Raises:
         InvalidInput: the shape is wrong, there are too many steps, or numbers are not finite.
@@ -67,7 +68,7 @@ def simulated_releases(
     """Yield ``n`` simulated releases of the same numbers, each with independent noise.
 
     Args:
-        terms: the design of the simulation.
+        terms: the design of the simulated stream (strategy, guarantee and noise).
         numbers: the true number of each step, shape ``(steps, ...)``.
         n: number of simulations.
     """

@@ -219,7 +219,9 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if numbers are published before the end of their period; otherwise ""."""
+    """Return " so far" if windows are shorter than the period that their numbers cover, so that
+    numbers are published before it ends; otherwise "".
+    """
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 
@@ -379,7 +381,8 @@ def account_of(
     specialists.
 
     Args:
-        definition, terms: the description and design of the stream.
+        definition: the description of the stream.
+        terms: its design (strategy, guarantee and noise).
         steps: number of released steps.
         errors: sentences about the error.
         over: number of last steps that each number covers, or the word for its period; None: all

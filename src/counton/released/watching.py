@@ -197,7 +197,7 @@ def delays_in(
     of estimates from both.
 
     Args:
-        design: design of a stream with counts or sums of windows.
+        design: design (strategy, guarantee and noise) of a stream with counts or sums of windows.
         known: number of windows before the change. It is reduced if the stream would end too soon
             after the change, and increased if too few windows are before it to estimate the level.
         change: size of the change in each window, in data units.
@@ -233,7 +233,8 @@ def windows_with_alarms(design: Design) -> int | None:
 
 
 def of_final_windows(design: Design, until: int) -> Design:
-    """Return the design of the first ``until`` windows' final numbers, which alarms compare.
+    """Return the design (strategy, guarantee and noise) of the final numbers of the first ``until``
+    windows, which alarms compare.
 
     If windows are released again for late rows, the number of a window is that of its last release.
     If totals are released besides windows, the number is instead a least-squares estimate from

@@ -203,7 +203,7 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 class UnderWay:
     """Times of arrival of the batches that have arrived whole and are not committed to the inbox
-    yet.
+    (the store of rows that wait to be counted) yet.
 
     A group of batches that are counted together, a fold, waits until all batches that arrived
     earlier are committed. So the time that it takes to check one sender's rows does not decide
@@ -252,8 +252,8 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch; return a future of the inbox's verdict on it, known once it is
-        committed.
+        """Queue a batch of rows to be committed; return a future of the verdict, which says whether
+        the inbox (the store of rows that wait to be counted) took the batch.
         """
         done: Future[Verdict] = Future()
         try:

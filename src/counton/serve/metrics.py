@@ -143,8 +143,8 @@ def _by_stream(values: Mapping[str, float]) -> list[Number]:
 
 
 def _budgets_left(service: Service) -> list[Number]:
-    """Return, for each stream whose state has a privacy limit, the fraction of the limit that is
-    left.
+    """Return, for each stream whose state (database) has a privacy limit, the fraction of the limit
+    that is left.
     """
     found = []
     for name, journal in list(service.journals.items()):

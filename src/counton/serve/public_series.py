@@ -112,7 +112,8 @@ class Journal:
         self._found = self._look()
 
     def refresh(self) -> int:
-        """Read new steps from the state, and return the number of released steps.
+        """Read new steps from the stream's state (database), and return the number of released
+        steps.
 
         If the state lacks releases, because an old copy was restored, `refused` becomes True, and
         the public facts that were read earlier stay.
@@ -246,8 +247,8 @@ class Journal:
         }
 
     def budget_left(self) -> float | None:
-        """Return the fraction, from 0 to 1, of the state's privacy limit that is left for the
-        stream's protected unit.
+        """Return the fraction, from 0 to 1, of the privacy limit of the state (database) that is
+        left for the stream's protected unit.
 
         None if there is no limit.
         """

@@ -50,7 +50,7 @@ def clock() -> datetime:
 
 def begin(served: ServedJob) -> None:
     """Create the stream of a job if it does not exist; refuse an existing stream that cannot be
-    continued, such as one in an old copy of its state.
+    continued, such as a stream in an old copy of its state (database).
     """
     with open_job(served.job) as opened:
         if opened.store is not None and opened.saved is not None:
@@ -110,8 +110,8 @@ class Releaser:
     process alone has the right to do so.
 
     Args:
-        store: state of the job.
-        inbox: inbox of the same state.
+        store: state (database) of the job.
+        inbox: inbox of the same state: the batches of rows that wait to be counted.
         every: length in seconds of the intervals whose batches are counted together.
         under_way: arrival times of batches that are not committed to the inbox yet, and the clock.
     """
@@ -309,8 +309,8 @@ class Releaser:
             warn("alarm not sent", stream=self.name, error=failure)
 
     def _removal(self, fold: Fold) -> CommitHook:
-        """Return a function that removes a fold's rows from the inbox; a run calls it in the
-        transaction that counts them.
+        """Return a function that removes the rows of a fold (a group of batches counted together)
+        from the inbox; a run calls it in the transaction that counts them.
         """
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
@@ -348,8 +348,8 @@ class Releaser:
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Write the unreadable rows that the inbox still keeps to the file that the job names for
-        such rows.
+        """Write the unreadable rows that the inbox (the store of rows that wait to be counted)
+        still keeps to the file that the job names for such rows.
 
         Each line names the row's batch and its number in the batch. It is written once, even if a
         process was killed while or after it wrote the line.

@@ -53,7 +53,7 @@ class AcceptedRows(Source):
     @override
     def comes_once(self) -> bool:
         """True, because each row comes in one run only: the transaction that counts a row removes
-        it from the inbox.
+        it from the inbox, the store of rows that wait to be counted.
         """
         return True
 
@@ -221,7 +221,9 @@ def _as_served(name: str, opened: OpenedJob, alarm: AlarmTerms | None) -> Served
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
-    """Encode rows as the bytes that the inbox stores (an Arrow stream)."""
+    """Encode rows as the bytes that the inbox (the store of rows that wait to be counted) keeps: an
+    Arrow stream.
+    """
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
     return Private(whole.getvalue())

@@ -252,7 +252,7 @@ class Service:
         }
 
     def is_old_copy(self, name: str) -> bool:
-        """Return whether a stream's state is an old copy, which lacks releases."""
+        """Return whether a stream's state (database) is an old copy, which lacks releases."""
         with suppress(CountonError):
             self.journals[name].refresh()
         return self.journals[name].refused
@@ -300,7 +300,7 @@ class Service:
         self.stopping.set()
 
     def close(self) -> None:
-        """Wait for running threads, and close all states."""
+        """Wait for running threads, and close all states (databases)."""
         self.stopping.set()
         for thread in self._threads:
             thread.join()

@@ -76,7 +76,8 @@ class LeftOutBatches:
         return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
-        """Put a batch back into the inbox, to be counted again, and return its number of rows.
+        """Put a batch back into the inbox, the store of rows that wait to be counted, and return
+        its number of rows.
 
         Raises:
             InvalidInput: there is no such batch.
@@ -110,7 +111,7 @@ class LeftOutBatches:
 
 
 def _is_begun(job: Job) -> bool:
-    """Return whether the stream of a job exists in its state."""
+    """Return whether the stream of a job exists in its state (database)."""
     try:
         with Store(job.keeping.state) as store:
             return store.find(job.keeping.name) is not None

@@ -196,8 +196,8 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
-        """Refuse to continue if the query's checkpoint and the state do not belong together,
-        because one of them may be an old copy.
+        """Refuse to continue if the query's checkpoint (Spark's record of its progress) and the
+        state (counton's database) do not belong together, because one of them may be an old copy.
 
         They do not belong together if the state has counted none of the last batches that the query
         has passed, or if the state has counted events that a new checkpoint does not know.

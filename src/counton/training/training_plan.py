@@ -107,7 +107,8 @@ class TrainingDesign:
     def noise(
         self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
     ) -> TrainingNoise:
-        """Return the generator of this design's noise for one training run, a `TrainingNoise`.
+        """Return the generator of noise (`TrainingNoise`) for one training run with this design's
+        strategy, guarantee and clipping norm.
 
         Raises:
             InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
