@@ -1,12 +1,18 @@
 """Statistics of a report with windows of their own are jobs that share its budget."""
 
+import hashlib
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from counton import release
 from counton.base.errors import InvalidInput
 from counton.job.job import Job
 from counton.job.jobfile import load, schema
+from counton.run import jobs_of, run
+from counton.state import Store
 
 SHARED = """
 events = "shop.csv"
@@ -121,7 +127,7 @@ def test_what_does_not_go_together_is_refused(
         ('rho = "many"', "rho is 'many'; it must be a finite number"),
         ("epsilon = 1\ndelta = 1.5", "delta is 1.5; it must be above 0 and below 1"),
         ("epsilon = 1\ndelta = 0.002", "delta is 0.002, the probability .* give at most 0.001"),
-        ("delta = 1e-9", "delta=1e-09 needs epsilon too"),
+        ("delta = 1e-9", "delta 1e-09 needs epsilon too"),
     ],
 )
 def test_a_bad_budget_is_named_as_it_is_written(tmp_path: Path, budget: str, told: str) -> None:
@@ -137,7 +143,7 @@ def test_a_count_alone_with_its_windows_is_within_no_half_width(
     count = f'[report.shop.all]\nstatistic = "count"\nwithin = 20\n{length}'
     paid = '[report.shop.paid]\nstatistic = "sum"\nvalue = "paid"\nlower = 0\nupper = 9\n'
     told = (
-        f"count 'all' that is alone with its windows of {'12h' if length else '1h'}, and within=20"
+        f"count 'all' that is alone with its windows of {'12h' if length else '1h'}, and within 20"
     )
     with pytest.raises(InvalidInput, match=told):
         _loaded(tmp_path, start + count + paid * bool(length))
@@ -153,3 +159,91 @@ def test_a_statistic_alone_with_its_windows_has_no_budget_of_its_own(
 
 def test_the_schema_has_the_windows_of_a_statistic() -> None:
     assert {"every", "steps", "out"} <= schema()["$defs"]["statistic"]["properties"].keys()
+
+
+ROWS = """time,person,paid,region
+2024-03-01T09:00,ann,30,north
+2024-03-01T11:30,bob,45,south
+2024-03-02T10:15,ann,20,north
+2024-03-02T12:40,dan,70,south
+"""
+
+
+def _in_python(folder: Path, state: str = "shop.db", **more: Any) -> Job:
+    regions = {"statistic": "count", "by": "region", "domain": ["north", "south"], "share": 2}
+    asked: dict[str, Any] = {"name": "shop", "time": "time", "start": "2024-03-01"}
+    asked |= {"user": "person", "most": 5, "every": "1h", "steps": 8760, "epsilon": 2}
+    return Job(
+        "report",
+        str(folder / "shop.csv"),
+        str(folder / state),
+        out=str(folder / "hours.csv"),
+        statistics={
+            "visits": {"statistic": "count"},
+            "regions": {**regions, "every": "1d", "steps": 365, "out": str(folder / "days.csv")},
+        },
+        **{**asked, **more},
+    )
+
+
+def test_python_makes_the_jobs_that_a_file_makes_and_releases_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.csv").write_text(ROWS)
+    of_file, of_python = _loaded(tmp_path, TOGETHER), jobs_of(_in_python(tmp_path))
+    assert {name: repr(job) for name, job in of_python.items()} == {
+        name: repr(job) for name, job in of_file.items()
+    }
+    tables = []
+    for number, jobs in enumerate((of_file, of_python)):
+        count = itertools.count()  # the same keys for both
+        monkeypatch.setattr(
+            "counton.noise.key.secrets.token_bytes",
+            lambda size, count=count: hashlib.shake_256(bytes([next(count)])).digest(size),
+        )
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"home of {number}"))
+        state = str(tmp_path / f"{number}.db")
+        for job in jobs.values():
+            with run(job.having(state=state, until="2024-03-03", quiet=24)) as outcome:
+                tables.append(outcome.read().table())
+        with Store(state) as store:
+            spent = [str(one.guarantee) for one in store.spends]
+        assert [one.rpartition(" = ")[2] for one in spent] == ["2/3", "4/3"]
+    hours, days, *again = tables
+    assert (hours.height, days.height) == (48, 4)
+    assert all(one.equals(other) for one, other in zip((hours, days), again, strict=True))
+
+
+def test_a_job_of_one_length_is_returned_as_it_is(tmp_path: Path) -> None:
+    count = Job("count", "shop.csv", "shop.db", epsilon=1)
+    assert jobs_of(count) == {"events": count}
+    parts: dict[str, Any] = {"visits": {}, "paid": {"statistic": "sum", "value": "paid"}}
+    report = Job("report", "shop.csv", "shop.db", every="1d", statistics=parts, epsilon=1)
+    assert repr(jobs_of(report)["report"]) == repr(report)
+
+
+def test_a_run_of_a_report_of_two_lengths_says_how_to_divide_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(ROWS)
+    told = (
+        r"'regions' of the report has windows of its own \(every=1d\).*counton.run.jobs_of\(job\)"
+    )
+    whole = _in_python(tmp_path).having(out=None)
+    with pytest.raises(InvalidInput, match=told), run(whole):
+        pass
+    with pytest.raises(InvalidInput, match=told):
+        release(
+            "report",
+            whole.events,
+            state=whole.keeping.state,
+            statistics=whole.options["statistics"],
+            time="time",
+            every="1h",
+            start="2024-03-01",
+            steps=9,
+            epsilon=1,
+        )
+    assert not (tmp_path / "shop.db").exists()
+    with pytest.raises(
+        InvalidInput, match="no privacy loss to divide between them: give it epsilon"
+    ):
+        jobs_of(whole.having(epsilon=None))

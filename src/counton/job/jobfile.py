@@ -27,12 +27,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
-from counton.base.exact import check_positive, exact
 from counton.base.lengths import LENGTH
 from counton.base.locales import is_file_of_language
 from counton.base.options import Kind, Option, split_names
@@ -40,6 +38,13 @@ from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
 from counton.job.own_strategies import is_file_of
 from counton.job.refusals import refuse_of_service
+from counton.job.report_lengths import (
+    LOSSES,
+    OF_WINDOWS,
+    STATISTIC,
+    jobs_of,
+    keys_of_statistics,
+)
 from counton.job.stated_options import (
     all_options,
     hint,
@@ -56,18 +61,12 @@ if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
 
 _T = TypeVar("_T")
-#: Key of a job's statistic.
-STATISTIC = "statistic"
 #: Table of a service's own settings.
 SERVICE = "serve"
 #: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
-#: Options that a statistic of a report may state for itself, if it has windows of its own.
-_OF_WINDOWS = ("every", "start", "steps", "out", "plot")
 #: Tables for all jobs: the privacy limit of their states, and the place of publication.
 LIMIT, PUBLISH = "limit", "publish"
-#: Options that state a privacy loss.
-LOSSES = ("epsilon", "delta", "rho")
 
 
 #: Table below a job with the settings of its alarms.
@@ -188,31 +187,23 @@ def load_each(
             _alarm_terms(name, own, file)
             if isinstance(own, dict):
                 own = {key: value for key, value in own.items() if key != ALARM}
-            stated = _reports(name, own, defaults, file) if name in reports else {name: own}
-            if taken_twice := [one for one in stated if one != name and one in {**jobs, **reports}]:
+            table = _table_of_report(name, own, file) if name in reports else own
+            parts = _jobs(name, table, defaults, file, events, without_rows=without_rows)
+            if taken_twice := [one for one in parts if one != name and one in {**jobs, **reports}]:
                 raise InvalidInput(
                     f"report {name!r} of {str(file)!r} has statistics with windows of their own, "
                     f"which are the job {taken_twice[0]!r}, and there is another job of that "
                     f"name; give it another name"
                 )
-            for part, table in stated.items():
-                found[part] = _job(part, table, defaults, file, events, without_rows=without_rows)
+            found |= parts
         except CountonError as error:
             found[name] = error
     return found
 
 
-def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[str, Any]]:
-    """Return the tables of the jobs that make up a report, by name: one job for each length of
-    windows.
-
-    Statistics with an ``every`` of their own form the job NAME-EVERY, which has the other options
-    of the report. If a job has only one statistic, it is a job of that statistic and no report.
-
-    A row changes the inputs of all these streams. Their noise is independent, so their guarantees
-    add up: epsilons, deltas and rhos. Each stream gets a fraction of the report's epsilon, delta or
-    rho: the sum of its statistics' shares, divided by the sum of all shares. The fractions add up
-    to 1.
+def _table_of_report(name: str, own: Any, file: Path) -> dict[str, Any]:
+    """Return the table of a report as that of a job, whose option ``statistics`` has the tables of
+    the report's statistics.
     """
     where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
@@ -229,79 +220,7 @@ def _reports(name: str, own: Any, defaults: Any, file: Path) -> dict[str, dict[s
             f"and the options of that statistic below"
         )
     rest = {key: one for key, one in own.items() if key not in statistics}
-    usual = {**(defaults if isinstance(defaults, dict) else {}), **rest}
-    by_length: dict[Any, dict[str, dict[str, Any]]] = {}
-    for key, one in statistics.items():
-        if not isinstance(every := one.get("every", usual.get("every")), str | int | None):
-            raise InvalidInput(
-                f"{where} has a statistic {key!r} with the windows {every!r}; give a length, as 1d"
-            )
-        by_length.setdefault(every, {})[key] = one
-    budget = {key: usual[key] for key in LOSSES if key in usual}
-    # Parts would be refused in numbers that nobody wrote, and parts of a large delta would pass.
-    if len(by_length) > 1 and _stated_guarantee(budget) is None:
-        raise InvalidInput(
-            f"{where} has statistics with windows of their own, and no privacy loss to divide "
-            f"between them: give epsilon or rho in [{REPORT}.{name}]"
-        )
-    shares = {every: sum(map(_share_of, mine.values())) for every, mine in by_length.items()}
-    found = {}
-    for every, mine in by_length.items():
-        windows: dict[str, Any] = {}
-        for key, value in ((key, one[key]) for one in mine.values() for key in one):
-            if key in _OF_WINDOWS and windows.setdefault(key, value) != value:
-                raise InvalidInput(
-                    f"{where} has statistics with windows of {every}, and they give two values of "
-                    f"{key!r}, {windows[key]!r} and {value!r}; give one value"
-                )
-        usual_windows = every == usual.get("every")
-        if usual_windows and windows.keys() - {"every"}:
-            raise InvalidInput(
-                f"{where} has a statistic with {min(windows.keys() - {'every'})!r}, but without "
-                f"windows of its own; give 'every' beside it, or move it to [{REPORT}.{name}]"
-            )
-        kept = {key for key in rest if usual_windows or key not in _OF_WINDOWS or key == "start"}
-        table = {key: rest[key] for key in kept} | windows
-        if len(by_length) > 1:
-            part = shares[every] / sum(shares.values())
-            table |= {key: str(exact(value, key) * part) for key, value in budget.items()}
-        parts = {
-            key: {option: value for option, value in one.items() if option not in _OF_WINDOWS}
-            for key, one in mine.items()
-        }
-        (key, alone), *others = parts.items()
-        if not others and "within" in alone and alone.get(STATISTIC) == "count":
-            raise InvalidInput(
-                f"{where} has a count {key!r} that is alone with its windows of {every}, and "
-                f"{field('within', alone['within'])} divides a budget between statistics of the "
-                f"same windows: give 'share' in its place (counton plan says how far off numbers "
-                f"then are), or count in a job of its own, where 'within' finds epsilon"
-            )
-        if len(by_length) > 1 and not others and "within" not in alone:
-            # An epsilon or a state of its own would not be in the report's budget.
-            for option in sorted(alone.keys() - _keys_of_statistics()):
-                raise InvalidInput(
-                    f"{where} has a statistic {key!r} with the key {option!r}, which is not an "
-                    f"option of a report's statistics; move it to [{REPORT}.{name}]"
-                )
-            table |= {option: value for option, value in alone.items() if option != "share"}
-        else:
-            table |= {STATISTIC: REPORT, "statistics": parts}
-        found[name if usual_windows else f"{name}-{every}"] = table
-    return found
-
-
-def _keys_of_statistics() -> set[str]:
-    """Return the keys that the table of one statistic in a report may have. Keys for windows of its
-    own, such as ``every``, are not included.
-    """
-    own = {option.key for option in all_options().values()}
-    return own | {STATISTIC, "by", "domain", "shares", "within", "share"}
-
-
-def _share_of(statistic: Mapping[str, Any]) -> Fraction:
-    """Return a statistic's share of the report's budget, as its table states it (default: 1)."""
-    return check_positive("share", statistic.get("share", 1), "give a number above 0, as 2")
+    return {**rest, STATISTIC: REPORT, "statistics": statistics}
 
 
 def _alarm_terms(name: str, own: Any, file: Path) -> AlarmTerms | None:
@@ -543,9 +462,10 @@ def _refuse_no_text(value: Any, where: str) -> None:
         _refuse_no_text(one, f"{where}.{key}" if where else str(key))
 
 
-def _job(
+def _jobs(
     name: str, own: Any, defaults: Any, file: Path, events: Events | None, *, without_rows: bool
-) -> Job:
+) -> dict[str, Job]:
+    """Return the job of a table by its name; of a report, the jobs that make it up."""
     where = f"job {name!r} of {str(file)!r}"
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(
@@ -594,9 +514,12 @@ def _job(
             )
     try:
         job = Job(what, **taken)
-        if of_service:
-            refuse_of_service(job)
-        return job
+        parts = jobs_of(job)
+        for part in parts.values() if of_service else ():
+            refuse_of_service(part)
+        return {
+            name + called.removeprefix(job.keeping.name): part for called, part in parts.items()
+        }
     except InvalidInput as error:  # a wrong choice of a field, or a value that the service refuses
         raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
 
@@ -635,9 +558,8 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
 def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
     if not isinstance(own, dict):
         raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a section with options")
-    if isinstance(domain := own.get("domain"), str):
-        return {**own, "domain": _seen_from("domain", domain, folder)}
-    return own
+    texts = {key: own[key] for key in ("domain", "out", "plot") if isinstance(own.get(key), str)}
+    return own | {key: _seen_from(key, text, folder) for key, text in texts.items()}
 
 
 def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
@@ -866,12 +788,12 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
     }
     job = {"type": "object", "properties": properties, "additionalProperties": False}
-    part = {name: one for name, one in properties.items() if name in _keys_of_statistics()}
+    part = {name: one for name, one in properties.items() if name in keys_of_statistics()}
     part["within"] = {
         "type": ["number", "string", "object"],
         "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
     }
-    part |= {name: properties[name] for name in _OF_WINDOWS}
+    part |= {name: properties[name] for name in OF_WINDOWS}
     part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}

@@ -329,6 +329,12 @@ def member_of(
         if key in _SHOWN and key in taken:
             options[key] = value
             continue
+        if key == "every":
+            raise InvalidInput(
+                f"{name!r} of the report has windows of its own ({field('every', value)}), and one "
+                f"stream has windows of one length: run each job of counton.run.jobs_of(job), or "
+                f"write the report into a job file"
+            )
         if key not in known:
             raise InvalidInput(
                 f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
