@@ -194,7 +194,9 @@ class SumOverflow(InvalidInput):
 
 
 class NoiseAddressError(CountonError, OverflowError):
-    """A node, coordinate or level lies outside the addresses for which noise can be drawn."""
+    """A node (noisy measurement), its level or a coordinate lies outside the range of numbers for
+    which noise can be drawn.
+    """
 
 
 class WrongKey(CountonError):

@@ -97,7 +97,7 @@ class Option:
 
 
 class OwnColumns(NamedTuple):
-    """Columns of the rows that a statistic reads, in the order of its arguments.
+    """Names of the columns that a statistic reads, in the order in which it expects their values.
 
     Attributes:
         names: names of all these columns; empty for a statistic of texts, whose letters are the
@@ -188,8 +188,8 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """Return the options of one member statistic of a job that computes several statistics
-        together.
+        """Return the options of one statistic of a job that computes several statistics of the same
+        rows. ``by`` is its column of groups, ``domain`` its declared groups.
         """
 
     @abstractmethod

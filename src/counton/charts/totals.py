@@ -371,7 +371,10 @@ def _one_chart(
 def _list_below(
     figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
 ) -> None:
-    """Write the names and last values of groups below a narrow chart, one group in each line."""
+    """Write the names and last values of groups below a narrow chart, one group in each line.
+    ``order`` has the indices of the groups from top to bottom, ``shades`` their colours by index;
+    ``top`` is the upper end of the list, as a fraction of the figure's height.
+    """
     line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
     for number, index in enumerate(order):
         y = top - (number + 0.5) * line
@@ -387,7 +390,9 @@ def _list_below(
 def _small_charts(
     curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
-    """Draw a small chart for each panel, with as many side by side as their headings allow."""
+    """Draw a small chart for each panel (list of curves' indices), with as many side by side as
+    their headings allow. If ``from_zero``, each axis contains 0.
+    """
     from matplotlib.ticker import MaxNLocator
 
     words = words.adding(f"; {words.axis}" if words.axis else "")
@@ -553,7 +558,8 @@ def _draw_curve(
 
 def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
     """Draw each number over its window: as bars for one group with few windows, otherwise as
-    levels.
+    levels. ``panel`` has the indices of the groups on these axes, ``shades`` their colours by
+    index.
     """
     assert curves.starts is not None
     starts, ends = _numbers(curves.starts), _numbers(curves.times)
@@ -775,7 +781,9 @@ def _label_ends(
     shades: dict[int, str],
     labels: Labels,
 ) -> None:
-    """Write names beside the ends of curves, moved apart so that they do not overlap."""
+    """Write names beside the ends of curves, moved apart so that they do not overlap. ``panel`` has
+    the indices of the curves on these axes, ``shades`` their colours by index.
+    """
     inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
     value_at = 1 + inch * labels.inches
     low, high = ax.get_ylim()

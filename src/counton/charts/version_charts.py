@@ -231,7 +231,8 @@ def _frame_panels(
     *,
     has_map: bool = False,
 ) -> tuple[Figure, NDArray[Any]]:
-    """Return a figure with panels below each other, and their axes; the last panel may be a map.
+    """Return a figure with panels below each other, and their axes; the last panel may be a map (a
+    table of coloured cells).
 
     ``most`` is the largest number on the vertical axes.
     """
@@ -322,7 +323,7 @@ def _name_days(ax: Axes, versions: Versions, narrow: bool, *, hidden: bool) -> N
 
 def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow: bool) -> None:
     """Draw a table of coloured cells: the share of each window's final count that was known at each
-    lag.
+    lag (number of windows that had ended after it).
     """
     shares = np.clip(versions.shares, 0, 1).T
     edges = _edges(versions)

@@ -289,8 +289,8 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 
 
 def _completed_by_job(options: PlanOptions, job: Job) -> PlanOptions:
-    """Complete the options with those that a job states about its stream; refuse options that
-    contradict.
+    """Complete the options of ``plan`` with those that a job states about its stream; refuse an
+    option that contradicts the job.
     """
     stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
     if options.within is None and job.promise.within is None:

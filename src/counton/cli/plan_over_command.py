@@ -75,7 +75,9 @@ def print_over(options: PlanOptions, arguments: dict[str, Any]) -> None:
 
 
 def _plan_of(steps: int, name: str, arguments: dict[str, Any]) -> Any:
-    """Plan one strategy for this many windows (``steps``); None if it cannot serve them."""
+    """Plan the strategy ``name`` ("auto": the best one) for this many windows (``steps``); None if
+    it cannot serve them. ``arguments`` are further arguments of `counton.plan`.
+    """
     try:
         return plan(steps, strategies=None if name == "auto" else [name], **arguments)
     except InvalidInput as error:

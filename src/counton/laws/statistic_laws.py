@@ -482,8 +482,9 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
     """Check that the codes of rows, and the indices of the sums that each row changes, lie in their
     stated ranges.
 
-    ``codes`` has the code of each row, from ``encode``: shape (rows,). ``places`` has such an array
-    of indices for each sum that a row changes, from ``entries``.
+    ``codes`` has the code of each row, from the method ``encode``: shape (rows,). A row changes as
+    many sums as ``places`` has arrays, from the method ``entries``: each array has, for every row,
+    the index of one of these sums.
     """
     spans = statistic.spans
     require(

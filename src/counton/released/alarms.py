@@ -170,8 +170,9 @@ class Alarms:
 
 
 def least_windows(season: int, *, trend: bool = False) -> int:
-    """Return the number of first windows that are needed to estimate the level, so that no alarm is
-    possible.
+    """Return how many windows at the beginning give no alarm, because they are needed to estimate
+    the level. ``season`` is the number of windows after which the level repeats; ``trend`` says
+    whether growth is estimated too.
     """
     return season + trend + BASELINE
 
@@ -346,7 +347,9 @@ def _whiten(noise: Floats, spread: float, *given: Floats) -> list[Floats]:
 
 
 def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[float, float]]:
-    """Yield the error of each one-step forecast, and the mean square of the earlier errors.
+    """Fit values to regressors (``design``, shape ``(windows, parameters)``) by least squares,
+    window by window. Yield the error of each one-step forecast, and the mean square of the earlier
+    errors.
 
     The first forecast is for the value with index ``least``. Errors are scaled to the variance of a
     single value.
@@ -374,8 +377,9 @@ def _residuals(
     least: int,
     spectrum: tuple[Floats, Floats] | None,
 ) -> tuple[Floats, float]:
-    """Return standardised forecast errors from index ``least`` on, and the standard deviation of
-    one number.
+    """Return standardised forecast errors of numbers from index ``least`` on, and the standard
+    deviation of one number. ``spectrum`` has eigenvalues and eigenvectors of the noise's
+    covariance; None: the noise is equal and independent.
 
     Without a change the errors are independent standard normal numbers.
     """

@@ -130,12 +130,12 @@ class Counting:
 
     def check_any_order(self, what: str, remedy: str) -> None:
         """Raise an error if this counting rule depends on the order of rows, which the caller does
-        not know.
+        not know. ``what`` and ``remedy`` are the beginning and the end of its message.
         """
 
     def check_forgets(self, name: str, statistic: object) -> None:
-        """Raise an error if this rule or the statistic makes it impossible to delete a user's
-        data.
+        """Raise an error if this counting rule or the statistic makes it impossible to delete a
+        user's data. ``name`` is the name of the stream.
         """
 
 

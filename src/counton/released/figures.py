@@ -146,7 +146,9 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
 
 
 def _by(what: str, grouped: str | None) -> str:
-    """Return a chart's title, made of the counted quantity and the grouping columns."""
+    """Return a chart's title, made of the counted quantity (``what``) and the names of the grouping
+    columns (``grouped``; None: there are none).
+    """
     begin = f"{what[0].upper()}{what[1:]}"
     if grouped is None:
         return begin

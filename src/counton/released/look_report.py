@@ -409,7 +409,9 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """Words before the list of options with which a job uses the recommended bound."""
+        """The words "to take it over", or the like, for a line that introduces the options with
+        which a job uses the recommended bound.
+        """
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
         return f"to take that of {100 * self.recommendation.share:g}% over"

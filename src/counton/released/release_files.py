@@ -217,8 +217,8 @@ def _release_of(
 
 
 def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> ReleasedNumbers:
-    """Add the numbers of all earlier releases, from the description, to a release whose windows are
-    released again for late rows.
+    """Add the numbers of all earlier releases to a release whose windows are released again for
+    late rows. They come from the public description in its file (``described``).
     """
     from counton.released.revisions import Revisions
 
@@ -360,8 +360,8 @@ def _from_database(kept: FromDatabase) -> _File:
 
 
 def _width(described: Mapping[str, Any]) -> int:
-    """Return the number of cells in each step. If groups are undeclared, it is the number found so
-    far.
+    """Return the number of cells in each step of a stream, given its public description in a file.
+    If groups are undeclared, it is the number found so far.
     """
     since = described.get("since")
     if since is None:

@@ -310,8 +310,8 @@ class ReleasedNumbers:
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
-        """The rows of a statistic's table to show at a step, and the public constraints to which
-        their numbers are adjusted.
+        """Return the request that a statistic's table answers at a step: the names of cells and
+        groups to show, and the public constraints to which numbers are adjusted.
         """
         groups = self.chosen
         if self.since is not None:

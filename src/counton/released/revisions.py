@@ -398,7 +398,8 @@ def _as_released(
     revisions: Revisions, places: list[int], level: float, last: int
 ) -> Iterator[dict[str, Series]]:
     """Yield, for each lag (number of windows that had ended after a window), the counts of all
-    windows with this lag, as they were released.
+    windows with this lag, as they were released. ``places`` are the indices of the groups, ``last``
+    is the number of the newest release.
     """
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):

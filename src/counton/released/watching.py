@@ -280,8 +280,8 @@ def last_watched(released: ReleasedNumbers) -> int:
 
 
 def windows_to_learn(released: ReleasedNumbers, *, trend: bool = False) -> int:
-    """Return the number of first windows that are needed to estimate the level, so that no alarm is
-    possible.
+    """Return how many windows at the beginning of a release give no alarm, because they are needed
+    to estimate the level, and with ``trend`` its growth.
     """
     return least_windows(season_of(released.definition.windows.every), trend=trend)
 

@@ -107,7 +107,9 @@ def web_page(
 
 
 def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str, Any]) -> str:
-    """Return the HTML of the page in the current language."""
+    """Return the HTML of a release's page in the current language. ``csv`` is the text of a CSV
+    file with all numbers, ``look`` has the options of the chart.
+    """
     definition, name = released.definition, released.design.name
     heading = _title(released) if title is None else title
     screen, table = screen_of(released), released.table()

@@ -148,8 +148,8 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return True if the current time or a stated time decides which windows have ended; False if
-    the newest event decides.
+    """Return True if the current time or a stated time decides which windows have ended (``until``
+    is None, "now" or a time); False if the newest event decides ("newest").
     """
     return (_UNSTATED if until is None else until) != NEWEST
 
@@ -157,8 +157,8 @@ def is_stated(until: str | datetime | None) -> bool:
 def _refuse_quiet(
     until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
-    """Refuse to release windows if more than ``most`` of them have ended since the newest event,
-    because a file may be missing. The window of that event counts too.
+    """Refuse to release windows up to number ``count`` if more than ``most`` windows have ended
+    since the newest event, because a file may be missing. The window of that event counts too.
 
     If only new events are given, windows that are released already do not count as empty.
     """
@@ -183,8 +183,8 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return two numbers of windows without an event: of those to be released now, and of all that
-    ended after the newest event.
+    """Return two numbers of windows without an event, given the number of windows that have ended
+    (``count``): of those to be released now, and of all that ended after the newest event.
 
     If only new events are known, both numbers are equal.
     """
@@ -195,7 +195,7 @@ def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int,
 
 def _newest(windows: Windows, seen: ClockFacts, end: int, now: datetime) -> int:
     """Return the time up to which windows are released if the newest event decides, in microseconds
-    since 1970.
+    since 1970. ``end`` is the time at which the last window is released, for the message.
     """
     if seen.newest is None:
         raise InvalidInput(

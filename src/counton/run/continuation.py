@@ -136,8 +136,8 @@ def end_stream(
 def _withdraw(
     state: Store, name: str, reader: JournalReader, words: str, *, drop_waiting: bool
 ) -> End:
-    """Mark the numbers of a stream or table as withdrawn, for the reason ``words``; end a
-    stream.
+    """Mark the numbers of a stream or table as withdrawn, for the reason ``words``; end a stream.
+    If ``drop_waiting``, rows that were read and not counted may be dropped.
     """
     if not words.strip() or not words.isprintable():
         raise InvalidInput(

@@ -569,8 +569,8 @@ class ContributionBounder:
         """Return a mask of the rows that count: the first rows of each user, up to the bound, and
         all rows in ``old``.
 
-        ``old`` is a mask of the rows that earlier runs have counted; ``most``, if given, replaces
-        the bound on the number of rows.
+        ``old`` is a mask of the rows that earlier runs have counted; ``period`` is the period of
+        each row. ``most``, if given, replaces the bound on the number of rows.
         """
         due = rows.due
         if due is None and self._counting.most_a_window is not None:
@@ -778,8 +778,8 @@ def _numbers(*ordered: NDArray[Any] | None) -> Places:
 
 
 def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
-    """Concatenate sets of marks (digests of users or ids) into one set. The digests must ascend
-    from set to set.
+    """Concatenate sets of marks (digests of users or ids) into one set of this kind and period. The
+    digests must ascend from set to set.
     """
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])

@@ -355,7 +355,8 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
     """Return the rule that decides which rows count: all of them in any order, a bounded number for
-    each user, or all of them one after another, where their order matters.
+    each user, or all of them one after another, where their order matters (``in_order``).
+    ``record`` has the options that jobs stated.
     """
     if in_order:
         return Ordered(protects(statistic) == "user")
@@ -393,7 +394,7 @@ def _columns_skipped(
     record: Mapping[str, Any], columns: Columns, statistic: Statistic
 ) -> tuple[str, ...]:
     """Return the names of the columns in which a missing value leaves the row out, if the job skips
-    missing values.
+    missing values. ``record`` has the options that jobs stated.
 
     Columns of labels (names of categories that the statistic counts) are excluded, because a row
     without a label is counted in no group anyway. The column of groups is excluded if rows of

@@ -321,7 +321,8 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
     """Wait until a service has counted the rows in a stream's inbox (rows sent to it over HTTP).
 
-    Before that, nobody can tell whose rows they are.
+    Before that, nobody can tell whose rows they are. ``before`` are the batches that were there at
+    first; later batches are not waited for.
     """
     if before.left_out:
         raise InvalidInput(

@@ -458,7 +458,8 @@ def _into_folder(
     surely_above: float | None,
 ) -> Release:
     """Write a release into a folder with one file for each step and block of groups; existing files
-    stay. Return the numbers of the last step.
+    stay. With ``above`` or ``surely_above``, only rows whose estimate, or whose whole interval,
+    lies above this number. Return the numbers of the last step.
     """
     of_events = reader.details.get("kind") == KIND
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
@@ -599,7 +600,8 @@ def _streams_with_releases(
 
 
 def file_of(out: str | os.PathLike[str], name: str) -> Path:
-    """Return the file that `export_all` writes for the release of this name.
+    """Return the file that `export_all` writes for the release of this name: ``out`` with the name
+    in place of ``{name}``.
 
     >>> file_of("out/{name}.csv", "visits").as_posix()
     'out/visits.csv'

@@ -615,8 +615,8 @@ def options_of_first_run(
 
 
 def options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
-    """List the options without which a run of a complete job would refuse the first rows; empty if
-    it would refuse them with all of these options too.
+    """List the options that a complete job needs so that a run accepts the first rows, such as a
+    file for unreadable rows. Empty if no such option is needed, or if none helps.
 
     Reasons hold exact facts, for the operator alone.
 

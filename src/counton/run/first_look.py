@@ -307,8 +307,8 @@ def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
 def _beginning(
     part: Rows, names: Sequence[str], size: int, most: int
 ) -> tuple[_Sample, Rows, bool, int]:
-    """Return the first rows of a file or other source, a source that holds only these, whether they
-    are all rows, and the number of bytes read.
+    """Return the first rows of a file or other source (about ``size`` bytes of a file), a source
+    that holds only these rows, whether they are all rows, and the number of bytes read.
 
     Raises:
         InvalidInput: more than ``most`` rows are unreadable, which a run refuses too; or more than
@@ -416,7 +416,9 @@ def _moments_of(sample: _Sample, name: str, zone: str, form: str | None) -> pl.S
 def _span(
     sample: _Sample, time: str | None, zone: str, form: str | None
 ) -> tuple[datetime, datetime] | tuple[None, None]:
-    """Return the times of the earliest and the newest row, on clocks of a zone; None if unknown."""
+    """Return the times of the earliest and the newest row, on clocks of a zone; two Nones if
+    unknown. ``time`` is the column of times, ``form`` their format.
+    """
     if time is None or time not in sample.rows.columns:
         return None, None
     given = sample.once(_moments_of, time, zone, form)
@@ -428,8 +430,8 @@ def _span(
 
 
 def _without(sample: _Sample, named: Sequence[str | None]) -> dict[str, int]:
-    """Return for each column the number of rows without a value. The key "" has the number of rows
-    without a value in any of the columns.
+    """Return for each column in ``named`` the number of rows without a value. The key "" has the
+    number of rows without a value in any of the columns.
     """
     asked = [name for name in named if name is not None and name in sample.rows.columns]
     empty = {name: _is_empty(sample.rows, name) for name in asked}
@@ -467,7 +469,8 @@ def _beyond(
     form: str | None,
 ) -> dict[int, float]:
     """Return, for several bounds on a user's rows in a period, the fraction of rows that the bound
-    leaves out. ``most``, if given, is one of the bounds.
+    leaves out. ``most``, if given, is one of the bounds. ``user`` and ``time`` are columns, ``per``
+    is the length of a period, ``form`` the format of times.
     """
     known = sample.rows
     if user is None or user not in known.columns:
@@ -494,7 +497,8 @@ def _late(
     form: str | None,
 ) -> dict[str, float]:
     """Return, for each waiting time, the fraction of rows that arrived later than this after their
-    window's end.
+    window's end. ``entered`` is the column with the times of arrival, ``time`` the column of the
+    events' times, ``form`` its format, ``every`` the length of a window.
     """
     if entered is None or time is None or every is None:
         return {}

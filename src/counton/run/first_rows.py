@@ -241,7 +241,8 @@ def first_rows(
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each row's rank among the rows of its protected unit, from 1 on, in the order of time,
-    name of the group, and value.
+    name of the group, and value. ``unit`` is the number of each row's unit, ``named`` the rank of
+    each group's name.
     """
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
@@ -259,8 +260,8 @@ def _first_alike(
     old: NDArray[np.bool_],
 ) -> Places:
     """Bound the number of equal rows of a protected unit: keep the first ``most`` of those that are
-    equal in all columns ``cells``, and all rows marked ``old``. Return the positions of the kept
-    rows.
+    equal in all columns ``cells``, and all rows marked ``old``. ``ordered`` are positions that sort
+    the rows. Return the positions of the kept rows, in this order.
     """
     keys = [unit[ordered], *(cell[ordered] for cell in cells)]
     alike = np.lexsort(keys[::-1])  # stable, so that the first stay first
@@ -274,7 +275,8 @@ def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
     """Return the positions of the rows that lie in one of the first ``most`` groups of their
-    unit.
+    protected unit, or in a group that has its first row in ``old``. ``ordered`` are positions that
+    sort the rows; the first groups are those that come first in this order.
     """
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])
@@ -287,7 +289,8 @@ def _in_first_groups(
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
-    """Return positions that sort rows by unit, time, name of the group, value, and id.
+    """Return positions that sort rows by unit, time, name of the group (``named`` has the rank of
+    each group's name), value, and id.
 
     Two different rows are never equal in this order. Otherwise their order would depend on rows of
     other units.

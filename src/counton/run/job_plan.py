@@ -393,7 +393,9 @@ def planned_jobs(
 def planned_job(
     job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
 ) -> PlannedJob:
-    """Plan one job.
+    """Plan one job: what it would release, with its errors and its privacy cost. ``name`` is its
+    name in the plan, ``level`` the probability with which intervals hold, ``size`` the public
+    number of rows; None: as the job states.
 
     Raises:
         InvalidInput: a run would refuse the job, or its rows would have to be read.

@@ -238,7 +238,8 @@ def _read_versions(
     since: Mapping[str, int] | None,
 ) -> ReleasedNumbers:
     """Return the numbers of windows that are released in several versions. ``values`` has an entry
-    for each step: the versions released in it, one for each window that is not final yet.
+    for each step: the versions released in it, one for each window that is not final yet. ``since``
+    has, for groups found in the data, the first step that shows each group.
     """
     from counton.released.revisions import Revisions
 

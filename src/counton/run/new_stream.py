@@ -492,8 +492,8 @@ def _best(
 
 
 def _check_own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> None:
-    """Refuse a strategy object from the user that does not fit the stream's steps or form of
-    release.
+    """Refuse a strategy object from the user that does not fit the stream's last step (``horizon``)
+    or form of release (totals, windows or both).
     """
     if own.horizon != horizon:
         has, steps = (
@@ -595,8 +595,8 @@ def halfwidths_at(
 def _of_cells(
     release: str, terms: Design, steps: Sequence[int], level: float
 ) -> dict[str, tuple[float, ...]]:
-    """Return half-widths of counts and sums by name: of totals (""), of single windows, or of
-    both.
+    """Return half-widths of counts and sums by name: of totals (""), of single windows, or of both,
+    as ``release`` says ("totals", "windows" or "both").
     """
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:

@@ -333,8 +333,8 @@ def _create(settled: SettledJob, kept: Mapping[str, Any]) -> Stream:
 
 
 def _publish(stream: Stream) -> None:
-    """Write new steps to the published tables, if the stream has such tables in the state's own
-    database.
+    """Write new steps to the stream's published tables (plain tables for readers who use SQL), if
+    they are in the database of its state.
     """
     from counton.state import published
 

@@ -180,7 +180,7 @@ def ledger_within(
     store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
 ) -> Ledger | None:
     """Return the ledger (record of spent privacy loss) that a state (database) would have with the
-    limit of its job file. Nothing is set.
+    limit of its job file. ``about`` is the kind of unit that the limit protects. Nothing is set.
 
     Existing entries count.
 
@@ -216,8 +216,8 @@ def _is_subject(about: str | None, known: str | None) -> bool:
 
 
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
-    """Refuse a limit for people if a job protects single rows, because the job could never run
-    under it.
+    """Refuse a limit that protects people (``about``) if a job protects single rows, because the
+    job could never run under the limit.
     """
     kind = statements.kind_of(job.what)
     events = (

@@ -256,7 +256,10 @@ def _lacks(lacking: Sequence[str], *, without_time: bool = False) -> MissingOpti
 
 
 def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered: bool) -> None:
-    """Refuse options that do not go with a new stream's statistic or with its way to count rows."""
+    """Refuse options that do not go with a new stream's statistic or with its way to count rows.
+    ``parts`` are the columns that the statistic reads; ``ordered`` says whether rows count one
+    after another.
+    """
     name = statements.name_of(job.what)
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
         refuse(job, EXCLUDED["counts"], f"a {name} of counts", "leave it out")
@@ -380,7 +383,9 @@ def groups_of(job: Job) -> GroupNames | None:
 
 
 def check_discovery(job: Job, by: str | None) -> None:
-    """Refuse private discovery of groups if the job's options or statistic do not allow it."""
+    """Refuse private discovery of groups (groups found in the data) if the job's options or
+    statistic do not allow it. ``by`` is the column of groups.
+    """
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
@@ -647,7 +652,7 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
     """Return the word for the protected unit of a job's stream: the word that the job states, or
-    the word that its state already uses for it.
+    the word that its state (database) already uses for such a unit.
 
     ``known`` are the protected units that have entries in the state's ledger, the record of spent
     privacy loss.

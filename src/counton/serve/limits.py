@@ -151,7 +151,8 @@ class ReadingLimit:
 
 
 def address_of(request: Request, proxies: int) -> str | None:
-    """Return the network address of a request's sender; None for this machine.
+    """Return the network address of a request's sender; None for this machine. ``proxies`` is the
+    number of proxies that add to the header X-Forwarded-For.
 
     Of IPv6 only the first 64 bits are returned: a client may use all addresses that begin with
     them.
@@ -176,7 +177,7 @@ def address_of(request: Request, proxies: int) -> str | None:
 
 
 def later(status: int, why: str, seconds: float) -> HTTPException:
-    """Build the HTTP error that asks a client to repeat its request after some seconds, because
-    nothing was done.
+    """Build the HTTP error (status and reason ``why``) that asks a client to repeat its request
+    after some seconds, because nothing was done.
     """
     return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})

@@ -213,7 +213,9 @@ def as_json(status: int) -> dict[str, Any]:
 
 
 def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
-    """Refuse a request for an unknown stream, or for a stream whose job could not begin."""
+    """Refuse a request for an unknown stream, or for a stream whose job could not begin (``failed``
+    has their names).
+    """
     if name in known:
         return
     if name in failed:

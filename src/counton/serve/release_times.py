@@ -216,7 +216,7 @@ class Releaser:
 
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Remove batches that no run can count from their fold (the group counted together), keep
-        them for the operator, and log their number.
+        them for the operator, and log their number and the error.
 
         Args:
             batches: reasons, by the number of the batch.

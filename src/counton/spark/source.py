@@ -85,8 +85,8 @@ class SparkRows(Rows):
         """Return the SHA-256 digest of the names and types of columns, the number of rows, and sums
         of row hashes.
 
-        It does not depend on the order or the distribution of the rows, and can be read only after
-        they are counted.
+        It does not depend on the order or the distribution of the rows, and is known only after the
+        rows were counted.
         """
         if self._digest is None or tuple(columns) != self._columns:
             self.scan(columns)  # raises for a missing column

@@ -217,8 +217,8 @@ def _gaussian_delta(epsilon: float, variance: float) -> float:
 
 
 def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
-    """Return a distribution on a grid that bounds the mean of ``number`` independent log-normal
-    variables.
+    """Return a distribution on a grid that bounds the distribution of the average of ``number``
+    independent log-normal variables (`_Atoms` says in which sense).
 
     Args:
         variance: variance of the logarithm of each variable, whose mean is 1.

@@ -906,7 +906,7 @@ class _Parameter:
 
     def noise(self, step: int) -> Singles:
         """Return the noise of a step, float32 with one entry for each coordinate, and advance the
-        buffers.
+        buffers, which carry noise from step to step.
         """
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
