@@ -35,8 +35,12 @@ from counton.base.windows import EachRow
 from counton.charts.statistic_charts import heading
 from counton.cli.app import app
 from counton.job.jobfile import load, save
+from counton.numbers.fit_request import Fit
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.guarantees import CHANGED, parts_in_words, people_in_words
+from counton.released.large_groups import large_only
+from counton.released.read_options import Look
+from counton.released.version_figures import figure_of_versions
 from counton.released.web_page import web_page
 from counton.run import Job, Release, export, methods, run
 from counton.run.outputs import Outputs
@@ -122,6 +126,7 @@ NAMES = {
     *("aa", "ab", "ba", "bb", "counton", "csv", "json", "AES", "inf"),
     *("https", "doi", "org", "NIST", "SP", "Constant", "Matters", "Theorem", "Statements"),
     *("proofs", "AsOf", "Binary", "Epochs", "Expiring", "Independent", "KAry", "Solved"),
+    *("identity", "margins", "optimal", "region", "city", "who"),
 }
 
 
@@ -266,6 +271,9 @@ def everything_said(released: Release, locale: Path) -> dict[str, str]:
     if released.numbers.drawable:
         figures = released.figures(locale=locale).values()
         found["charts"] = " ".join(text for one in figures for text in written_on(one))
+    if released.numbers.revisions is not None:
+        figure = figure_of_versions(released, Look(locale=locale))
+        found["versions"] = " ".join(written_on(figure))
     return found | {"page": read_aloud(web_page(released.numbers, "", locale=locale))}
 
 
@@ -277,10 +285,44 @@ def test_no_text_passes_the_table_by(name: str, kept: Path, greek: Path) -> None
         assert not not_translated(said), (place, said)
 
 
+#: Tables that are released once, with options of their own.
+ONCE: dict[str, dict[str, Any]] = {
+    "hierarchy": {"levels": "region,city", "domain": "places.csv", "integers": True},
+    "ranges": {"label": "region", "domain": "N,S,T"},
+    "contingency": {"columns": "region,who", "domain": "region=N,S;who=u1,u2", "nonnegative": True},
+    "quantiles": {"value": "paid", "lower": 0, "upper": 10, "cells": 10},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ONCE)
+def test_no_text_of_a_table_passes_the_table_of_texts_by(
+    what: str, tmp_path: Path, greek: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("places.csv").write_text("region,city\nN,a\nN,b\nS,\n")
+    rows = pl.DataFrame({"region": ["N", "S"], "city": ["a", ""], "who": "u1", "paid": [1.0, 4.0]})
+    job = Job(what, rows, "s.db", epsilon=1, name="it", witness="none", **ONCE[what])
+    with run(job) as outcome:
+        for place, said in everything_said(outcome.read(), greek).items():
+            assert not not_translated(said), (place, said)
+
+
 def test_a_text_that_passes_the_table_by_is_found(kept: Path, greek: Path) -> None:
     released = read(kept / "count" / "released.parquet").numbers.with_note("May has no visits")
     for said in everything_said(Release(released), greek).values():
         assert not_translated(said) == {"May", "has", "no", "visits"}
+
+
+def test_notes_are_said_in_every_language(kept: Path, greek: Path) -> None:
+    found = read(kept / "both by group" / "released.parquet").numbers
+    both = [*large_only(found, above=2).notes, *large_only(found, surely_above=-2.5).notes]
+    own = "'a' and 'b' publish the same numbers of all rows, each with noise of its own: the noise "
+    own += "of 'a' is smallest (standard deviations: 'a' 2.5, 'b' 4)"
+    withdrawn = ["WITHDRAWN: 'a'", "WITHDRAWN: 'a', which goes on here: 'b'"]
+    with speaking(locale_named(greek)):
+        for note in (*both, *Fit(True, True).notes(), own, *withdrawn):
+            assert not not_translated(local_sentence(note)), note
 
 
 def test_what_one_unit_changes_is_said_in_every_language(greek: Path) -> None:

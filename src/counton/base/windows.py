@@ -678,7 +678,7 @@ class Once(Windows):
 
     @override
     def span(self, steps: range) -> str:
-        return "of all rows"
+        return local_text("of all rows")
 
     @override
     def step(self, us: str) -> pl.Expr:
@@ -725,4 +725,7 @@ class EachRow(Once):
     @override
     def span(self, steps: range) -> str:
         first, last = steps[0], steps[-1]
-        return f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"
+        begin, end = local_number(f"{first:,}"), local_number(f"{last:,}")
+        if first == last:
+            return local_text("step {number}", number=end)
+        return local_text("steps {first} to {last}", first=begin, last=end)

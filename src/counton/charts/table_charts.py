@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counton.base.columns import list_in_words
 from counton.base.exact import quantity
+from counton.base.locales import local_name, local_number, local_text
 from counton.charts.style import (
     FAINT,
     INK,
@@ -68,27 +69,32 @@ def plot_table(
         fit: public constraints to which the numbers are adjusted; None: as they were released.
         level: probability with which each interval holds.
     """
-    head, own = what[:1].upper() + what[1:], cast("Any", reading)
+    named, own = local_name(what), cast("Any", reading)
+    head = named[:1].upper() + named[1:]
     this = own.statistic
     kind = this.card.chart.once
     if kind == "tree":
-        levels = list_in_words(this.tree.levels[1:])
-        title = f"{head} by {levels}" if levels else head
+        levels = list_in_words([*map(local_name, this.tree.levels[1:])])
+        title = local_text("{what} by {groups}", what=head, groups=levels) if levels else head
         return plot_hierarchy(own, words._replace(title=words.title or title), fit=fit)
     if kind == "line":
-        title = f"{head} of {len(this.labels):,} cells"
-        words = words.adding(f"; strategy {this.grid.name}")
+        cells = local_number(f"{len(this.labels):,}")
+        title = local_text("{what} of {count} cells", what=head, count=cells)
+        words = words.adding(local_text("; strategy {strategy}", strategy=this.grid.name))
         return plot_ranges(own, words._replace(title=words.title or title))
     if kind == "margins":
         names = list(this.columns)
         bars = own.numbers(TableRequest(fit=fit)).columns(level)
-        title, shown = f"{head} by {list_in_words(names)}", f"number of {what}"
+        by = list_in_words([*map(local_name, names)])
+        title = local_text("{what} by {groups}", what=head, groups=by)
+        shown = local_text("number of {units}", units=named)
     else:
         found = own.numbers().columns(level)
-        shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
+        shares = [local_number(f"{100 * share:g}%") for share in found["share"].tolist()]
         bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
         bars |= {end: found[end] for end in ("lower", "upper")}
-        names, title, shown = ["share"], "Quantiles of values", "value"
+        names, title = ["share"], local_text("Quantiles of values")
+        shown = local_text("value")
     words = words._replace(title=words.title or title, axis=words.axis or shown)
     return plot_contingency(names, bars, words)
 
@@ -124,7 +130,7 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
     figure, (top, bottom) = _panels_below(words, tall)
     _error_by_level(top, tree, shown, stds)
-    _tree_map(bottom, tree, shown, words.axis or "Released counts")
+    _tree_map(bottom, tree, shown, words.axis or local_text("Released counts"))
     return figure
 
 
@@ -199,7 +205,8 @@ def _error_by_level(
         seen = (estimates > std) & ~known
         y, colour = -float(level), PALETTE[level % len(PALETTE)]
         hidden = int(np.count_nonzero(~seen & ~known))
-        note = f"{len(estimates):,} node{'s' if len(estimates) > 1 else ''}"
+        count = local_number(f"{len(estimates):,}")
+        note = local_text("{count} nodes" if len(estimates) > 1 else "{count} node", count=count)
         if seen.any():
             relative = np.sort(100 * std[seen] / estimates[seen])
             lowest, highest = min(lowest, relative[0]), max(highest, relative[-1])
@@ -213,13 +220,14 @@ def _error_by_level(
                 solid_capstyle="butt",
             )
             ax.plot(middle, y, "o", color=colour, markersize=7)
-            note += f": half of them within {_percent(middle)}" if len(estimates) > 1 else ""
+            if len(estimates) > 1:
+                note += local_text(": half of them within {share}", share=_percent(middle))
             least, most = float(estimates[seen].min()), float(estimates[seen].max())
             sizes = (
                 {relative[0]: most} if least == most else {relative[0]: most, relative[-1]: least}
             )
             for place, size in sizes.items():
-                text = f"{size:,.0f}"
+                text = local_number(f"{size:,.0f}")
                 ax.annotate(
                     text,
                     (float(place), y),
@@ -231,9 +239,9 @@ def _error_by_level(
                     color=FAINT,
                 )
         if known.any():
-            note += f"; {int(known.sum()):,} known"
+            note += local_text("; {count} known", count=local_number(f"{int(known.sum()):,}"))
         if hidden:
-            note += f"; {hidden:,} below their noise"
+            note += local_text("; {count} below their noise", count=local_number(f"{hidden:,}"))
         ax.annotate(
             note,
             (0, y),
@@ -244,7 +252,8 @@ def _error_by_level(
             color=INK,
         )
     ax.set_ylim(0.55 - len(levels), 0.62)
-    ax.set_yticks([-float(level) for level in range(len(levels))], levels, color=INK)
+    places = [-float(level) for level in range(len(levels))]
+    ax.set_yticks(places, [*map(local_name, levels)], color=INK)
     ax.set_xscale("log")
     if highest > 0:
         ax.set_xlim(lowest / 4, max(highest, 10 * lowest) * 4)
@@ -252,8 +261,8 @@ def _error_by_level(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
     ax.minorticks_off()
     clean(ax, grid="x")
-    _write_panel_name(ax, "Standard deviation, in % of the count")
-    legend = (
+    _write_panel_name(ax, local_text("Standard deviation, in % of the count"))
+    legend = local_text(
         "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median"
     )
     ax.set_xlabel(fill(legend, int(14 * (_wide(ax) - 0.6))), size=8.5, color=FAINT)
@@ -265,7 +274,8 @@ def _percent(value: float) -> str:
     >>> _percent(5.43e-7), _percent(12.0)
     ('0.00000054%', '12%')
     """
-    return f"{np.format_float_positional(value, 2, unique=False, fractional=False, trim='-')}%"
+    shown = np.format_float_positional(value, 2, unique=False, fractional=False, trim="-")
+    return local_number(f"{shown}%")
 
 
 class _Box(NamedTuple):
@@ -331,11 +341,11 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
     ax.set_xlim(0, wide)
     ax.set_ylim(0, _MAP_TALL)
     ax.set_axis_off()
-    names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
-    _write_panel_name(ax, f"{what} by {names}")
+    names = list_in_words([*map(local_name, tree.levels[1:3] or ["total"])])
+    _write_panel_name(ax, local_text("{what} by {groups}", what=what, groups=names))
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
-        _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
+        _block(ax, whole, PALETTE[0], 1.6, local_name("total"), float(estimates[0][0]))
         return
     sizes = np.maximum(estimates[1], 0.0)
     groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
@@ -386,9 +396,11 @@ def _parts(
     for rank, found in zip(ranks.tolist(), boxes, strict=True):
         part = found._replace(y=2 * box.y + box.tall - found.y - found.tall)  # the largest on top
         if rank == shown:
-            yield None, f"{len(rest):,} more", float(values[rank]), part
+            count = local_number(f"{len(rest):,}")
+            yield None, local_text("{count} more", count=count), float(values[rank]), part
         else:
-            yield int(order[rank]), str(labels[int(order[rank])]), float(values[rank]), part
+            name = local_name(str(labels[int(order[rank])]))
+            yield int(order[rank]), name, float(values[rank]), part
 
 
 def _block(ax: Axes, box: _Box, colour: str, strength: float, name: str, size: float) -> None:
@@ -409,7 +421,8 @@ def _block(ax: Axes, box: _Box, colour: str, strength: float, name: str, size: f
 
 
 def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) -> None:
-    found = fitting(name, f"{size:,.0f}", box.wide - 0.06, box.tall - 0.04, one_line=bold)
+    number = local_number(f"{size:,.0f}")
+    found = fitting(name, number, box.wide - 0.06, box.tall - 0.04, one_line=bold)
     if found is None:
         return
     text, points = found
@@ -502,38 +515,45 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     ax.fill_between(edges, lower, upper, step="post", color=PALETTE[1], alpha=0.5, linewidth=0)
     ax.step(edges, middle, where="post", color=PALETTE[0], linewidth=1.1)
     ax.set_xlim(0, cells)
-    what = "Cells" if size == 1 else f"Averages of {size:,} cells"
+    what = local_text("Cells")
+    if size > 1:
+        what = local_text("Averages of {count} cells", count=local_number(f"{size:,}"))
     bottom, top = ax.get_ylim()
     widest = float(twice.max())
-    band = f"{what} ± two standard deviations"
+    band = local_text("{what} ± two standard deviations", what=what)
     if 2 * widest < _THIN * (top - bottom):
-        band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
+        band = local_text(
+            "{what}; their noise, ± {noise}, is thinner than the line",
+            what=what,
+            noise=quantity(widest, widest),
+        )
     _write_panel_name(ax, band)
-    ax.set_xlabel("cell", color=FAINT)
+    ax.set_xlabel(local_text("cell"), color=FAINT)
     ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
 
 
 def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import LogLocator
 
     cells = len(reading.statistic.labels)
     lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
     spread = np.array([_spread(reading, int(length)) for length in lengths])
+    between = local_text("least to largest")
     ax.fill_between(
-        lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label="least to largest"
+        lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label=between
     )
-    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label="mean")
+    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label=local_text("mean"))
     ax.set_xscale("log")
     ax.set_xlim(1, max(cells, 2))
     ax.set_ylim(0, None)
     ax.xaxis.set_major_locator(LogLocator(numticks=7))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    ax.set_xlabel("cells in the interval", color=FAINT)
+    ax.xaxis.set_major_formatter(number_ticks())
+    ax.set_xlabel(local_text("cells in the interval"), color=FAINT)
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(number_ticks())
     ax.legend(frameon=False, fontsize=9, loc="lower right")
-    _write_panel_name(ax, "Standard deviation of an interval, by its length")
+    _write_panel_name(ax, local_text("Standard deviation of an interval, by its length"))
     clean(ax, grid="y")
 
 
@@ -563,7 +583,9 @@ def plot_contingency(
     >>> [axes.get_title("left") for axes in figure.axes]
     ['by sex']
     """
-    values = [[None if one is None else str(one) for one in margins[name]] for name in names]
+    values = [
+        [None if one is None else local_name(str(one)) for one in margins[name]] for name in names
+    ]
     rows = list(zip(*values, strict=True))
     panels: list[tuple[str, list[tuple[str, int]]]] = []
     sets = [(column,) for column in range(len(names))]
@@ -573,15 +595,20 @@ def plot_contingency(
             for place, row in enumerate(rows)
             if all((row[column] is not None) == (column in kept) for column in range(len(names)))
         ]
-        panels.append((" and ".join(names[column] for column in kept), bars))
+        panels.append((list_in_words([local_name(names[column]) for column in kept]), bars))
     numbers = [np.asarray(margins[name], float) for name in ("estimate", "lower", "upper")]
     shown = []
     for called, bars in panels:
         places = np.array([place for _, place in bars])
         largest = np.argsort(-numbers[0][places], kind="stable")[:_MOST_BARS]
-        more = f", the {_MOST_BARS} largest of {len(bars):,}" if len(bars) > _MOST_BARS else ""
+        more = ""
+        if len(bars) > _MOST_BARS:
+            several = local_number(f"{len(bars):,}")
+            most = str(_MOST_BARS)
+            more = local_text(", the {count} largest of {several}", count=most, several=several)
         order = np.sort(largest) if more else np.arange(len(bars))
-        shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
+        title = local_text("by {groups}", groups=called) + more
+        shown.append((title, [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
     figure, all_axes = _panels_below(words, tall)
     width = words.width
@@ -598,5 +625,5 @@ def plot_contingency(
         each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
         draw_bars(ax, each, values=beside)
         _write_panel_name(ax, called)
-    all_axes[-1].set_xlabel(words.axis or "count", color=FAINT, parse_math=False)
+    all_axes[-1].set_xlabel(words.axis or local_text("count"), color=FAINT, parse_math=False)
     return figure

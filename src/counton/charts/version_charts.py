@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.locales import local_text
 from counton.charts.style import (
     FAINT,
     NARROW,
@@ -167,8 +168,8 @@ def plot_nowcast(
     1
     """
     versions = versions.last(_MOST_WINDOWS)
-    words = words.adding(f"; hatched: provisional, more rows may come to a {period}")
-    legend = [("newest version", PALETTE[0]), ("forecast", PALETTE[1])]
+    words = words.adding(local_text("; hatched: provisional, more rows may come"))
+    legend = [(local_text("newest version"), PALETTE[0]), (local_text("forecast"), PALETTE[1])]
     most = float(np.nanmax([np.nanmax(versions.upper), np.nanmax(forecasts.upper)]))
     figure, axes = _frame_panels(words, legend, most, len(versions.groups))
     edges = _edges(versions)[-1 - len(forecasts.estimates) :]
@@ -207,11 +208,11 @@ def plot_versions(versions: Versions, words: Caption, *, period: str = "window")
     """
     versions = versions.last(_MOST_WINDOWS)
     if versions.provisional:
-        words = words.adding("; hatched: provisional, more rows may come")
+        words = words.adding(local_text("; hatched: provisional, more rows may come"))
     shown = sorted({0, versions.final // 3} - {versions.final})
     behind = [_after(lag, period) for lag in shown]
     greys = ["#b8b8b8", "#8a8a8a"][-len(shown) :]
-    legend = [("newest", PALETTE[0]), *zip(behind, greys, strict=True)]
+    legend = [(local_text("newest"), PALETTE[0]), *zip(behind, greys, strict=True)]
     has_map = bool(np.isfinite(versions.shares).any())
     most = float(np.nanmax(versions.upper))
     figure, axes = _frame_panels(words, legend, most, len(versions.groups), has_map=has_map)
@@ -270,7 +271,10 @@ def _name_all(
 
 
 def _after(lag: int, period: str) -> str:
-    return "known at its end" if lag == 0 else f"{lag} {period}{'s' * (lag != 1)} later"
+    if lag == 0:
+        return local_text("known at its end")
+    windows = local_text(period if lag == 1 else f"{period}s")
+    return local_text("{count} {windows} later", count=str(lag), windows=windows)
 
 
 def _edges(versions: Versions) -> Floats:
@@ -339,7 +343,10 @@ def _draw_map(figure: Figure, ax: Axes, versions: Versions, period: str, narrow:
     ax.set_ylim(lags[-1], lags[0])
     if versions.provisional:
         hatch(ax, edges[-1 - versions.provisional], edges[-1])
-    title = f"share of the final number that was known, {period}s later"
+    title = local_text(
+        "share of the final number that was known, {windows} later",
+        windows=local_text(f"{period}s"),
+    )
     lines = "\n".join(axis_lines(title, figure.get_figwidth()))
     ax.set_title(lines, loc="left", size=9, color=FAINT, pad=4)
     for side in ("top", "right", "left", "bottom"):

@@ -70,6 +70,20 @@ def text_table(table: pl.DataFrame) -> TextTable:
     return TextTable(names, [*zip(*texts, strict=True)])
 
 
+def _local_table(table: TextTable) -> TextTable:
+    """Return an English text table in the present language."""
+    numbers = [number for _, number in table.columns]
+    rows = [
+        [
+            local_number(text) if number else local_sentence(text)
+            for text, number in zip(row, numbers, strict=True)
+        ]
+        for row in table.rows
+    ]
+    names = [(local_name(name), number) for name, number in table.columns]
+    return TextTable(names, rows, local_sentence(table.caption))
+
+
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     """Return the rows with the largest estimates as text, and a note on the rows that are left out.
 
@@ -102,9 +116,10 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if not released.definition.cut.goes_on and released.rows_there is None:
-        tables = released.reading.screen(
-            released._request_at(released.steps.stop - 1), released.level
-        )
+        request = released._request_at(released.steps.stop - 1)
+        with speaking(ENGLISH):
+            tables = released.reading.screen(request, released.level)
+        tables = [_local_table(one) for one in tables]
         return Screen(tables=tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
         room = local_number(f"{shown.room:,}")

@@ -10,13 +10,18 @@ import polars as pl
 from counton.base.errors import InvalidInput
 from counton.base.exact import percent
 from counton.base.language_files import locale_named
-from counton.base.locales import speaking
+from counton.base.locales import local_number, local_text, speaking
 from counton.released.nowcasting import Nowcasts
 from counton.released.read_options import Look
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import versions_at_hand
-from counton.released.stream_words import foot_of, groups_in_words, times_in_words
+from counton.released.stream_words import (
+    foot_of,
+    groups_in_words,
+    subject_in_words,
+    times_in_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,10 +44,10 @@ def figure_of_versions(released: Release, look: Look) -> Figure:
     versions, numbers = _versions_of(released), released.numbers
     with speaking(locale_named(look.locale)):
         words = look.around(
-            f"{_times_of(numbers)} of the newest version",
+            local_text("{times} of the newest version", times=_times_of(numbers)),
             foot_of(numbers.definition, look.source, numbers.notes),
-            title=f"What was known when: {_subject_of(numbers)}",
-            axis=numbers.definition.subject,
+            title=local_text("What was known when: {what}", what=_subject_of(numbers)),
+            axis=subject_in_words(numbers.definition.subject),
         )
         period = numbers.definition.windows.period or "window"
         return plot_versions(versions.largest(MOST_PANELS), words, period=period)
@@ -66,11 +71,13 @@ def figure_of_nowcast(found: Nowcasts) -> Figure:
             for name in ("estimates", "lower", "upper")
         )
     )
-    changed = " Delays changed: the forecast does not hold." if found.changed_groups else ""
+    changed = ""
+    if found.changed_groups:
+        changed = " " + local_text("Delays changed: the forecast does not hold.")
     words = Caption(
-        f"What will be: {_subject_of(released)}",
-        f"{_times_of(released)}",
-        released.definition.subject,
+        local_text("What will be: {what}", what=_subject_of(released)),
+        _times_of(released),
+        subject_in_words(released.definition.subject),
         f"{foot_of(released.definition, None, released.notes)}{changed}".strip(),
     )
     period = released.definition.windows.period or "window"
@@ -78,14 +85,16 @@ def figure_of_nowcast(found: Nowcasts) -> Figure:
 
 
 def _subject_of(released: ReleasedNumbers) -> str:
-    grouped = groups_in_words(released.definition)
-    return f"{released.definition.subject}{f', by {grouped}' if grouped else ''}"
+    definition = released.definition
+    what, groups = subject_in_words(definition.subject), groups_in_words(definition)
+    return what if groups is None else local_text("{what}, by {groups}", what=what, groups=groups)
 
 
 def _times_of(released: ReleasedNumbers) -> str:
     every = released.definition.windows.every
     times = times_in_words(released.definition, 1, every)
-    return f"{times}; with {percent(released.level)}% intervals"
+    level = local_number(percent(released.level))
+    return local_text("{times}; with {level}% intervals", times=times, level=level)
 
 
 def _versions_of(released: Release) -> Versions:
