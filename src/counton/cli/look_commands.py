@@ -727,26 +727,23 @@ def _in_words(reason: str) -> str:
     return reason.replace("accept_old_copy=True", "counton verify --accept-old-copy")
 
 
-def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None:
-    from counton.state.watch import accept_old_copy
-
-    for key in keys:
-        taken = accept_old_copy(options.state, key, options.name)
-        for name in taken.streams:
-            Console(stderr=True).write_line(
-                f"the witness now holds this copy of {name!r} for the newest, on your word"
-            )
-        for place in taken.places:
-            Console(stderr=True).write_line(f"the witness in {place} is given up, as lost for good")
-
-
 def print_verification(options: VerifyOptions) -> None:
     """Print how many values were recomputed and which differ; exit with the code of the result."""
     from counton.state import verify
 
     keys: list[str | None] = [*options.key] if options.key else [None]
     if options.accept_old_copy:
-        _accept_old_copy(options, keys)
+        from counton.state.watch import accept_old_copy
+
+        errors = Console(stderr=True)
+        for key in keys:
+            taken = accept_old_copy(options.state, key, options.name)
+            for name in taken.streams:
+                errors.write_line(
+                    f"the witness now holds this copy of {name!r} for the newest, on your word"
+                )
+            for place in taken.places:
+                errors.write_line(f"the witness in {place} is given up, as lost for good")
     if options.by_reference:
         with working(Console(stderr=True)) as progress:
             found = verify(options.state, options.name, key=keys, by_reference=progress)

@@ -195,19 +195,15 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
             l1 = 2 * sum(part[0] for part in parts)
             _enough(pattern, claimed, l1, 4 * sum(part[1] for part in parts))
-    _check_bounded(strategy, matrix)
-
-
-def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
-    for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
-        claimed = pattern_sensitivity(strategy, pattern)
-        _enough(pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
+    for bound in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
+        claimed = pattern_sensitivity(strategy, bound)
+        _enough(bound, claimed, l1 * bound.l1, squared * bound.l2_squared)
     if matrix.shape[1] > 1:
-        pattern = BoundedChange(2, 2)
+        bound = BoundedChange(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
-        _enough(pattern, pattern_sensitivity(strategy, pattern), l1, squared)
+        _enough(bound, pattern_sensitivity(strategy, bound), l1, squared)
 
 
 def _enough(pattern: object, claimed: Sensitivity, l1: int, squared: int) -> None:

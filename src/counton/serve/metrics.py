@@ -130,7 +130,11 @@ def _all(
     yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
     listeners = {name: feed.listeners for name, feed in list(service.feeds.items())}
     yield "counton_listeners", "gauge", "readers who listen", _by_stream(listeners)
-    budgets = _budgets_left(service)
+    budgets = [
+        Number({"stream": name, "unit": journal.definition.unit}, left)
+        for name, journal in list(service.journals.items())
+        if (left := journal.budget_left()) is not None
+    ]
     yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", budgets
     leads = {name: float(name in service.state_of(name).leads) for name in list(service.served)}
     yield "counton_leader", "gauge", "whether this server releases", _by_stream(leads)
@@ -140,15 +144,3 @@ def _all(
 
 def _by_stream(values: Mapping[str, float]) -> list[Number]:
     return [Number({"stream": name}, value) for name, value in values.items()]
-
-
-def _budgets_left(service: Service) -> list[Number]:
-    """Return, for each stream whose state (database) has a privacy limit, the fraction of the limit
-    that is left.
-    """
-    found = []
-    for name, journal in list(service.journals.items()):
-        left = journal.budget_left()
-        if left is not None:
-            found.append(Number({"stream": name, "unit": journal.definition.unit}, left))
-    return found

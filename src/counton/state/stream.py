@@ -210,21 +210,18 @@ class Stream(JournalReader, Closing):
         records.check_length(name)
         place = state.database if isinstance(state, Store) else state
         with standing.for_creation(place, key, witness) as (held, database):
+            named: Any = {"key": held, "name": name, "contribution": contribution}
             if statistic is None:
-                counter = Counter(
-                    strategy,
-                    guarantee,
-                    key=held,
-                    name=name,
-                    contribution=contribution,
-                    shape=shape,
-                    counters=counters,
-                )
+                counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
             else:
+                from counton.state.on_demand import OnDemand
+                from counton.statistics.live_statistic import counter_of
+
                 found = None if counters is None else (shape, counters)
-                counter = _counter_of(
-                    statistic, strategy, guarantee, contribution, held, name, batched, found
+                own = counter_of(
+                    statistic, strategy, guarantee, batched=batched, found=found, **named
                 )
+                counter = own if isinstance(own, Counter) else OnDemand(own, held)
             # What is refused now leaves no empty state.
             spend = records.spend_of(counter.design, facts.text, follows, party)
             if ledger is not None and database is None:
@@ -911,32 +908,6 @@ def _complete(
             "use a statistic of counton.statistics"
         )
     return whole
-
-
-def _counter_of(
-    statistic: Statistic,
-    strategy: StreamStrategy,
-    guarantee: Guarantee,
-    contribution: Contribution | None,
-    key: Key,
-    name: str,
-    batched: bool,
-    found: tuple[tuple[int, ...], Guarantee] | None,
-) -> Counter:
-    from counton.state.on_demand import OnDemand
-    from counton.statistics.live_statistic import counter_of
-
-    counter = counter_of(
-        statistic,
-        strategy,
-        guarantee,
-        key=key,
-        name=name,
-        batched=batched,
-        contribution=contribution,
-        found=found,
-    )
-    return counter if isinstance(counter, Counter) else OnDemand(counter, key)
 
 
 def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
