@@ -890,7 +890,9 @@ def _print(
     console.write_line(f"  {shlex.join(['counton', 'run', str(file)])}")
     if job.times.until == NEWEST:
         console.write_line(f"  Once rows come every night, take until = {NEWEST!r} out of {file}.")
-    folder, command = str(file.resolve().parent), f"{_program()} run {shlex.quote(file.name)}"
+    here = os.path.abspath(sys.argv[0])  # crontab and systemd search few folders for programs
+    program = here if os.path.basename(here) == "counton" else "counton"
+    folder, command = str(file.resolve().parent), shlex.join([program, "run", file.name])
     console.write_line("every night, a line for crontab -e:", bold=True)
     console.write_line(f"  {_crontab(job)} cd {shlex.quote(folder)} && {command}")
     name = f"counton-{file.stem}"
@@ -900,14 +902,6 @@ def _print(
     )
     for line in _systemd(job, name, folder, command):
         console.write_line(f"  {line}".rstrip())
-
-
-def _program() -> str:
-    """Return the path of the program ``counton``, because crontab and systemd search few folders
-    for programs.
-    """
-    here = os.path.abspath(sys.argv[0])
-    return shlex.quote(here if os.path.basename(here) == "counton" else "counton")
 
 
 def _clock(job: Job) -> tuple[str, str]:

@@ -11,7 +11,7 @@ below the newest total, so it is biased more than the rule here.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -59,11 +59,7 @@ def _refuse_falling(released: ReleasedNumbers) -> None:
         why = "revises its windows, so that totals may fall too"
     elif definition.follows:
         why = "goes on from totals of an earlier stream, which are not shown here"
-    elif _least_of_row(definition.statistic) < 0:
+    elif cast("Any", definition.statistic).row_bounds()[0] < 0:
         why = "adds up values that may be below 0, so that totals may fall too"
     if why is not None:
         raise InvalidInput(f"{field('never_falling', True)} is for totals, and {name} {why}")
-
-
-def _least_of_row(statistic: Any) -> int:
-    return int(statistic.row_bounds()[0])
