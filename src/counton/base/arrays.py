@@ -111,8 +111,10 @@ def _planes(
     width: int,
     whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the differences between consecutive rows byte by byte: the lowest bytes of all numbers,
-    then the second lowest, and so on.
+    """Yield the differences between consecutive rows of an array byte by byte: the lowest bytes of
+    all numbers, then the second lowest, and so on. ``flat`` is the flattened array, ``row`` the
+    length of a row, ``blocks`` are parts of ``flat`` that are processed one at a time, ``width`` is
+    the number of bytes of a number, ``whole`` converts numbers to int64.
 
     Each yielded array has shape ``(planes, numbers)``: one row for each position of a byte.
     """
@@ -128,7 +130,9 @@ def _planes(
 def _signless(
     flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
 ) -> NDArray[np.uint64]:
-    """Return the differences between each row of a block and the row before, as unsigned integers.
+    """Return the differences between each row of a block (a part of the flattened array) and the
+    row before, as unsigned integers. ``row`` is the length of a row; ``whole`` converts numbers to
+    int64.
 
     Small differences of either sign become small integers (zigzag encoding).
     """

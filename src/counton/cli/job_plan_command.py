@@ -381,8 +381,8 @@ def _asked_delay(job: PlannedJob) -> PlannedDelay:
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return words for a planned number in a printed plan: its name, or if the job releases only
-    one kind of number, words such as "so far".
+    """Return words for a planned number in a printed plan: the name of the number or, if the job
+    releases only one kind of number, which has no name, words such as "so far".
     """
     definition = job.definition
     part = members_of(definition.inner).get(number.what)

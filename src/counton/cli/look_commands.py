@@ -212,7 +212,9 @@ def print_ledger(options: LedgerOptions) -> None:
 
 
 def _quota(options: LedgerOptions) -> Limit | None:
-    """Return the guarantee of ``--quota``; None without ``--quota``."""
+    """Return the quota that ``--quota`` states, a party's share of the privacy limit; None without
+    ``--quota``.
+    """
     quota = guarantee_from(options.quota_epsilon, options.quota_delta, options.quota_rho)
     if options.quota is not None and quota is None:
         raise InvalidInput(

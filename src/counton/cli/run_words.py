@@ -318,9 +318,10 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return warnings about the windows of a run: for a first run that counts late rows by arrival,
-    the options that count them in their own windows; and if the time of the newest event decided
-    which windows were released, that this time is not protected.
+    """Return warnings about the windows of a run. In the first run of a stream that counts late
+    rows in the window of their arrival, a warning names the options by which they count in their
+    own windows. If the time of the newest event decided which windows were released, a warning says
+    that this time is not protected.
     """
     definition, until, after = outcome.definition, outcome.until, outcome.after
     cut, lines = definition.cut, list[str]()

@@ -695,8 +695,8 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     value and error.
 
     For every statistic, also if its cells are not computed on demand, two more things are checked:
-    ``error_of`` has 0 < mean <= largest, and no lower bound that ``least_errors`` states is above
-    an error that is reached.
+    the mean and the largest error that ``error_of`` states have 0 < mean <= largest, and no lower
+    bound that ``least_errors`` states is above an error that some strategy reaches.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)

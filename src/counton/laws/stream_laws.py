@@ -405,10 +405,11 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     """Check, for a strategy without a horizon, that no column of the measurement matrix C exceeds
     the stated sensitivity.
 
-    For the 1-norm, each weight is divided by the scale of its node's noise; for the squared 2-norm,
-    each squared weight is divided by the variance. Scale and variance are relative to the
-    calibrated noise. Noise of several widths is tried. Units that count in several steps are tried
-    in some sets of steps, unless the strategy refuses such units.
+    An entry of the column is the weight of a count in a node (noisy measurement). For the 1-norm,
+    each weight is divided by the scale of its node's noise; for the squared 2-norm, each squared
+    weight is divided by the variance. Scale and variance are relative to the calibrated noise.
+    Noise of several widths is tried. Units that count in several steps are tried in some sets of
+    steps, unless the strategy refuses such units.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)

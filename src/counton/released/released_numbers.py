@@ -293,8 +293,9 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return, for each of ``steps``, where the steps that its shown number covers begin: the
-        last step before them, 0 for the beginning of the stream.
+        """Return the steps after which shown numbers begin to count: shape ``(len(steps),)``. The
+        number shown at one of ``steps`` covers the steps after the returned one, up to its own; 0
+        is the beginning of the stream.
         """
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:

@@ -151,7 +151,7 @@ def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> lis
 
 
 def notes_in_words(notes: Sequence[str]) -> list[str]:
-    """Return notes, which are English, as lines in the present language."""
+    """Translate notes from English into the present language, one line for each."""
     return [local_text("note: {note}", note=local_sentence(note)) for note in notes]
 
 

@@ -93,7 +93,7 @@ def methods_of(
 
 
 def notes_as_sentences(notes: Sequence[str]) -> list[str]:
-    """Return notes, which are English, as sentences in the language of the text."""
+    """Translate notes from English into the present language, and return them as sentences."""
     return [f"{note[:1].upper()}{note[1:]}." for note in map(local_sentence, notes)]
 
 

@@ -735,7 +735,8 @@ def _match_remembered(
     """Return a mask of the rows that earlier runs have counted. Of equal rows, the first in time
     are marked, as many as were counted before.
 
-    Rows are equal if they have the same kind, a hash of user, window, group and value. ``times``
+    Rows are equal if they have the same kind, a hash of user, window, group and value. ``group``
+    has the group of each row, ``kinds`` the kinds of the rows counted before, ascending. ``times``
     says how often each of ``kinds`` was counted before. It is changed in place: marked rows are
     subtracted.
     """

@@ -56,7 +56,9 @@ class Records(NamedTuple):
 
     @classmethod
     def of(cls, ids: NDArray[np.uint64], parts: Sequence[marks.MarkSet]) -> Records:
-        """Find the newest record of each id in ``ids``, which are distinct."""
+        """Find the newest record (remembered facts about a row) of each id. ``ids`` are distinct
+        digests of ids, ``parts`` the records that the stream has stored.
+        """
         order = np.argsort(ids)
         ordered, rows, facts = ids[order], [], []
         for part in parts:

@@ -53,8 +53,8 @@ class Forgetting(NamedTuple):
             deleted.
         marks: number of deleted digests, one for each counted row of the forgotten people. Exact:
             only for the operator.
-        before: for a deletion by age: periods that ended by then are forgotten; None if there are
-            none.
+        before: for a deletion by age, the time by which the forgotten periods had ended; None if
+            there are no such periods.
         over: whether the stream has ended, so that no new people can be counted.
     """
 

@@ -539,7 +539,7 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
-    """Join the first names, and say how many more there are.
+    """Join the first ``most`` names, and say how many more there are.
 
     >>> some(["north", "south", "east"], 2)
     'north, south and 1 others'
@@ -549,9 +549,9 @@ def some(names: Sequence[str], most: int = 5) -> str:
 
 
 def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
-    """Return a sentence on the options of groups, which may be added to a job, with the columns in
-    which values repeat, so that they may hold groups. This is an exact fact, for the operator
-    alone.
+    """Return a sentence that tells how a job would release a number for each group: the options to
+    add, and the columns that may hold groups, because values repeat in them. The columns are an
+    exact fact, for the operator alone.
 
     Args:
         more: example of further options that groups need.

@@ -80,7 +80,7 @@ class HeldRows:
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
-    """Concatenate several sets of rows."""
+    """Concatenate several sets of rows into one set."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.fields for part in parts), strict=True)

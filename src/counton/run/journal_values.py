@@ -71,15 +71,15 @@ def read_released(
 def _with_withdrawals(
     found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
 ) -> ReleasedNumbers:
-    """Return released numbers with the notes of `withdrawals`."""
+    """Return released numbers with notes that say which of them are withdrawn, and why."""
     if definition.withdrawn is None and not definition.follows:
         return found
     return replace(found, notes=(*found.notes, *withdrawals(stream, definition)))
 
 
 def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[str]:
-    """Return a note that says why the numbers of a stream are withdrawn, if they are, and one for
-    each withdrawn stream that it continues.
+    """Return notes on withdrawn numbers, each with the reason: one note if the stream itself is
+    withdrawn, and one for each withdrawn stream that it continues.
     """
     words = definition.withdrawn
     found = [] if words is None else [f"{WITHDRAWN}: {words}"]

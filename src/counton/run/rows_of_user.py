@@ -81,7 +81,7 @@ class UserRows:
 
     @property
     def reading(self) -> RowReading:
-        """The options by which `tally` reads the rows."""
+        """The options by which `tally`, the function that adds rows up, reads the rows."""
         windows: Windows = Once()  # the window of a row does not matter
         if self.time is not None:
             windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)

@@ -432,7 +432,7 @@ def _read(
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
-    """Return the options by which `tally` reads a job's rows."""
+    """Return the options by which `tally`, the function that adds rows up, reads a job's rows."""
     unknown = definition.cells.policy or job.groups.unknown
     return RowReading(
         definition.columns,
