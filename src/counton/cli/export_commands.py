@@ -96,8 +96,13 @@ def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> N
             f"{field('versions', options.versions)} has windows that are revised, and "
             f"{field('never_falling', True)} has totals that are never changed: leave one out"
         )
+    asked = field("never_falling", True) if rising else field("versions", options.versions)
+    if options.metadata is not None:
+        raise InvalidInput(
+            f"{field('metadata', options.metadata)} describes released numbers, and {asked} writes "
+            f"another table: leave one of them out"
+        )
     if ending == PAGE or (rising and ending in PICTURES):
-        asked = field("never_falling", True) if rising else field("versions", options.versions)
         raise InvalidInput(
             f"{asked} writes a table of its own, which a page or chart does not show: leave it "
             f"out, or give {field('out')} as a table"
