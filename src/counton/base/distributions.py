@@ -215,8 +215,8 @@ class Sensitivity:
 
     @property
     def most_affected(self) -> int:
-        """Largest number of node values that can change. Changes are integers, so it is at most
-        ``l1``.
+        """Largest number of node values (measured sums of counts) that can change between
+        neighbouring datasets. Changes are integers, so it is at most ``l1``.
         """
         if self.entries is None:
             return self.l1

@@ -208,12 +208,14 @@ class Statement(ABC):
 
     @abstractmethod
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """Return the values that the job declares for each column, by column name."""
+        """Return the values that the job declares for each of ``columns``, by column name. A file
+        that has the column ``value``, which only private rows have, is refused.
+        """
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
-        """Refuse a file of declared groups that has a column of counts, because it probably holds
-        private rows.
+        """Refuse a file of declared groups that has the column ``value``, a column of counts,
+        because it probably holds private rows.
         """
 
 

@@ -109,8 +109,8 @@ def parse_time(text: str, timezone: str) -> datetime:
 def _calendar_edges(
     start: datetime, steps: int, timezone: str, amount: int, unit: str
 ) -> NDArray[np.int64]:
-    """Return the edges of ``steps`` windows of some days, weeks or months, which end at local times
-    of a time zone: microseconds since 1970, shape ``(steps + 1,)``.
+    """Return the edges of ``steps`` windows of ``amount`` days, weeks or months (``unit``), which
+    end at local times of a time zone: microseconds since 1970, shape ``(steps + 1,)``.
     """
     zone = load_zone(timezone)
     first = start.astimezone(zone)

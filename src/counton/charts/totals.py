@@ -265,7 +265,9 @@ def bands_hide(curves: Curves) -> bool:
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
-    """Return True if a curve's band is so narrow at the last step that the line hides it."""
+    """Return True if, at the last step, the band of one of the curves with the indices ``part`` is
+    so narrow that its line hides it.
+    """
     low, high = reach(curves, part, from_zero=from_zero)
     wide = curves.upper[-1, part] - curves.lower[-1, part]
     return bool((wide < _THIN * (high - low)).any())

@@ -296,7 +296,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
 @names_subject
 def check_largest_errors(strategy: LineStrategy) -> None:
     """Check ``largest_error``, for one draw of the noise, against the errors of all answers to a
-    workload.
+    workload (set of queries).
     """
     cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)

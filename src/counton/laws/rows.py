@@ -221,8 +221,8 @@ class Reads(NamedTuple):
         """Return pairs of totals, as two arrays of indices in ``steps``: the first index of a pair
         is never above its second index.
 
-        All pairs are returned. If there are more than ``most`` totals, the result has only the
-        pairs of some totals, about ``most`` of them.
+        Of up to ``most`` totals all pairs are returned; of more totals, only the pairs of about
+        ``most`` of them.
         """
         count = len(self.steps)
         some = np.arange(count)

@@ -942,8 +942,9 @@ class ReleasedNumbers:
         """Yield for each step the k largest groups, and which of them certainly belong to the k
         largest.
 
-        A group certainly does if no group that is not shown can be larger. This depends on all
-        groups, so a file contains the numbers of all groups that are shown at any step.
+        A shown group certainly belongs to them if no group that is not shown can be larger. This
+        depends on all groups, so a file contains the numbers of all groups that are shown at any
+        step.
         """
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,

@@ -391,7 +391,8 @@ def _numbers_of_windows(
 
 
 def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the covariance of the noise of windows; only variances if their noise is independent.
+    """Return the covariance of the noise of windows, shape ``(len(steps), len(steps))``; only
+    variances, shape ``(len(steps),)``, if their noise is independent.
 
     The covariance of two windows follows from the variances of sums over ranges of windows.
     """

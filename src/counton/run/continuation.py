@@ -101,7 +101,7 @@ def end_stream(
         withdrawn: why the numbers are withdrawn, and what replaces them: public words, which the
             description of every later table, chart, page, published database and methods text
             shows. A single answer, such as a difference, carries no mark of its own, and what was
-            written before stays: write or publish it again. They also mark a table that was
+            written before stays: write or publish it again. The words also mark a table that was
             released once. None: the numbers stand, or are withdrawn as before.
 
     Returns:

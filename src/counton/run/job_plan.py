@@ -91,7 +91,8 @@ class PlannedJob:
         definition: definition of the job's stream (columns, windows, groups and guarantee), as it
             would be made.
         steps: steps that errors are planned for: first, middle and last; a single one for a table
-            that is released once; for revised windows the versions of one window.
+            that is released once; for windows that are released again when late rows come, the
+            versions of one window.
         level: probability with which each interval holds.
         numbers: released numbers.
         needs_size: whether some half-widths are left out because they depend on the number of rows,

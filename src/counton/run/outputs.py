@@ -95,7 +95,9 @@ class Outputs:
 
     @classmethod
     def of(cls, job: Job) -> Outputs:
-        """Return the outputs of a job, after all checks that need neither state nor events."""
+        """Return the output files of a job, after all checks that need neither its state (database)
+        nor its events.
+        """
         out, plot = (
             None if path is None else Path(path) for path in (job.output.out, job.output.plot)
         )

@@ -104,7 +104,7 @@ def read_public(
 def public_places(given: str | os.PathLike[str]) -> list[str] | None:
     """Return the addresses of public sources (tables, a published database, a service).
 
-    None if ``given`` is a state.
+    None if ``given`` is a state (database with exact sums).
     """
     source = os.fspath(given)
     if source.startswith(ADDRESSES):

@@ -226,7 +226,7 @@ def commit(
     also: CommitHook | None = None,
 ) -> Outcome:
     """Release the windows that have ended, and count their rows. The outcome then owns the job's
-    state.
+    state (database), and closes it.
 
     Args:
         progress: called with the current task and the finished share of the run.

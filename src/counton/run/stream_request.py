@@ -530,8 +530,9 @@ def _checked_versions(revise: str, every: str) -> int:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the number of steps, as the state keeps it, of a stream without time windows: 1 for a
-    table that is released once, otherwise nothing. Refuse options that need windows.
+    """Return the number of steps of a stream without time windows, as a mapping that the state
+    (database) keeps: 1 for a table that is released once, otherwise no entry. Refuse options that
+    need windows.
     """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:

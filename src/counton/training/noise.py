@@ -930,8 +930,8 @@ class _Parameter:
         return out
 
     def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
-        """Yield the weighted sum of a step's standard normal numbers for each block, with the slice
-        of its coordinates.
+        """Yield the weighted sum of a step's standard normal numbers for each block (some
+        consecutive coordinates), with the slice of its coordinates.
         """
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)

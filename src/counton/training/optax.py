@@ -255,8 +255,8 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Raise an error for a run with other parameters, or for a step that was given to other
-    gradients.
+    """Raise an error for a run with other parameters, or for a step whose noise was given to other
+    gradients before.
 
     Args:
         noise: the noise.
