@@ -617,6 +617,16 @@ class Users(JobPart):
     most_a_window: int | None = option(
         None, "with most: how many of a user's events count in one window", needs="user"
     )
+    measure_left_out: Number | None = option(
+        None,
+        "part of the budget, as in 0.1, that measures which share of the rows bounds leave out: "
+        "rows beyond most, and values beyond lower and upper",
+    )
+    measure_most: int | None = option(
+        None,
+        "with measure-left-out: how many rows of a user it looks at; default: twice most",
+        needs="measure_left_out",
+    )
     retain: str | None = option(
         None,
         "with per: how long after the end of a period its users are remembered, as in 7d; "
@@ -956,6 +966,10 @@ class Job(OptionRecord):
             stated["name"] = str(getattr(what, "stream", "statistic"))
             if isinstance(what, str) and is_keyword(what):
                 stated["name"] = statistic_named(what).card.stream
+        if stated.get("measure_left_out") is not None:
+            from counton.statistics.left_out import with_left_out
+
+            what, stated = with_left_out(what, stated)
         taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
             if kind := item.metadata.get("part"):

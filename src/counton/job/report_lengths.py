@@ -10,7 +10,7 @@ from counton.base.exact import check_positive, exact
 from counton.job.job import Job, options_of
 from counton.job.stated_options import all_options
 from counton.privacy.guarantees import guarantee_from
-from counton.statistics.report_members import SHARE, WITHIN, kind_of_member, tables_of
+from counton.statistics.report_members import FIRSTS, SHARE, WITHIN, kind_of_member, tables_of
 
 #: Key of the statistic of a job, and of a statistic of a report.
 STATISTIC = "statistic"
@@ -146,7 +146,7 @@ def keys_of_statistics() -> set[str]:
     own, such as ``every``, are not included.
     """
     own = {called for option in all_options().values() for called in (option.key, option.name)}
-    return own | {STATISTIC, "by", "domain", "shares", WITHIN, SHARE}
+    return own | {STATISTIC, "by", "domain", "shares", WITHIN, SHARE, FIRSTS}
 
 
 def share_of(statistic: Mapping[str, Any]) -> Any:

@@ -7,9 +7,9 @@ whether a row is missing, or how many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from counton.base.locales import local_text
+from counton.base.locales import local_number, local_text, local_unit
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, counted_anew
 from counton.statistics.by_group import inner_of, members_of
@@ -101,8 +101,8 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return the lines on rows or groups that do not count because of a bound for each user."""
     beyond, inner = definition.beyond_bound, definition.inner
-    if beyond is None:
-        return []
+    if beyond is None or {*members_of(inner)} == {*_firsts(definition)} != set():
+        return []  # else each statistic has a smaller bound of its own
     counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
     positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
     said = beyond_in_words(beyond, low=counts or positive)
@@ -114,6 +114,14 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
     return [said]
 
 
+def _firsts(definition: Description) -> Mapping[str, int]:
+    """Return, by name, how many rows of each user count in a report's statistics with bounds of
+    their own.
+    """
+    found: Mapping[str, int] = getattr(definition.inner, "firsts", {})
+    return found
+
+
 def _own_lines(definition: Description) -> list[str]:
     """Return the lines of the statistic itself, such as on clipped values.
 
@@ -121,14 +129,29 @@ def _own_lines(definition: Description) -> list[str]:
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):
-        return [
-            f"{name}: {line}"
-            for name, part in members_of(inner).items()
-            for line in besides_of(inner_of(part))
-        ]
+        firsts, unit = _firsts(definition), local_unit(definition.unit)
+        found = []
+        for name, part in members_of(inner).items():
+            lines = [*besides_of(inner_of(part))]
+            if name in firsts and name not in measuring(definition):
+                count = local_number(f"{firsts[name]:,}")
+                beyond = local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
+                lines.insert(0, beyond_in_words(beyond, low=getattr(part, "counts_rows", False)))
+            found += [f"{name}: {line}" for line in lines]
+        return found
     if definition.what == "stream" and held.lower is not None and held.upper is not None:
         return [clipped_in_words(held.lower, held.upper, "the number")]
     return [*besides_of(inner)]
+
+
+#: Keyword of the statistic that measures which rows bounds leave out.
+_LEFT_OUT = "left-out"
+
+
+def measuring(definition: Description) -> list[str]:
+    """Return the names of a report's statistics that measure which rows bounds leave out."""
+    parts = members_of(definition.inner)
+    return [name for name, part in parts.items() if inner_of(part).card.keyword == _LEFT_OUT]
 
 
 def anew_notes(definition: Description) -> list[str]:

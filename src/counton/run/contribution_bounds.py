@@ -579,23 +579,28 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """If the statistic counts users, return the rows with another number encoded in the value
-        of each row: its rank among the rows of its user. Otherwise return them unchanged.
+        """If the statistic counts users, or bounds their rows itself, return the rows with a number
+        encoded in the value of each, which tells its rank among the rows of its user. Otherwise
+        return them unchanged.
 
         The rank depends only on the user's own rows, new and remembered.
         """
         adds = self._definition.adds
-        if adds is None or not adds.counts_users:
+        if adds is None or not adds.rank_digits:
             return rows
         both, number, old = self._with_remembered(rows, period, before)
         total = both.total.astype(np.int64)
         more, rank = np.zeros(len(both), np.int64), np.zeros(len(both), np.int64)
         for one in adds.rank_digits:
-            cell = _hash_rows([both.key, both.group, total // one.unit % one.size, number])
+            group = total // one.unit % one.size  # of the statistic itself; 0 if it has none
+            of_all = [] if one.beyond else [both.group, group]
+            cell = _hash_rows([both.key, *of_all, number])
             alike = by_key(cell)
             rank[alike] = ranks(both.at(alike), _numbers(cell[alike]), self._named)
             for place, counted in enumerate(one.ranks):
                 more += np.where(rank == counted, one.unit << place, 0)
+            if one.beyond is not None:
+                more += np.where(rank > one.beyond, one.unit, 0)
         return replace(rows, total=(total + more)[~old])
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:

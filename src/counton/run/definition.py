@@ -221,7 +221,7 @@ class Definition(Description):
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
             return None
-        says = inner.counts_users or any(part.name != "by" for part in inner.parts)
+        says = inner.rank_digits or any(part.name != "by" for part in inner.parts)
         return inner if says else None
 
     @property

@@ -15,16 +15,18 @@ from counton.base.errors import (
     RequestMismatch,
     field,
 )
-from counton.base.exact import quote
+from counton.base.exact import percent, quote
 from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.discovery import first_shown as reached_at
 from counton.numbers.intervals import check_level
+from counton.released.besides_noise import measuring
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
+from counton.statistics.by_group import members_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,21 +62,47 @@ def read_released(
 
     described, steps = as_shown(definition, shown), range(1, stream.step + 1)
     if definition.cut.lags and stream.step:
-        return _with_withdrawals(
-            _newest_versions(stream, described, level, shown), stream, definition
-        )
+        return _with_notes(_newest_versions(stream, described, level, shown), stream, definition)
     readings = stream.readings(1, steps.stop, described.statistic)
     found = ReleasedNumbers(described, stream.design, steps, readings, level, shown=shown)
-    return _with_withdrawals(found, stream, definition)
+    return _with_notes(found, stream, definition)
 
 
-def _with_withdrawals(
+def _with_notes(
     found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
 ) -> ReleasedNumbers:
-    """Return released numbers with notes that say which of them are withdrawn, and why."""
-    if definition.withdrawn is None and not definition.follows:
-        return found
-    return replace(found, notes=(*found.notes, *withdrawals(stream, definition)))
+    """Return released numbers with notes on the share that bounds leave out, and on which numbers
+    are withdrawn, and why.
+    """
+    told = left_out_notes(found) if members_of(found.definition.inner) else []
+    if definition.withdrawn is not None or definition.follows:
+        told += withdrawals(stream, definition)
+    return replace(found, notes=(*found.notes, *told)) if told else found
+
+
+def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
+    """Return a sentence on the released share of rows that bounds leave out, with its interval, for
+    each statistic of a report that measures it.
+
+    The list is empty if nothing is released yet, or if the report has groups, whose shares stand in
+    its table.
+    """
+    definition, found = numbers.definition, list[str]()
+    names = measuring(definition)
+    if not names or not numbers.steps or definition.domain is not None:
+        return []
+    last, beyond = numbers.steps[-1], definition.beyond_bound
+    when = definition.cut.span(range(int(numbers._begins([last])[0]) + 1, last + 1))
+    unknown = "" if beyond is None else f"; {beyond} are in no share"
+    for row in numbers.last_rows().iter_rows(named=True):
+        if row["statistic"] in names and row["name"] == "share":
+            ends = row["estimate"], row["lower"], row["upper"]
+            share, low, high = (f"{100 * one:.3g}%" for one in ends)
+            found.append(
+                f"bounds leave out an estimated {share} of the rows ({low} to {high}, with "
+                f"probability {percent(numbers.level)}%; {when}){unknown}"
+            )
+    return found
 
 
 def withdrawals(stream: Stream | JournalReader, definition: Definition) -> list[str]:
@@ -194,7 +222,7 @@ def read_cells(
             of two totals; None: all. Ignored if groups are not declared.
     """
     if not definition.cells.named_beforehand:
-        return _with_withdrawals(_found_cells(stream, definition, level, shown), stream, definition)
+        return _with_notes(_found_cells(stream, definition, level, shown), stream, definition)
     if definition.cut.lags and stream.step:
         found = _newest_versions(stream, definition, level, shown)
     else:
@@ -213,7 +241,7 @@ def read_cells(
         found = ReleasedNumbers.of(
             definition, stream.design, values, level, carried=carried, start=start
         )
-    return _with_withdrawals(found if steps is None else found.only(steps), stream, definition)
+    return _with_notes(found if steps is None else found.only(steps), stream, definition)
 
 
 def _newest_versions(

@@ -188,6 +188,7 @@ def check_words(job: Job, *, once: bool, known: bool = False) -> None:
     if not known:
         if job.times.revise is None:
             refuse_without(job, "revise")
+        refuse_without(job, "measure_left_out")
         if job.times.corrections is None:
             refuse_without(job, "corrections")
         else:
@@ -294,14 +295,14 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
     if job.people.distinct:
         refuse(job, EXCLUDED["distinct"], field("distinct", True))
     inner = inner_of(statistic)
-    counts_users = isinstance(inner, TallyStatistic) and inner.counts_users
+    counts_users = isinstance(inner, TallyStatistic) and inner.rank_digits
     if counts_users and job.people.user is None:
         user = f"{field('user')}, the column that names the user of a row"
         if rows_of_each_group(statistic) is not None:
             raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
         raise InvalidInput(
-            f"a report that counts users needs {user}, and {field('most')}, how many rows of one "
-            "user count; give both"
+            f"a report that counts users, or the first rows of each, needs {user}, and "
+            f"{field('most')}, how many rows of one user count; give both"
         )
 
 

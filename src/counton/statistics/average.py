@@ -259,6 +259,10 @@ class Average(ClippedValues):
         if asked not in self.number_names:
             known = ", ".join(map(repr, self.number_names[:-1]))
             raise InvalidInput(f"name is {quote(name)}; give {known} or 'count'")
+        return self._estimate_of(cells, asked)
+
+    def _estimate_of(self, cells: Cells, asked: str) -> Estimate:
+        """Return the ``"mean"``, ``"sum"`` or ``"count"`` from released cells."""
         if self.number is not None:
             return self._of_public_number(cells, asked)
         lower, upper, one = float(self.lower), float(self.upper), cells.std

@@ -288,14 +288,14 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
-    """Bound how much all rows of one person change the cells of a report, which combines several
-    statistics of the same rows.
+    """Bound how much all rows of one person change the cells of a report (several statistics of the
+    same rows), by group or not.
 
     The result is the 1-norm and the squared 2-norm of the change, where up to ``most`` rows of a
     person count. It is None for a statistic that is not a report.
     """
-    report: Any = statistic
+    report: Any = inner_of(statistic)
     found: tuple[int, int] | None = None
-    if members_of(statistic):
+    if members_of(report):
         found = report.norms_of_people(most)
     return found

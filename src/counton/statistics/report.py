@@ -45,11 +45,13 @@ from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
-from counton.statistics.by_group import Grouped, GroupedReading
+from counton.statistics.by_group import Grouped, GroupedReading, inner_of
 from counton.statistics.catalogue import statistic_to_dict
+from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import part_design, with_weights
 from counton.statistics.report_members import (
+    FIRSTS,
     SHARE,
     WITHIN,
     GroupedRows,
@@ -254,6 +256,8 @@ class Report(TallyStatistic):
         size: approximate public number of rows at the last step. It is needed if ``within`` bounds
             an average, because its error depends on the number of rows.
         most: the largest number of rows of one person that count; jobs set it.
+        firsts: for some statistics, a smaller number: of a person's rows only so many, the first
+            ones, count in it. For `ShareLeftOut` all others are rows that a bound leaves out.
         weights: for each measured statistic, the factor by which its cells are multiplied; None:
             `settle` chooses them.
         apart: names of statistics that get cells of their own, although their numbers follow from
@@ -325,6 +329,7 @@ class Report(TallyStatistic):
         shares: Mapping[str, float] | None = None,
         size: int | None = None,
         most: int = 1,
+        firsts: Mapping[str, int] | None = None,
         weights: Mapping[str, int] | None = None,
         apart: Sequence[str] = (),
         unit: str | None = None,
@@ -348,13 +353,18 @@ class Report(TallyStatistic):
             raise InvalidInput(
                 "two statistics of a report have the same name; give each its own name"
             )
-        for name in (*apart, *(groups or ())):
+        for name in (*apart, *(groups or ()), *(firsts or ())):
             self.statistic(name)
+        self.firsts = {
+            name: check_integer(f"most of {name!r}", own, 1, 2**20)
+            for name, own in (firsts or {}).items()
+        }
         self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
         self._base = 0 if self.parts else 1  # a row without columns has code 1
-        if not self.parts and not any(one.counted_ranks for one in self.statistics.values()):
+        ranked = self.firsts or any(one.counted_ranks for one in self.statistics.values())
+        if not self.parts and not ranked:
             raise InvalidInput(
                 "no statistic of the report reads a column, so it would only count rows: release "
                 "count instead"
@@ -388,7 +398,7 @@ class Report(TallyStatistic):
     def from_spec(cls, stated: Statement) -> Report:
         (given,) = stated.require("statistics")
         statistics, columns = {}, {}
-        wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
+        wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}, FIRSTS: {}}
         for name, own in tables_of(given).items():
             statistics[name], columns[name] = member_of(stated, name, own)
             for key, found in wanted.items():
@@ -399,6 +409,7 @@ class Report(TallyStatistic):
             columns=columns,
             within=wanted[WITHIN],
             shares=wanted[SHARE],
+            firsts=wanted[FIRSTS],
             size=stated.size,
         )
 
@@ -444,6 +455,7 @@ class Report(TallyStatistic):
         for name, value in (
             ("within", self.within),
             ("shares", self.shares),
+            ("firsts", self.firsts),
             ("size", self.size),
             ("weights", self.weights),
             ("apart", [*self.apart]),
@@ -537,6 +549,8 @@ class Report(TallyStatistic):
         columns, there = self.columns[name], self.columns[other]
         if not one.asks or len(columns) > 1 or not {*columns} <= {*there}:
             return None
+        if self.firsts.get(name) != self.firsts.get(other):
+            return None
         place = there.index(columns[0]) if columns else None
         given = source.gives(place)
         if not {*one.asks} <= {*given}:
@@ -568,11 +582,21 @@ class Report(TallyStatistic):
     @property
     @override
     def rank_digits(self) -> tuple[RankDigit, ...]:
-        return tuple(
+        counted = [
             RankDigit(one.unit, one.size, one.of.counted_ranks)
             for one in self._digits.values()
             if one.of.counted_ranks
-        )
+        ]
+        own = self._beyond_units.items()
+        return (*counted, *(RankDigit(unit, 1, (), beyond=most) for most, unit in own))
+
+    @cached_property
+    def _beyond_units(self) -> dict[int, int]:
+        """For each number in ``firsts``, the place value of the digit that is 1 in the code of a
+        row beyond so many of its user, and otherwise 0.
+        """
+        first = math.prod(one.size for one in self._digits.values())
+        return {most: first << place for place, most in enumerate(sorted({*self.firsts.values()}))}
 
     def weight(self, name: str) -> int:
         """Return the factor by which a statistic's cells are multiplied before noise is added.
@@ -581,19 +605,16 @@ class Report(TallyStatistic):
         """
         return 1 if self.weights is None else self.weights[name]
 
-    def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
+    def _weigh(self, norms: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
         """Bound how much one protected unit changes the weighted cells of all statistics together.
 
         The result is the 1-norm and the squared 2-norm.
 
         Args:
-            norms: function from a statistic to both norms of the change of its cells without
-                weights.
+            norms: function from the name of a statistic to both norms of the change of its cells
+                without weights.
         """
-        pairs = (
-            scaled_norms(*norms(one), by=self.weight(name))
-            for name, one in self.measured_ones.items()
-        )
+        pairs = (scaled_norms(*norms(name), by=self.weight(name)) for name in self.measured_ones)
         l1s, l2s_squared = zip(*pairs, strict=True)
         return sum(l1s), sum(l2s_squared)
 
@@ -604,7 +625,7 @@ class Report(TallyStatistic):
         The bound is the same for steps with many rows. A comment at the beginning of this file
         derives it.
         """
-        l1, l2_squared = self._weigh(norms_of)
+        l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
         users = [name for name, one in self.statistics.items() if one.counted_ranks]
         alone = f" (in {', '.join(users)} only the first one)" if users else ""
@@ -620,7 +641,18 @@ class Report(TallyStatistic):
 
         Up to ``most`` rows of a person count. Statistics that count users count the person once.
         """
-        return self._weigh(partial(norms_of_people, most=most))
+        return self._weigh(partial(self.norms_of_member, most=most))
+
+    def norms_of_member(self, name: str, most: int) -> tuple[int, int]:
+        """Bound the change of one statistic's cells, without its weight, by all rows of one person:
+        the 1-norm and the squared 2-norm.
+
+        Up to ``most`` rows of a person count, but only the first ones in a statistic that has a
+        bound of its own. In `ShareLeftOut` all of them count.
+        """
+        one = self.statistics[name]
+        own = most if isinstance(inner_of(one), ShareLeftOut) else self.firsts.get(name, most)
+        return norms_of_people(one, min(own, most))
 
     @property
     @override
@@ -639,6 +671,13 @@ class Report(TallyStatistic):
                     f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
                     f"only {field('most', most)} rows of a user count; give a larger "
                     f"{field('most')}"
+                )
+            own, least = self.firsts.get(name), isinstance(inner_of(one), ShareLeftOut)
+            if own is not None and own + least > most:
+                raise InvalidInput(
+                    f"{field('most', own)} of {name!r} in the report must be "
+                    f"{'below' if least else 'at most'} {field('most', most)}, how many rows of a "
+                    f"user the report reads; give a larger {field('most')} to the report"
                 )
         return self if most == self.most else self.with_parameters(most=most)
 
@@ -664,7 +703,7 @@ class Report(TallyStatistic):
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
         same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
-        mine, its = ((one.columns, one.within, one.shares) for one in (self, other))
+        mine, its = ((one.columns, one.within, one.shares, one.firsts) for one in (self, other))
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 
@@ -672,10 +711,10 @@ class Report(TallyStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        if self.counts_users:
+        if self.rank_digits:
             raise InvalidInput(
-                f"{self!r} counts users, but events of Python do not name their user: run a job "
-                f"with {field('user')} and {field('most')}"
+                f"{self!r} counts users, or bounds their rows, but events of Python do not name "
+                f"their user: run a job with {field('user')} and {field('most')}"
             )
         found: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):
@@ -735,8 +774,11 @@ class Report(TallyStatistic):
             own: Any = one.code_bounds()[0]
             if (digit := self._digits.get(name)) is not None:
                 own = (code - self._base) // digit.unit % digit.size + digit.low
-            start = self._place_ranges[name].start
-            found += [(place + start, amount) for place, amount in one.entries(own)]
+            start, beyond = self._place_ranges[name].start, 0
+            if name in self.firsts:
+                beyond = (code - self._base) // self._beyond_units[self.firsts[name]] % 2
+            entries = one.entries_by_bound(own, beyond) if name in self.firsts else one.entries(own)
+            found += [(place + start, amount) for place, amount in entries]
         return found
 
     @cached_property
@@ -751,7 +793,8 @@ class Report(TallyStatistic):
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        return self._base, self._base + math.prod(one.size for one in self._digits.values()) - 1
+        codes = math.prod(one.size for one in self._digits.values()) << len(self._beyond_units)
+        return self._base, self._base + codes - 1
 
     @property
     @override
@@ -779,7 +822,7 @@ class Report(TallyStatistic):
     @override
     def row_bounds(self) -> tuple[int, int]:
         lows, highs = zip(*(one.row_bounds() for _, one in self.measured_ones.items()), strict=True)
-        return min(lows), max(highs)
+        return min(lows + (0,) * bool(self.firsts)), max(highs)
 
     @override
     def measure(self, sums: Integers) -> Integers:

@@ -19,7 +19,7 @@ from counton.numbers.intervals import ErrorsOf
 from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Reading
-from counton.statistics.report_members import WITHIN, norms_of_people
+from counton.statistics.report_members import WITHIN
 from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies.strategy import last_served_step
 
@@ -94,7 +94,7 @@ def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise 
 
     costs = []
     for name in report.measured_ones:
-        l1, l2_squared = norms_of_people(report.statistics[name], report.most)
+        l1, l2_squared = report.norms_of_member(name, report.most)
         told = [name, *(one for one, source in report.derived_from.items() if source == name)]
         bounds = [
             bound
@@ -197,7 +197,7 @@ def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
             where the squared norm counts.
     """
     moved = {
-        name: report.weight(name) ** norm * norms_of_people(one, report.most)[norm - 1]
-        for name, one in report.measured_ones.items()
+        name: report.weight(name) ** norm * report.norms_of_member(name, report.most)[norm - 1]
+        for name in report.measured_ones
     }
     return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}

@@ -19,11 +19,12 @@ from counton.privacy import Contribution
 from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.distinct import Distinct
+from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: Options of a report's statistics besides each statistic's own options.
-WITHIN, SHARE = "within", "share"
+WITHIN, SHARE, FIRSTS = "within", "share", "most"
 #: Options on how numbers are shown that a report accepts for each statistic.
 _SHOWN = ("shares",)
 #: Options of a whole job that a report also accepts for one of its statistics.
@@ -93,11 +94,16 @@ class GroupedRows(Grouped):
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
+        return self.entries_by_bound(code, 0)
+
+    @override
+    def entries_by_bound(self, code: X, beyond: Any) -> Sequence[tuple[X | int, X | int]]:
         start = code // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
             own = code % self._size + own
-        found = [(start + place, amount) for place, amount in self.inner.entries(own)]
+        inner = self.inner.entries_by_bound(own, beyond)
+        found = [(start + place, amount) for place, amount in inner]
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
     @override
@@ -300,7 +306,8 @@ def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
     """Return the class of one statistic of a report (several statistics of the same rows), given
     that statistic's options.
     """
-    return statistic_named(own.get("statistic", "count"))
+    keyword = own.get("statistic", "count")
+    return ShareLeftOut if keyword == ShareLeftOut.card.keyword else statistic_named(keyword)
 
 
 def member_of(
@@ -324,7 +331,7 @@ def member_of(
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
-        if key in ("statistic", WITHIN, SHARE) or (key in _OF_ROWS and key in taken):
+        if key in ("statistic", WITHIN, SHARE, FIRSTS) or (key in _OF_ROWS and key in taken):
             continue
         if key in _SHOWN and key in taken:
             options[key] = value
@@ -338,7 +345,7 @@ def member_of(
         if key not in known:
             raise InvalidInput(
                 f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
-                f"options are {', '.join([*taken, WITHIN, SHARE])}"
+                f"options are {', '.join([*taken, WITHIN, SHARE, FIRSTS])}"
             )
         option = known[key]
         if isinstance(value, float) and option.kind == "text":

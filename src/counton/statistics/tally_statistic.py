@@ -49,26 +49,30 @@ class Part(NamedTuple):
 
 class RankDigit(NamedTuple):
     """A digit in the code of a row (the integer that encodes the row), which states whether the row
-    is the first, second or k-th row of its user.
+    is the first, second or k-th row of its user, or beyond the k-th.
 
-    Statistics that count users by their rows need it.
+    Statistics that count users by their rows need it, and statistics with a bound of their own for
+    the rows of a user.
 
     The rows of a user are numbered from 1 in each group. The number of the group is ``code // unit
     % size``, where ``code`` does not yet have this digit. If the number of the row is ``ranks[i]``,
     ``unit * 2**i`` is added to the code.
 
     >>> RankDigit(4, 6, (1,))
-    RankDigit(unit=4, size=6, ranks=(1,))
+    RankDigit(unit=4, size=6, ranks=(1,), beyond=None)
 
     Attributes:
         unit: place value of the group's digit in the code.
         size: number of values of the group's digit.
         ranks: the ranks that matter, ascending.
+        beyond: if given, the rows of a user are numbered in all groups together, and ``unit`` is
+            added to the code of each row with a larger number.
     """
 
     unit: int
     size: int
     ranks: tuple[int, ...]
+    beyond: int | None = None
 
 
 class TallyStatistic(Statistic):
@@ -133,7 +137,7 @@ class TallyStatistic(Statistic):
     @property
     def counts_users(self) -> bool:
         """True if this statistic, or a statistic of this report, counts users."""
-        return bool(self.rank_digits)
+        return any(digit.ranks for digit in self.rank_digits)
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of `encode` for rows that count."""
@@ -194,6 +198,16 @@ class TallyStatistic(Statistic):
             Pairs of the index of a sum and an amount in multiples of the resolution. If there are
                 several pairs, each index is an int.
         """
+
+    def entries_by_bound(self, code: X, beyond: X) -> Sequence[tuple[X | int, X | int]]:
+        """Return the `entries` of a row in a report in which only the first rows of each user count
+        in this statistic.
+
+        Args:
+            code: see `entries`.
+            beyond: 1 for a row that comes after these, which changes no sum; 0 for all others.
+        """
+        return [(place, amount * (1 - beyond)) for place, amount in self.entries(code)]
 
     @property
     def spans(self) -> tuple[range, ...]:
