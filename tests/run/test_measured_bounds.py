@@ -16,7 +16,9 @@ from neighbouring_jobs import Row, both, claimed, published
 
 from counton import PureDP, Running, read, release
 from counton.base.errors import InvalidInput
-from counton.run import Job, methods, run
+from counton.run import Job, methods, recall, run
+from counton.serve.public_series import Journal
+from counton.state import Store
 from counton.statistics import Report, ShareLeftOut, Sum
 
 VALUES: dict[str, Any] = {"value": "value", "lower": 0, "upper": 6, "resolution": 1}
@@ -131,7 +133,7 @@ def test_intervals_of_the_share_hold(clipped: int) -> None:
 
 
 def test_readers_see_the_share_and_what_is_in_none(tmp_path: Path) -> None:
-    """In the table, below it, in the methods, in a file and in what is read from it."""
+    """In the table, the methods, the account, a file that is read, and the page of a service."""
     rows = [{"at": f"2024-03-01T{9 + row:02}:00", "who": who} for who in "abc" for row in range(6)]
     out, state = tmp_path / "t.csv", tmp_path / "s.db"
     options: dict[str, Any] = {
@@ -141,9 +143,12 @@ def test_readers_see_the_share_and_what_is_in_none(tmp_path: Path) -> None:
     }  # fmt: skip
     found = release("count", pl.DataFrame(rows), until="2024-03-02", out=out, **options)
     share = "bounds leave out an estimated 60% of the rows (60% to 60%, with probability 95%; 1 "
-    beyond = "rows beyond 5 of each user are in no share"
+    beyond = "left out: rows beyond 5 of each user are in no share"
     own = "count: rows beyond 2 of each user do not count, which makes numbers too low"
     told = [str(found), str(methods(state)), str(read(out)), found.describe()]
+    with Store(state) as store:
+        page = Journal(store, recall(Job("count", "-", state))).describe()
+    told.append(str(page["besides_noise"]))
     for words in told:
         assert re.search(re.escape(share), words, re.IGNORECASE)
         assert beyond in words

@@ -131,12 +131,15 @@ def _own_lines(definition: Description) -> list[str]:
     if members_of(inner):
         firsts, unit = _firsts(definition), local_unit(definition.unit)
         found = []
+        beyond, measured = definition.beyond_bound, measuring(definition)
         for name, part in members_of(inner).items():
             lines = [*besides_of(inner_of(part))]
-            if name in firsts and name not in measuring(definition):
+            if name in measured and beyond is not None:
+                lines.append(local_text("{beyond} are in no share", beyond=beyond))
+            elif name in firsts:
                 count = local_number(f"{firsts[name]:,}")
-                beyond = local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
-                lines.insert(0, beyond_in_words(beyond, low=getattr(part, "counts_rows", False)))
+                rows = local_text("rows beyond {count} of each {unit}", count=count, unit=unit)
+                lines.insert(0, beyond_in_words(rows, low=getattr(part, "counts_rows", False)))
             found += [f"{name}: {line}" for line in lines]
         return found
     if definition.what == "stream" and held.lower is not None and held.upper is not None:

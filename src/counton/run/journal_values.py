@@ -91,16 +91,15 @@ def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
     names = measuring(definition)
     if not names or not numbers.steps or definition.domain is not None:
         return []
-    last, beyond = numbers.steps[-1], definition.beyond_bound
+    last = numbers.steps[-1]
     when = definition.cut.span(range(int(numbers._begins([last])[0]) + 1, last + 1))
-    unknown = "" if beyond is None else f"; {beyond} are in no share"
     for row in numbers.last_rows().iter_rows(named=True):
         if row["statistic"] in names and row["name"] == "share":
             ends = row["estimate"], row["lower"], row["upper"]
             share, low, high = (f"{100 * one:.3g}%" for one in ends)
             found.append(
                 f"bounds leave out an estimated {share} of the rows ({low} to {high}, with "
-                f"probability {percent(numbers.level)}%; {when}){unknown}"
+                f"probability {percent(numbers.level)}%; {when})"
             )
     return found
 
