@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
+from counton.base.options import MissingOptions
 from counton.cli.app import app
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
@@ -359,3 +360,19 @@ def test_without_pandas_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match=r"install counton's extra 'pandas'.*'\.\[pandas\]'"):
         found.to_pandas()
+
+
+def test_a_first_call_is_refused_once_with_all_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times without a zone, of a past year; a row without a page, and one without a reader."""
+    monkeypatch.chdir(tmp_path)
+    times = ["2024-03-01 09:00", "2024-03-02 09:00", "2024-03-03 09:00"]
+    rows = pl.DataFrame({"at": times, "page": ["a", None, "b"], "reader": ["x", "y", None]})
+    stated: dict[str, Any] = {"by": "page", "user": "reader"}
+    with pytest.raises(MissingOptions, match="has no user in column 'reader'") as refused:
+        release("count", rows, **stated)
+    assert not list(tmp_path.iterdir())
+    words = str(refused.value).partition("\nas in: ")[2]
+    needed = eval(f"dict({words})")  # as a reader would copy it
+    assert len(release("count", rows, **stated, **needed).table().get_column("group").unique()) == 4

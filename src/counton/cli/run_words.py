@@ -116,7 +116,9 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         gone,
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    lines = _as_notes(notes) + notes_on_names(outcome, outcome.definition)
+    lines = _as_notes(notes)
+    if counts.unknown or counts.others:
+        lines += notes_on_names(outcome, outcome.definition)
     if counts.late_by and not windows.lags:
         lines.insert(1, _remedy_of_late_rows(outcome.definition, counts.late_by, waits=waits))
     if outcome.again:  # a file without a row is never known again, so that one row shows

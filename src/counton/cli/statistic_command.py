@@ -27,11 +27,10 @@ from counton.cli.command_options import (
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.job.job import Job
 from counton.job.refusals import refuse
-from counton.job.stated_options import hint, options_of_job, statistic_class
+from counton.job.stated_options import hint, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
-    from counton.run.first_job import FirstLook
     from counton.statistics import Statistic
 
 
@@ -151,12 +150,7 @@ def _longer(
         others: options of the command besides the job.
         missing: names of missing options; empty: the message is about something else.
     """
-    from counton.run.first_job import (
-        groups_to_add,
-        look_at,
-        options_for_rows,
-        options_of_first_run,
-    )
+    from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
 
     card, names = statistic_class(name).card, words_of(*kinds_of(name))
     if isinstance(job.events, list) and len(job.events) == 1:
@@ -169,13 +163,7 @@ def _longer(
     except (CountonError, OSError) as unread:
         why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
         return f"{why}\n{message}" if missing else None
-    needed = [] if card.is_table else options_of_first_run(job, look, missing)
-    whole = job.having(**{one: value for each in needed for one, value in each.example.items()})
-    whole = _with_examples(name, whole, missing, look)
-    if not card.is_table:
-        more = options_for_rows(whole, look)
-        needed += more
-        whole = whole.having(**{one: value for each in more for one, value in each.example.items()})
+    needed, whole = needs_of_first_run(job, look, missing)
     if not missing and len(needed) < 2:
         return None
     where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
@@ -183,14 +171,7 @@ def _longer(
     if held:
         going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
         lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(held)}; to go on: {going_on}")
-    options = options_of_job(job)
     lines += [InvalidInput(f"  {one.line}").translate(names) for one in needed]
-    told = {one for each in needed for one in each.example}
-    lines += [
-        InvalidInput(f"  {field(one, whole.option(one))}: {options[one].help}").translate(names)
-        for one in missing
-        if one not in told and whole.has(one)
-    ]
     plain = card.additive and not card.options  # like init's jobs
     if plain and missing and job.groups.by is None:
         lines.append(InvalidInput(groups_to_add(job, look, other="other")).translate(names))
@@ -213,29 +194,6 @@ def _streams_there(job: Job) -> list[str] | None:
         return [*store.streams]
 
 
-def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
-    """Complete a job with example values of its missing options, such as columns of the events."""
-    from counton.run.first_job import person_column, usual_start
-
-    examples: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
-    of = statistic_class(name).card
-    examples["time"] = look.times[0].name if look.times else look.columns[0]
-    left = [
-        one
-        for one in look.columns
-        if one not in (examples["time"], job.times.time, job.groups.by, job.people.user)
-    ]
-    examples["user"] = person_column(look) or "USER"
-    for one in of.options:
-        words = (of.example or {}).get(one.key, one.name.upper())
-        columns = left[: words.count(",") + 1] if one.column else []
-        examples[one.name] = ",".join(columns) or (one.name.upper() if one.column else words)
-    absent = [one for one in missing if one != "rho" and not job.has(one)]
-    return job.having(**{one: examples.get(one, one.upper()) for one in absent})
-
-
-#: Example values for missing options of a new stream, if the events suggest nothing better.
-_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
 #: Options that every example has besides the statistic's own, for 365 windows of a day.
 _DAYS = {
     "time": "time",

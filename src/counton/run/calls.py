@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from counton.base.errors import InvalidInput, field, hide_secrets
+from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
 from counton.base.exact import quote
+from counton.base.options import MissingOptions
 from counton.job.job import Events, Job, fields_of
 from counton.job.keywords import JobFields, StatisticName
 from counton.job.signatures import with_job_fields
-from counton.job.stated_options import all_options, own_options
+from counton.job.stated_options import all_options, kind_of, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
 from counton.run.outputs import Outputs
@@ -122,7 +124,11 @@ def release(
     if guarantee is not None:
         named = named | _numbers(guarantee, named)
     job = Job(what, events, state, **named)
-    with resolve(job, progress=progress) as settled:
+    with ExitStack() as held:
+        try:
+            settled = held.enter_context(resolve(job, progress=progress))
+        except MissingOptions as error:
+            raise _with_needs(job, error) from None
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, all_steps=True)
@@ -150,6 +156,28 @@ def release(
                     stacklevel=2,
                 )
             return Release(replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state))))
+
+
+def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
+    """Extend an error about missing options by all that the first release needs, and their values
+    to edit.
+    """
+    from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
+
+    if isinstance(job.events, str) and job.events == "-":  # can be read only once
+        return error
+    try:
+        look = look_at(job)
+    except (CountonError, OSError):
+        return error
+    needed, whole = needs_of_first_run(job, look, error.names)
+    lines = [error.template, f"the columns are {', '.join(look.columns)}"]
+    lines += [f"  {one.line}" for one in needed]
+    if kind_of(job.what).card.additive and job.groups.by is None:
+        lines.append(groups_to_add(job, look, other="other"))
+    examples = {name: whole.option(name) for one in needed for name in one.example}
+    lines.append(f"as in: {', '.join(f'{name}={value!r}' for name, value in examples.items())}")
+    return MissingOptions("\n".join(lines), error.names)
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

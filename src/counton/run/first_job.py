@@ -26,7 +26,7 @@ from counton.base.outside_input import parse_toml, read_plain
 from counton.job.job import NEWEST, Events, Job, options_of
 from counton.job.keywords import JobFields
 from counton.job.signatures import with_job_fields
-from counton.job.stated_options import kind_of
+from counton.job.stated_options import kind_of, options_of_job
 from counton.rows.paths import is_database, is_table
 from counton.run.clock import QUIET
 from counton.run.first_look import BOUNDS as BOUNDS
@@ -36,7 +36,7 @@ from counton.run.first_look import ReadSample as ReadSample
 from counton.run.first_look import check_column as check_column
 from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
-from counton.run.new_stream import EACH_WINDOW
+from counton.run.new_stream import EACH_WINDOW, define
 from counton.state.database import state_file
 from counton.state.key_and_witness import file_of
 from counton.state.standing import check_places
@@ -119,8 +119,10 @@ def init(
             for one in left
         )
         names = [name for one in left for name in one.example]
+        groups = "" if "by" in given else f"; {groups_to_add(job_of(values), look)}"
         raise MissingOptions(
-            f"the events do not tell the value of these options; give them: {'; '.join(unstated)}",
+            "the events do not tell the value of these options; give them: "
+            f"{'; '.join(unstated)}{groups}",
             names,
         )
     job = with_free_files(check_job(values, look)[0], values)
@@ -532,7 +534,8 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         found.append(RequiredOption(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
     if states_no_loss(values):
         why = (
-            f"the privacy loss of one of them; or instead the largest error, {field('within', 15)}"
+            f"what one row, or one person whose rows are bounded, may lose; or instead the largest "
+            f"error, {field('within', 15)}"
         )
         found.append(RequiredOption(why, {"epsilon": "1"}))
     return found
@@ -563,23 +566,81 @@ def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
     return f"if you want a number by group{found}, {RequiredOption(_PUBLIC, example).line}"
 
 
-def options_of_first_run(
+def needs_of_first_run(
     job: Job, look: FirstLook, missing: Collection[str]
-) -> list[RequiredOption]:
-    """List the options that a job must state before its first run, with examples.
+) -> tuple[list[RequiredOption], Job]:
+    """List the options that a job needs before its first run, with examples; also return the job
+    with these examples.
 
+    They are the options that the job lacks, and those without which a run would refuse these rows.
     Reasons may hold exact facts, for the operator alone.
 
     Args:
         job: the job as far as the user stated it.
-        missing: names of the options that it lacks; empty: it lacks none, and only options are
-            listed without which the run would refuse the events.
+        missing: names of the options that it lacks; empty: it lacks none.
 
     >>> import polars as pl
-    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T09:00"], "page": ["home", ""]})
-    >>> job = Job("count", rows, "visits.db", by="page", start="2024-03-01", timezone="UTC")
-    >>> [[*one.example] for one in options_of_first_run(job, look_at(job), ["time", "domain"])]
-    [['time'], ['domain', 'other'], ['until'], ['epsilon']]
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T09:00"], "reader": ["a", None]})
+    >>> job = Job("count", rows, "visits.db", every="1d", start="2024-03-01", timezone="UTC")
+    >>> needed, whole = needs_of_first_run(job, look_at(job), ["time", "steps", "epsilon"])
+    >>> [[*one.example] for one in needed]
+    [['time'], ['steps'], ['until'], ['user', 'most', 'per'], ['epsilon'], ['missing']]
+    >>> whole.rows.missing
+    'skip'
+    """
+    windowed = not kind_of(job.what).card.is_table and _is_allowed(
+        _with_examples(job, missing, look)
+    )
+    needed = _options_of_windows(job, look, missing) if windowed else []
+    whole = job.having(**{name: value for one in needed for name, value in one.example.items()})
+    whole, known = _with_examples(whole, missing, look), options_of_job(job)
+    told = {name for one in needed for name in one.example}
+    needed += [
+        RequiredOption(known[name].help, {name: whole.option(name)})
+        for name in missing
+        if name not in told and whole.has(name)
+    ]
+    if windowed:
+        more = _options_for_rows(whole, look)
+        needed += more
+        whole = whole.having(**{name: value for one in more for name, value in one.example.items()})
+    return needed, whole
+
+
+def _is_allowed(job: Job) -> bool:
+    """Return False if a value of a job would be refused, so that it cannot tell what rows need."""
+    try:
+        define(job)
+    except CountonError:
+        return False
+    return True
+
+
+def _with_examples(job: Job, missing: Collection[str], look: FirstLook) -> Job:
+    """Complete a job with example values of its missing options, such as columns of the events."""
+    card, time = kind_of(job.what).card, [*(one.name for one in look.times), *look.columns][0]
+    taken = time, job.times.time, job.groups.by, job.people.user
+    left = [one for one in look.columns if one not in taken]
+    examples: dict[str, Any] = {**_USUAL, "start": usual_start(), "time": time}
+    examples |= {"by": look.columns[-1], "user": person_column(look) or "USER"}
+    for one in card.options:
+        words = (card.example or {}).get(one.key, one.name.upper())
+        columns = left[: words.count(",") + 1] if one.column else []
+        examples[one.name] = ",".join(columns) or (one.name.upper() if one.column else words)
+    absent = [one for one in missing if one != "rho" and not job.has(one)]
+    return job.having(**{one: examples.get(one, one.upper()) for one in absent})
+
+
+#: Example values for missing options of a new stream, if the events suggest nothing better.
+_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
+
+
+def _options_of_windows(
+    job: Job, look: FirstLook, missing: Collection[str]
+) -> list[RequiredOption]:
+    """List the options of time windows, groups and people that a job must state before its first
+    run. If it lacks none (``missing``), they are those without which the run would refuse the
+    events.
     """
     additive = kind_of(job.what).card.additive
     if not missing:
@@ -614,20 +675,9 @@ def options_of_first_run(
     return found
 
 
-def options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
+def _options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
     """List the options that a complete job needs so that a run accepts the first rows, such as a
     file for unreadable rows. Empty if no such option is needed, or if none helps.
-
-    Reasons hold exact facts, for the operator alone.
-
-    >>> import polars as pl
-    >>> rows = pl.DataFrame({"at": ["2024-03-01", "2024-03-02"], "who": ["ann", None]})
-    >>> job = Job(
-    ...     "count", rows, "visits.db", time="at", every="1d", start="2024-03-01", steps=9,
-    ...     epsilon=1, user="who", most=1, until="newest",
-    ... )
-    >>> [one.example for one in options_for_rows(job, look_at(job))]
-    [{'missing': 'skip'}]
     """
     groups, usual = job.groups, dict[str, Any]()
     if _path_of(job.events) is not None:

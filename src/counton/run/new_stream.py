@@ -324,7 +324,7 @@ def reached_halfwidths(
             f"{field('within', within)} bounds the error at the last step, and this stream has no "
             f"last step: give {field('around')}, or leave {field('within')} out"
         )
-    labels = getattr(definition.statistic, "labels", {})
+    labels = getattr(definition.statistic, "labels", {}) if definition.tiers else {}
     bounds = {labels.get(name, name): bound for name, bound in bounds_of(within, size).items()}
     if definition.cut.lags and definition.statistic.card.additive:
         from counton.run.revised_plan import FINAL, named_versions
