@@ -197,13 +197,14 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     narrow = narrow and shape[0] == 1
     bound = 256**width // 2
     numbers: Integers = np.empty(count, narrowest(-bound, bound - 1) if narrow else np.int64)
+    size = next(size for size in (1, 2, 4, 8) if size >= width)
     for start in range(0, count, _BLOCK):
         part = planes[:, start : start + _BLOCK]
-        wide = np.zeros((part.shape[1], 8), np.uint8)
+        wide = np.zeros((part.shape[1], size), np.uint8)
         wide[:, :width] = part.T
-        signless = wide.view("<u8").ravel()
-        sign = -(signless & np.uint64(1)).astype(np.int64)
-        numbers[start : start + _BLOCK] = (signless >> np.uint64(1)).astype(np.int64) ^ sign
+        signless = wide.view(f"<u{size}").ravel()  # arithmetic is modulo 2^(8 size)
+        unsigned = (signless >> 1) ^ -(signless & 1)
+        numbers[start : start + _BLOCK] = unsigned.view(f"<i{size}")
     numbers = numbers.reshape(shape)
     if len(numbers) > 1:
         np.cumsum(numbers, axis=0, out=numbers)

@@ -220,7 +220,12 @@ def read(
                 max((part.shape[1] for part in parts), default=0),
                 [(0, 0)] * len(shape[1:]),
             )
-            parts = [np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest]) for part in parts]
+            parts = [
+                np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
+                if part.shape[1] < width
+                else part
+                for part in parts
+            ]
             shape = (width, *shape[1:])
         values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
         if len(parts) > 1:
