@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from inside import inside, visit
 
-from counton import ZCDP, ApproxDP, Key, PureDP, Running, read, reference, release, watch
+from counton import ZCDP, ApproxDP, Key, PureDP, Running, init, read, reference, release, watch
 from counton.base.distributions import DiscreteLaplace, Sensitivity
 from counton.base.errors import InvalidInput, RequestMismatch, SumOverflow
 from counton.job.job import Job
@@ -661,6 +661,21 @@ def test_half_widths_that_do_not_go_with_the_tiers_are_refused(
     with pytest.raises(InvalidInput, match=said):
         release("count", **wanting(tmp_path, **more))
     assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("tiers", "promise"), [("size", {"within": "big=10,small=30"}), ("most", {"epsilon": "1.1"})]
+)
+def test_a_first_job_leaves_rows_of_other_groups_out(
+    tmp_path: Path, tiers: str, promise: dict[str, Any]
+) -> None:
+    asked = wanting(
+        tmp_path, tiers=tiers, timezone="UTC", unit="visit", **{"within": None, **promise}
+    )
+    (tmp_path / "rows.csv").write_text("\n".join([*ROWS, "2024-03-02,Spain,c"]) + "\n")
+    job = init(**asked)
+    assert (job.groups.unknown, job.groups.other) == ("drop", None)
+    assert len(define(job).tiers) == 2
 
 
 def test_names_and_numbers_do_not_share_a_column(tmp_path: Path) -> None:

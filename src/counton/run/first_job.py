@@ -421,7 +421,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     if job.people.user is not None and not job.people.first:
         found["most"] = 1
     if job.groups.domain is not None and "unknown" not in values:
-        found["other"] = "other"
+        found |= _OTHERS if job.promise.tiers is None else _DROPS
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
     if job.people.user is not None and path is not None and not job.people.first:
@@ -487,6 +487,7 @@ def _unit(name: str) -> str:
 _NAMES: Mapping[str, Any] = {"domain": "A,B,C"}
 _PUBLIC = "the names of groups are published, so take them from a public list, not from rows"
 _OTHERS: Mapping[str, Any] = {"other": "other"}
+_DROPS: Mapping[str, Any] = {"unknown": "drop"}
 
 
 _START = "the first window's beginning is published, so choose it without looking at the rows"
@@ -684,7 +685,8 @@ def _options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
         usual["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
     usual |= {"clock_change": "earliest", "missing": "skip"}
     if groups.by is not None and groups.other is None and groups.unknown == "refuse":
-        usual |= _OTHERS if kind_of(job.what).card.additive else {"unknown": "drop"}
+        additive = kind_of(job.what).card.additive and job.promise.tiers is None
+        usual |= _OTHERS if additive else _DROPS
     usual = {name: value for name, value in usual.items() if not job.states(name)}
     found, left = list[RequiredOption](), dict(usual)
     with suppress(CountonError):
