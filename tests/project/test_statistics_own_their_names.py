@@ -23,6 +23,7 @@ OTHER_WORDS = {
     ("cli/inspect_command.py", "edges"),  # a parameter
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
+    ("base/locales.py", "count"),  # a placeholder of a sentence
     ("reference.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
@@ -38,6 +39,7 @@ OTHER_WORDS = {
     ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
     ("charts/statistic_charts.py", "count"),  # a column
     ("charts/table_charts.py", "count"),  # an axis
+    ("released/screen.py", "count"),  # a placeholder of a sentence
     ("released/stream_words.py", "edges"),  # a parameter
     ("released/stream_words.py", "sum"),  # a word of a phrase
 }
