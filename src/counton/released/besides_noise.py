@@ -125,7 +125,7 @@ def _firsts(definition: Description) -> Mapping[str, int]:
 def _own_lines(definition: Description) -> list[str]:
     """Return the lines of the statistic itself, such as on clipped values.
 
-    For a report these are the lines of all its statistics.
+    For a report (several statistics of the same rows) these are the lines of all its statistics.
     """
     inner, held = definition.inner, definition.contribution
     if members_of(inner):

@@ -191,7 +191,8 @@ class ChosenRows:
             window, group and value. With it a later run recognises rows that were counted before.
         over: number of rows left out because their user has reached the bound (in the period).
         known: number of rows that were counted before.
-        gone: number of counted rows that are missing from a file of all events.
+        gone: number of counted rows that are missing from a file of all events (each such file
+            repeats all events since the first window).
         closed: number of rows that came after their period or window was closed.
         corrected: number of rows that replaced an earlier row with the same id, or cancelled it.
         often: number of corrections left out because their row had been corrected as often as

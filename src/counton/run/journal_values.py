@@ -71,8 +71,8 @@ def read_released(
 def _with_notes(
     found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
 ) -> ReleasedNumbers:
-    """Return released numbers with notes on the share that bounds leave out, and on which numbers
-    are withdrawn, and why.
+    """Return released numbers with notes on the share of rows that bounds leave out, and on the
+    reasons why the numbers of the stream, or of one that it continues, are withdrawn.
     """
     told = left_out_notes(found) if members_of(found.definition.inner) else []
     if definition.withdrawn is not None or definition.follows:
