@@ -170,7 +170,9 @@ class TieredGroups(Grouped):
         self.loss, self.stated = loss, None if stated is None else [*stated]
         given = zip(self.groups, losses, strict=True)
         self.losses = [_loss(name, one, loss) for name, one in given]
-        weights = _weights(self.losses) if loss == "epsilon" else _weights_of_rhos(self.losses)
+        least, most = text(min(self.losses)), text(max(self.losses))
+        said = f"epsilons of the groups from {least} to {most}"
+        weights = _whole(self.losses, said) if loss == "epsilon" else _weights_of_rhos(self.losses)
         self.weights, self.heaviest = np.array(weights, np.int64), max(weights)
         self._places = {one: list[int]() for one in sorted(self.losses, reverse=True)}
         for place, one in enumerate(self.losses):
@@ -416,11 +418,6 @@ def _loss(group: str, given: object, kind: str) -> Fraction:
     if loss <= 0:
         raise InvalidInput(f"{kind} of the group {quote(group)} is {given}; it must be above 0")
     return loss
-
-
-def _weights(epsilons: Sequence[Fraction]) -> list[int]:
-    said = f"epsilons of the groups from {text(min(epsilons))} to {text(max(epsilons))}"
-    return _whole(epsilons, said)
 
 
 def _whole(numbers: Sequence[Fraction], said: str) -> list[int]:
