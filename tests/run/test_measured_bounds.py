@@ -87,6 +87,7 @@ def test_cells_are_those_of_a_count_by_hand(
     [
         ("count", {**PEOPLE, **GROUPS}, True),
         ("sum", {**PEOPLE, **VALUES}, False),
+        ("count", {**PEOPLE, "epsilon": None, "rho": 10**13}, True),
         ("average", {**PEOPLE, **VALUES, "epsilon": None, "rho": 10**13}, True),
     ],
 )
@@ -96,7 +97,7 @@ def test_one_user_moves_what_is_stated_and_nothing_else(
     """Rows within both bounds, between them and beyond, in one night or two, clipped or not."""
     usual = [[row for row in drawn(5, 12) if row[0] // 3 == night] for night in (0, 1)]
     options = {**more, "append": append, "measure_left_out": "0.3"}
-    largest = 0.0
+    largest = wide = 0.0
     for rows, late, value in ((1, 9, 6), (9, 0, 99)):
         own = [(0, (place % 3, 1 + place % 2, "x", 90 + place, value)) for place in range(rows)]
         own += [(1, (place % 3, 1, "x", 80 + place, value)) for place in range(late)]
@@ -107,7 +108,9 @@ def test_one_user_moves_what_is_stated_and_nothing_else(
         assert moved.sum() <= l1 + 1e-6
         assert (moved**2).sum() <= l2_squared * (1 + 1e-9)
         largest = max(largest, moved.sum() / l1)
+        wide = max(wide, (moved**2).sum() / l2_squared)
     assert largest == pytest.approx(1)
+    assert wide == pytest.approx(1) or "by" in more
 
 
 @pytest.mark.parametrize("clipped", [0, 3])

@@ -6,10 +6,12 @@ It is a statistic of a report, beside the numbers that have these bounds.
 
 # Each row of a unit enters exactly one of two cells: rows that bounds leave out, and rows that they
 # do not. So the unit's rows together, at most `most` of the report, change the two cells by `most`
-# in the 1-norm, and by at most `most` in the 2-norm, with equality if all are in one cell. Rows
-# beyond that number are not read: without such a second bound one unit could add any number of
-# left-out rows, and no noise would hide them. Whether a row is left out depends on its own value,
-# and on its rank among its unit's rows, so no unit changes what the rows of another enter.
+# in the 1-norm, and by at most `most` in the 2-norm, with equality if all are in one cell. If no
+# value is clipped, at most `first` rows of a unit, its first ones, are in one cell, and at most
+# `most - first` in the other: the squared 2-norm is at most first^2 + (most - first)^2. Rows beyond
+# `most` are not read: without such a second bound one unit could add any number of left-out rows,
+# and no noise would hide them. Whether a row is left out depends on its own value, and on its rank
+# among its unit's rows, so no unit changes what the rows of another enter.
 
 from __future__ import annotations
 
@@ -118,6 +120,18 @@ class ShareLeftOut(Average):
         if (stated["value"] is None) != (stated["lower"] is None):
             stated.require("value", "lower", "upper")
         return cls(**stated.only("lower", "upper"))
+
+    def squared_norm(self, first: int, most: int) -> int:
+        """Bound the squared 2-norm of the change of both cells by all rows of one unit.
+
+        Args:
+            first: number of the unit's rows that its bound does not leave out.
+            most: number of the unit's rows that are looked at.
+
+        >>> ShareLeftOut().squared_norm(2, 5), ShareLeftOut(0, 60).squared_norm(2, 5)
+        (13, 25)
+        """
+        return first**2 + (most - first) ** 2 if self.within is None else most**2
 
     @property
     @override

@@ -648,11 +648,13 @@ class Report(TallyStatistic):
         the 1-norm and the squared 2-norm.
 
         Up to ``most`` rows of a person count, but only the first ones in a statistic that has a
-        bound of its own. In `ShareLeftOut` all of them count.
+        bound of its own. In `ShareLeftOut` all of them count: a comment there has the proof.
         """
-        one = self.statistics[name]
-        own = most if isinstance(inner_of(one), ShareLeftOut) else self.firsts.get(name, most)
-        return norms_of_people(one, min(own, most))
+        one, first = self.statistics[name], self.firsts.get(name, most)
+        inner = inner_of(one)
+        if isinstance(inner, ShareLeftOut):
+            return most, inner.squared_norm(first, most)
+        return norms_of_people(one, min(first, most))
 
     @property
     @override
