@@ -18,6 +18,7 @@ from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.numbers.counter_state import (
+    Checkpoint,
     StreamProgress,
     Totals,
     add_arrivals,
@@ -485,7 +486,11 @@ class Counter:
                 names another strategy than the argument.
             WrongKey: the stream was started with another key.
         """
-        state = read_checkpoint(saved)
+        return cls.of_checkpoint(read_checkpoint(saved), key, strategy)
+
+    @classmethod
+    def of_checkpoint(cls, state: Checkpoint, key: Key, strategy: StreamStrategy | None) -> Counter:
+        """Continue the stream of a checkpoint that is read already; see `resume`."""
         terms = Design.from_dict(state.design, strategy)
         counter = cls.__new__(cls)
         counter._begin(terms, key, state.progress(terms))

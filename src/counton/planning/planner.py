@@ -62,6 +62,7 @@ from counton.strategies.strategy import (
     check_release_form,
 )
 from counton.strategies.streams.growing_root import EVEN
+from counton.strategies.streams.shapes import strategies_of_shape
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
@@ -953,14 +954,6 @@ def _whole_octave(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     ]
 
 
-def _solved_shapes(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    from counton.strategies.streams.shapes import strategies_of_shape
-
-    if question.release == "windows":
-        return ()
-    return strategies_of_shape(question.horizon, norm, question.metric, question.release)
-
-
 class _StrategyKind(NamedTuple):
     """A kind of strategies that plans consider.
 
@@ -1005,7 +998,13 @@ class _StrategyKind(NamedTuple):
 
 #: Kinds of strategies for totals. Among equally good strategies the first is chosen.
 _BOTH: tuple[_StrategyKind, ...] = (
-    _StrategyKind(names.SOLVED, _solved_shapes, simple=False),
+    _StrategyKind(
+        names.SOLVED,
+        lambda question, norm: strategies_of_shape(
+            question.horizon, norm, question.metric, question.release
+        ),
+        simple=False,
+    ),
     _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),
     _StrategyKind(names.SUBTRACTING, lambda question, norm: _kary(question, subtraction=True)),
     _StrategyKind(names.NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),

@@ -273,7 +273,7 @@ def refuse_inexact_rows(
         whole = inner.total_of_sums(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         refuse_unreadable(statistic, definition.strategy, _law_of(definition), before + whole)
-    most = (largest_sum(definition.strategy) - taken) // _heaviest(definition)
+    most = _largest_sum(definition, taken)
     also = ", together with the values counted before" if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # in measured units
         measured = inner.largest_measured(sums)
@@ -320,20 +320,16 @@ class SumBounds(NamedTuple):
         return cls(largest, most_readable(statistic, definition.strategy, _law_of(definition)))
 
 
-def _largest_sum(definition: Definition) -> int:
-    """Return the largest sum of one group that a stream can release exactly, in multiples of the
-    statistic's resolution. The bound is for the sum before it is multiplied by its group's weight,
-    which is above 1 only where groups have privacy losses of their own.
-    """
-    return largest_sum(definition.strategy) // _heaviest(definition)
+def _largest_sum(definition: Definition, taken: int = 0) -> int:
+    """Return the largest sum of one group that a stream can still release exactly, in multiples of
+    the statistic's resolution. The bound is for the sum before it is multiplied by its group's
+    weight, which is above 1 only where groups have privacy losses of their own.
 
-
-def _heaviest(definition: Definition) -> int:
-    """Return the largest weight of a group: the factor by which its sums are multiplied before they
-    get noise. It is 1 unless groups have privacy losses of their own.
+    ``taken`` is the largest total of any cell so far, multiplied by the weight of its group.
     """
     statistic = definition.statistic
-    return statistic.heaviest if isinstance(statistic, Grouped) else 1
+    heaviest = statistic.heaviest if isinstance(statistic, Grouped) else 1
+    return (largest_sum(definition.strategy) - taken) // heaviest
 
 
 def _law_of(definition: Definition) -> NoiseDistribution:

@@ -1046,26 +1046,21 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or "it was altered, or written only in part"
 
 
-def witness_key(key: Key, name: str) -> bytes:
-    """Return the key for the digests of a stream's releases that its witness, a record outside the
-    state, keeps.
-    """
-    return key.derive(b"witness", name.encode())
-
-
-def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
-    """Return the keyed digest (HMAC-SHA256) of a step's released values; ``value`` has one number
-    per cell.
+def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
+    """Return the keyed digest (HMAC-SHA256) of a step's released values, which the witness of the
+    stream ``name``, a record outside the state, keeps; ``value`` has one number per cell.
 
     Some cells are never shown, such as those of undeclared groups. A plain hash could be inverted
     by trying values, and would reveal how many such cells there are.
 
-    >>> one, other = (release_digest(3, np.array([12]), bytes([key]) * 32) for key in (1, 2))
+    >>> released = "visits", 3, np.array([12])
+    >>> one, other = (release_digest(Key.generate(), *released) for _ in range(2))
     >>> len(one), one == other
     (64, False)
     """
     data = np.ascontiguousarray(value)
     plain = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    subkey = key.derive(b"witness", name.encode())
     digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
     digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.numbers import Counter, Design, Releases
 from counton.numbers.counter import OneAtATime
-from counton.numbers.counter_state import StreamProgress, Totals, Waiting, read_checkpoint
+from counton.numbers.counter_state import Checkpoint, StreamProgress, Totals, Waiting
 from counton.strategies.strategy import last_served_step
 
 _NOTHING = np.zeros(0, np.int64)
@@ -66,9 +66,8 @@ class OnDemand(Counter):
         return np.asarray(releases.std(), np.float64)
 
     @classmethod
-    def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """Restore a counter of steps from the bytes that the method `checkpoint` returned."""
-        state = read_checkpoint(saved)
+    def from_checkpoint(cls, state: Checkpoint, key: Key) -> OnDemand:
+        """Restore a counter of steps from the checkpoint that the method `checkpoint` wrote."""
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(
                 "the checkpoint of a statistic whose numbers are computed on demand has sums, "

@@ -20,6 +20,7 @@ from counton.base.exact import quote
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.numbers import Counter, Design
+from counton.numbers.counter_state import read_checkpoint
 from counton.numbers.design import check_name
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
@@ -346,8 +347,7 @@ def check_digest(connection: Connection, row: Any, key: Key) -> None:
     with suppress(StateError):  # the reading of that step raises it again
         shape = journal.shape_of(json.loads(row.terms))
         released = journal.read(connection, row.id, row.step, row.step + 1, shape)
-        subkey = keyfile.witness_key(key, row.name)
-        digest = keyfile.release_digest(row.step, released.values[0], subkey)
+        digest = keyfile.release_digest(key, row.name, row.step, released.values[0])
     if digest not in (None, journal.digest_at(connection, row.id, row.step)):
         raise StateError(
             f"step {row.step:,} of stream {row.name!r} is not the release that was written under "
@@ -372,7 +372,7 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     ``strategy`` is needed only for strategies that are not part of counton.
     """
     with reading(f"the checkpoint of stream {row.name!r}"):
-        saved, terms = bytes(row.checkpoint), json.loads(row.terms)
+        state, terms = read_checkpoint(bytes(row.checkpoint)), json.loads(row.terms)
         on_demand = False
         if "statistic" in terms:
             from counton.statistics.live_statistic import statistic_of
@@ -381,12 +381,12 @@ def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
         if on_demand:
             from counton.state.on_demand import OnDemand
 
-            counter: Counter = OnDemand.from_checkpoint(saved, key)
+            counter: Counter = OnDemand.from_checkpoint(state, key)
         else:
-            counter = Counter.resume(saved, key=key, strategy=strategy)
-    if counter.step != row.step or to_json(counter.design.to_dict(), "terms") != row.terms:
+            counter = Counter.of_checkpoint(state, key, strategy)
+    if state.step != row.step or state.design != terms:
         raise StateError(
-            f"the checkpoint of stream {row.name!r} is of step {counter.step}, but the stream is "
+            f"the checkpoint of stream {row.name!r} is of step {state.step}, but the stream is "
             f"at step {row.step}: the state was altered; restore it from a copy"
         )
     return counter

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Exact, Statistic
-    from counton.statistics.tally_statistic import TallyStatistic
 
 
 @name_alone
@@ -521,10 +520,10 @@ class Stream(JournalReader, Closing):
         """The sizes of the stream's exact sums so far, with which a caller bounds what it still
         accepts. Secret.
         """
-        tallied, taken = self._tally_statistic, open_private(self._counter().totals_taken)
+        taken, statistic = open_private(self._counter().totals_taken), self.statistic
         (smallest, most), whole = extremes(taken), 0.0
-        if tallied is not None and taken.size:
-            whole = float(tallied.total(taken[None])[0])
+        if statistic is not None and is_tallied(statistic) and taken.size:
+            whole = float(statistic.total(taken[None])[0])
         return Private(Amounts(max(-smallest, most), whole))
 
     @property
@@ -625,12 +624,6 @@ class Stream(JournalReader, Closing):
             if machine is None or is_tallied(machine.statistic)
             else cast("OrderedMachine", machine)
         )
-
-    @property
-    def _tally_statistic(self) -> TallyStatistic | None:
-        """The stream's statistic, if the order of its rows does not matter; else None."""
-        statistic = self.statistic
-        return statistic if statistic is not None and is_tallied(statistic) else None
 
     def _machine_for(self, what: str) -> Machine:
         if self._machine is None:
@@ -770,7 +763,7 @@ class Stream(JournalReader, Closing):
             if counter.noise_is_worth_keeping:
                 counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
-            if (tallied := self._tally_statistic) is not None:
+            if (tallied := self.statistic) is not None and is_tallied(tallied):
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)
@@ -779,8 +772,9 @@ class Stream(JournalReader, Closing):
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
             digest = ""
             if rows:
-                subkey = keyfile.witness_key(self._key, self.name)
-                digest = keyfile.release_digest(counter.step, releases.values[-1], subkey)
+                digest = keyfile.release_digest(
+                    self._key, self.name, counter.step, releases.values[-1]
+                )
                 rows[-1]["digest"] = digest
             self._commit(counter, rows, addition, also)
         except BaseException:
