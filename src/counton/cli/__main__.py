@@ -27,10 +27,18 @@ def main() -> None:
     except MissingExtra as error:
         sys.stderr.write(f"counton: {error}\n")
         raise SystemExit(1) from None
-    from counton.cli.app import application
+    from counton.cli.command_list import BESIDE
 
+    words = sys.argv[1:]
     try:
-        application(sys.argv[1:])(prog_name="counton")
+        if words and words[0] in BESIDE:
+            from counton.cli.statistic_command import perform
+
+            perform(words[0], words[1:])
+        else:
+            from counton.cli.app import application
+
+            application(words)(prog_name="counton")
     finally:
         try:
             sys.stdout.flush()
