@@ -98,7 +98,7 @@ class JournalReader:
         """Public fingerprint of the stream's key."""
         return str(self._row.key_fingerprint)
 
-    @property
+    @cached_property
     def statistic(self) -> Statistic | None:
         """Statistic that the stream's cells count; None for plain counts."""
         if self.design.statistic is None:

@@ -251,9 +251,9 @@ class Stream(JournalReader, Closing):
                     entry.check(0, lambda _: None)
                 beside = keyfile.witness_beside(database, key)
                 made = cls(database, row, facts.values(), held, beside, entry, counter)
-                if statistic is not None:
+                if statistic is not None and not is_tallied(statistic):
                     with database.transaction(write=False) as connection:
-                        made._machine = _machine_of(made, connection)
+                        made._machine = made._ordered_at(connection)
                 unless_made.pop_all()
                 return made
 
@@ -307,7 +307,8 @@ class Stream(JournalReader, Closing):
                     details = public.read(connection, row.id, row.details)
                 made = cls(database, row, details, held, beside, entry, None, strategy)
                 made.epoch_before = before
-                made._machine = _machine_of(made, connection)
+                if made.statistic is not None and not is_tallied(made.statistic):
+                    made._machine = made._ordered_at(connection)
             unless_made.pop_all()
             return made
 
@@ -326,11 +327,6 @@ class Stream(JournalReader, Closing):
     @override
     def design(self) -> Design:
         return self._counter().design
-
-    @property
-    @override
-    def statistic(self) -> Statistic | None:
-        return None if self._machine is None else self._machine.statistic
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
@@ -560,9 +556,9 @@ class Stream(JournalReader, Closing):
     ) -> Readings:
         from counton.statistics.readings import Readings
 
-        machine = self._machine_for("readings")
-        if not machine.statistic.card.on_demand:
+        if self.statistic is None or not self.statistic.card.on_demand:
             return super().readings(start, stop, read_as)
+        machine = self._machine_for("readings")
         with self._lock:
             steps = released_steps(self.design, self._step, start, stop)
         return Readings(machine.statistic if read_as is None else read_as, steps, None, machine)
@@ -627,8 +623,23 @@ class Stream(JournalReader, Closing):
 
     def _machine_for(self, what: str) -> Machine:
         if self._machine is None:
-            raise self._no_statistic(what)
+            if (statistic := self.statistic) is None:
+                raise self._no_statistic(what)
+            from counton.statistics.event_machine import Machine
+
+            assert is_tallied(statistic)  # for ordered events it is made with the stream
+            terms, exact = self.design, statistic.begin()
+            batched = bool((terms.statistic or {}).get("batched"))
+            self._machine = Machine(statistic, exact, batched, terms, self._key, self._step)
         return self._machine
+
+    def _ordered_at(self, connection: Connection) -> OrderedMachine:
+        """Return the object that converts ordered events into releases, as the state has it."""
+        from counton.state import ordered_state as ordered
+
+        row = records.find(connection, self.name)
+        known = ordered.known_at(connection, row, self._key)
+        return ordered.OrderedMachine(row.id, self.design, self._key, known)
 
     @override
     def _looking(self) -> Any:
@@ -902,24 +913,6 @@ def _complete(
             "use a statistic of counton.statistics"
         )
     return whole
-
-
-def _machine_of(stream: Stream, connection: Connection) -> Machine | None:
-    """Return the object that converts a statistic's events into changes of its cells; None for a
-    stream of plain counts.
-    """
-    terms, key = stream.design, stream._key
-    if terms.statistic is None:
-        return None
-    from counton.state import ordered_state as ordered
-    from counton.statistics.event_machine import Machine
-    from counton.statistics.live_statistic import statistic_of
-
-    statistic, batched = statistic_of(terms.statistic, terms.name)
-    if is_tallied(statistic):
-        return Machine(statistic, statistic.begin(), batched, terms, key, stream.step)
-    row = records.find(connection, stream.name)
-    return ordered.OrderedMachine(row.id, terms, key, ordered.known_at(connection, row, key))
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
