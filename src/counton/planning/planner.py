@@ -79,11 +79,12 @@ _MEASURED, _MOST_MEASURED = 2**12, 2**21
 #: Horizon from which on kinds of strategies that are never the best are left out, unless a plan
 #: compares all strategies.
 _SHORT = 64
-#: Largest epsilon at which the solved strategy is known to be the best from ``_SHORT`` steps on, if
-#: a unit counts in one step. Tests compare: any other strategy has at least 1.1 times its variance.
-#: Beyond, noise on whole numbers may win. A discrete Laplace law has (x/2 / sinh(x/2))^2 of the
-#: variance of the continuous one, where x is at most epsilon: at epsilon 2 at least 0.72 of it.
-_SOLVED_UP_TO = 2
+#: Least number of steps, and largest epsilon, with which the solved strategy is known to be the
+#: best, if a unit counts in one step. A test compares them at this epsilon: any other strategy has
+#: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace law on
+#: whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one, where x is at most
+#: epsilon, and the solved strategy draws on a grid that is 2^16 times as fine.
+_SOLVED_FROM, _SOLVED_UP_TO = 37, 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
@@ -1154,7 +1155,7 @@ def _best_known(
         # The strategies differ in how releases share noise, and there is only one release.
         return _Contenders(names.SUBTRACTING.words, (known.KAry(1, 2),), "", 0.0)
     small = isinstance(guarantee, PureDP) and guarantee.epsilon <= _SOLVED_UP_TO
-    if small and horizon >= _SHORT and contribution.in_one_step and not simple:
+    if small and horizon >= _SOLVED_FROM and contribution.in_one_step and not simple:
         return _contenders(_Question(horizon, metric, release, 1, 1, None), _BOTH[0], (1,))
     return _Contenders("", (), "", 0.0)
 
