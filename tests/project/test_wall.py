@@ -677,7 +677,7 @@ def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
     from counton.state.addition import Addition
 
     with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1)) as stream:
-        stream.take(Private(Addition([3, 4], {1: 3}, ["a file"])))
+        stream.take(Private(Addition(np.array([3, 4]), {1: 3}, ["a file"])))
         assert stream.step == 2
         assert open_private(stream.amounts).largest == 7
         assert stream.has_source("a file")

@@ -239,7 +239,8 @@ def sealed(state: Path) -> None:
     part = marks.MarkSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
         change = marks.Change(marks.Secret(bytes(range(32))), [part])
-        stream.take(Private(Addition([[1, 2], [3, 4]], remembered=change, sources=["file"])))
+        inputs = np.array([[1, 2], [3, 4]])
+        stream.take(Private(Addition(inputs, remembered=change, sources=["file"])))
 
 
 @pytest.mark.parametrize(

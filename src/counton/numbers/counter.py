@@ -271,9 +271,9 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            values, done = self._compute(
-                check_totals(self.design, self._progress(), batch, one=True)
-            )
+            totals = self.design.contribution.grid_total(batch)
+            check_totals(self.design, self._progress(), totals, one=True)
+            values, done = self._compute(totals)
             value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
             self._done = Private(done)
@@ -328,10 +328,17 @@ class Counter:
             InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
                 released.
         """
+        return self.release_exact(self.design.contribution.grid_total(xs))
+
+    def release_exact(self, totals: NDArray[np.int64]) -> Releases:
+        """Release several consecutive steps at once, as `release_many` does; the totals are integer
+        multiples of the contribution's resolution.
+        """
         with self._turn.take():
             before = self._progress()
             first = before.step + 1
-            values, done = self._compute(check_totals(self.design, before, xs, one=False))
+            check_totals(self.design, before, totals)
+            values, done = self._compute(totals)
             self._done = Private(done)
         return Releases(range(first, done.step + 1), values, self.design)
 

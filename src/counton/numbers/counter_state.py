@@ -18,7 +18,7 @@ from counton.base.arrays import pack, unpack
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import Design, largest_sum
-from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
+from counton.privacy.value_grid import Numbers, extremes
 from counton.strategies.strategy import last_served_step
 
 #: First word of a counter's checkpoint.
@@ -188,23 +188,22 @@ def arrivals_of(
 
 
 def check_totals(
-    terms: Design, done: StreamProgress, xs: Totals, *, one: bool
-) -> NDArray[np.int64]:
-    """Check the totals of the next steps, and convert them to integers in multiples of the
-    resolution: shape ``(n, *shape)``.
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], *, one: bool = False
+) -> None:
+    """Refuse totals of the next steps that a stream cannot release exactly.
 
     Args:
         terms: design of the stream.
         done: last step and exact sums so far.
-        xs: totals of the next steps.
+        totals: totals of the next steps, integer multiples of the resolution, shape ``(n,
+            *shape)``.
         one: True if the caller passed a single step, for the error message.
 
     Raises:
-        InvalidInput: numbers are not exact, counts are negative, or the shape is wrong.
+        InvalidInput: counts are negative, or the shape is wrong.
         HorizonExceeded: the strategy serves no more steps.
         SumOverflow: a running total would leave the exact range.
     """
-    totals, smallest, largest = totals_and_extremes(xs, terms.contribution.resolution)
     shape = terms.step_shape if terms.counters is None else done.sums.shape
     if totals.ndim == 0 or totals.shape[1:] != shape:
         got = totals.shape[1:] if one else totals.shape
@@ -219,9 +218,9 @@ def check_totals(
             f"step {done.step + len(totals):,} is after the last of the {horizon:,} steps "
             f"({horizon - done.step:,} are left): start a new stream with more steps"
         )
+    smallest, largest = extremes(totals)
     _refuse_impossible(terms, done, totals, smallest, largest)
     _refuse_overflow(terms, done, totals, max(-smallest, largest))
-    return totals
 
 
 def _refuse_impossible(

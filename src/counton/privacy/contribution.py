@@ -53,9 +53,6 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 #: in every zone.
 _ZONES = 900
 
-#: Up to this many multiples of the resolution, numbers in data units are given as floats; beyond
-#: it, as fractions.
-_EXACT_FLOATS = 2**45
 _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
@@ -801,27 +798,6 @@ class Contribution:
         array(3)
         """
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
-
-    def exact_from_grid(self, grid: NDArray[np.int64]) -> NDArray[Any]:
-        """Convert multiples of the resolution to data units, so that converting back gives the same
-        integers.
-
-        Returns:
-            int64 for counts, float64 for values; Fractions (dtype object) if two neighbouring
-            multiples would be the same float. The shape is that of ``grid``.
-
-        >>> unit = Contribution.values("0", "1", "0.1")
-        >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]
-        (array([0.3]), Fraction(562949953421312, 5))
-        """
-        if self.resolution is None:
-            return grid
-        if np.abs(grid).max(initial=0) <= _EXACT_FLOATS:
-            return self.from_grid(grid)
-        exact = np.empty(grid.shape, dtype=object)
-        for place in np.ndindex(grid.shape):
-            exact[place] = int(grid[place]) * self.resolution
-        return exact
 
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
         """Convert multiples of the resolution to data units: int64 for counts, the nearest float64

@@ -200,8 +200,7 @@ class AddedRows(ReadRows):
                     return
                 first, inputs = steps.start == new.start, None
                 if new:
-                    sums = definition.measure(intake.inputs(steps))
-                    inputs = definition.contribution.exact_from_grid(sums)
+                    inputs = definition.measure(intake.inputs(steps))
                 # A file is recorded in the first transaction, since part of it is counted then.
                 once = (marks, change, labels) if first else ((), None, None)
                 observed = intake.observations(steps, first=first, last=steps.stop == new.stop)

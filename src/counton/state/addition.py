@@ -36,7 +36,8 @@ class Addition(NamedTuple):
     passed on inside `Private`, which hides it from messages and logs.
 
     Attributes:
-        inputs: totals of new steps, shape ``(n, *shape)``, in data units; None releases nothing.
+        inputs: totals of new steps, shape ``(n, *shape)``, int64 in multiples of the stream's
+            resolution; None releases nothing.
         observed: by number of a window (from 1), the totals of all its rows read so far: an array
             of integers, one for each cell. They replace the stored totals. A later run compares
             them with its rows to find late and vanished rows.
@@ -53,7 +54,7 @@ class Addition(NamedTuple):
         arrivals: numbers of rows received so far; None leaves them unchanged.
     """
 
-    inputs: ArrayLike | None = None
+    inputs: NDArray[np.int64] | None = None
     observed: Mapping[int, ArrayLike] = MappingProxyType({})
     sources: Sequence[str] = ()
     remembered: Change | None = None

@@ -16,7 +16,7 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.numbers import Counter, Design, Releases
 from counton.numbers.counter import OneAtATime
-from counton.numbers.counter_state import Checkpoint, StreamProgress, Totals, Waiting
+from counton.numbers.counter_state import Checkpoint, StreamProgress, Waiting
 from counton.strategies.strategy import last_served_step
 
 _NOTHING = np.zeros(0, np.int64)
@@ -38,14 +38,11 @@ class OnDemand(Counter):
         """Shape of what a step releases here, one integer: the digest of its events."""
         return (1,)
 
-    def release_many(self, xs: Totals) -> Releases:
+    @override
+    def release_exact(self, digests: NDArray[np.int64]) -> Releases:
         """Count n consecutive steps, and return the digests of their events, shape ``(n, 1)``, as
         their releases, without noise.
-
-        If the contribution bound has a resolution, the digests must be multiplied by it, as every
-        input is.
         """
-        digests = self.design.contribution.grid_total(xs)
         first, horizon = self.step + 1, last_served_step(self.design.strategy)
         last = self.step + len(digests)
         if horizon is not None and last > horizon:

@@ -131,7 +131,6 @@ class OrderedMachine(Machine):
             new = digests[_DIGEST * known :]
             if self.statistic.card.on_demand:
                 changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
-            inputs = self.design.contribution.exact_from_grid(changes)
             parts, news = self._parts, self._exact.news()
 
             def also(connection: Connection) -> None:
@@ -145,7 +144,7 @@ class OrderedMachine(Machine):
                     None if news is None else (new, news),
                 )
 
-            writer._release(Addition(inputs), None, also)
+            writer._release(Addition(changes), None, also)
         except BaseException:
             # A commit that the writer knows of counts, even if something failed after it. Its
             # counter

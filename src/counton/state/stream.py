@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
 
 
+#: What to give in place of inputs of another shape.
+_SHAPED = "pass one total for each step and declared cell"
+
+
 @name_alone
 class Amounts(NamedTuple):
     """The size of a stream's sums so far. Secret.
@@ -389,7 +393,9 @@ class Stream(JournalReader, Closing):
                 "changes of its numbers: give the events to release_events"
             )
         with self._turn.take(), self._lock:
-            return self._release(Addition(xs), first_step)
+            array = number_array(xs, "inputs", _SHAPED)
+            totals = self._counter().design.contribution.grid_total(array)
+            return self._release(Addition(totals), first_step)
 
     def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
         """Commit everything that a run adds, in one transaction: release its new steps, if it has
@@ -715,16 +721,13 @@ class Stream(JournalReader, Closing):
         ``first_step`` on that are released already are answered from the journal, the table of
         releases.
         """
-        counter = self._counter()
-        remedy = "pass one total for each step and declared cell"
-        array = number_array(cast("ArrayLike", addition.inputs), "inputs", remedy)
-        shape = counter.shape if counter.design.counters is None else array.shape[1:]
-        if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
+        counter, grid = self._counter(), cast("NDArray[np.int64]", addition.inputs)
+        shape = counter.shape if counter.design.counters is None else grid.shape[1:]
+        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(counter.shape):
             raise InvalidInput(
-                f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
-                f"{('n', *counter.shape)}: {remedy}"
+                f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
+                f"{('n', *counter.shape)}: {_SHAPED}"
             )
-        grid = counter.design.contribution.grid_total(array)  # what the counter will add
         first = self._step + 1 if first_step is None else first_step
         first = check_integer("first step", first, 0)
         if not 1 <= first <= self._step + 1:
@@ -734,10 +737,10 @@ class Stream(JournalReader, Closing):
             )
         known = min(len(grid), self._step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, addition, also)
+            return self._advance(counter, grid, addition, also)
         answer = self._answer(counter, first, grid[:known])
         if known < len(grid):
-            fresh = self._advance(counter, array[known:], grid[known:], addition, also)
+            fresh = self._advance(counter, grid[known:], addition, also)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
@@ -761,15 +764,14 @@ class Stream(JournalReader, Closing):
     def _advance(
         self,
         counter: Counter,
-        xs: NDArray[Any],
         grid: NDArray[np.int64],
         addition: Addition,
         also: CommitHook | None,
     ) -> Releases:
         if counter.design.counters is not None:
             self._ready = None  # with new cells the counter is ahead of the journal
-            counter.widen(xs.shape[1], self._key)
-        if len(xs) and counter is not self._drawing:
+            counter.widen(grid.shape[1], self._key)
+        if len(grid) and counter is not self._drawing:
             self._drawing = counter
             if counter.noise_is_worth_keeping:
                 counter.keep_noise(NoiseTable(self._database, self._row.id))
@@ -778,7 +780,7 @@ class Stream(JournalReader, Closing):
                 taken = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
                 refuse_unreadable_cells(tallied, counter.design, taken, windows)
-            releases = counter.release_many(xs)
+            releases = counter.release_exact(grid)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest)]
             digest = ""
@@ -915,12 +917,11 @@ def _complete(
     return whole
 
 
-def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
-    """Return by how much unordered events change each cell in each step, in data units, shape
-    (steps, *cells). ``stops`` has the number of events up to each step's end.
+def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return by how much unordered events change each cell in each step, in multiples of the
+    resolution, shape (steps, *cells). ``stops`` has the number of events up to each step's end.
     """
-    taken = machine.statistic.begin().take(events, stops)
-    return np.asarray(machine.design.contribution.exact_from_grid(taken))
+    return machine.statistic.begin().take(events, stops)
 
 
 _OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"

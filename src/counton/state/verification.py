@@ -391,7 +391,7 @@ class _Recomputation:
                 wider[: len(so_far)] = so_far
                 so_far = wider
             nothing = np.zeros(released.shape, np.int64)
-            noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
+            noise = noise_alone.release_exact(nothing).values
             sums = np.rint((released - noise) / float(terms.units.exact)).astype(np.int64)
             if self._watcher is not None:
                 every.append((released, sums))
@@ -501,7 +501,7 @@ class _Recomputation:
                 "key, so the release, or the record of its input, was altered; restore the state "
                 "from a copy"
             )
-        values = again.release_many(self._terms.contribution.exact_from_grid(inputs)).values
+        values = again.release_exact(inputs).values
         wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
         if wrong.any():
             raise self._alteration(

@@ -183,8 +183,7 @@ class Running(Machine):
                     if is_tallied(self.statistic):
                         taken = open_private(counter.totals_taken)
                         refuse_unreadable_cells(self.statistic, self.design, taken, changes)
-                    in_data = self.design.contribution.exact_from_grid(changes)
-                    releases = counter.release_many(in_data)
+                    releases = counter.release_exact(changes)
                 readings = Readings(self.statistic, steps, releases, self)
             except BaseException:
                 # Nobody has seen the counter's releases of this call: restore the counter too.
