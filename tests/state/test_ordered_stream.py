@@ -178,7 +178,7 @@ def test_an_interruption_leaves_what_the_database_says(
 def strike(patched: pytest.MonkeyPatch, stream: Stream, place: str) -> None:
     """Let something be interrupted right after it has done its work."""
     owner, name = {
-        "before": (stream._counter(), "release_many"),
+        "before": (stream._counter(), "release_exact"),
         "commit": (stream, "_commit"),
         "witness": (stream._witness, "note"),
         "counting": (exact(stream)._exact, "take"),
