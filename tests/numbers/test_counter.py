@@ -240,6 +240,20 @@ def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
     assert not open_private(counter.totals_taken).size
 
 
+@pytest.mark.parametrize("windows", [False, True])
+def test_exact_totals_are_integers(windows: bool) -> None:
+    stream = counter(Independent(8) if windows else Binary(8))
+    wrong: list[Any] = [np.array([1.5]), np.array([True]), np.array([1], np.int32)]
+    for bad in wrong:
+        with pytest.raises(InvalidInput, match=f"type {bad.dtype}; give integer multiples"):
+            stream.release_exact(bad)
+    with pytest.raises(InvalidInput, match="negative count"):
+        stream.release_exact(np.array([-1]))
+    with pytest.raises(SumOverflow):
+        stream.release_exact(np.array([2**63 - 1]))
+    assert stream.step == 0
+
+
 def test_truth_values_are_not_counts() -> None:
     with pytest.raises(InvalidInput, match="numbers"):
         counter(Binary(10)).release(True)

@@ -332,8 +332,20 @@ class Counter:
 
     def release_exact(self, totals: NDArray[np.int64]) -> Releases:
         """Release several consecutive steps at once, as `release_many` does; the totals are integer
-        multiples of the contribution's resolution.
+        multiples of the contribution's resolution, as int64.
+
+        >>> from counton import Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> halves = Contribution.values(0, 1, resolution="0.5")
+        >>> told = {"key": Key.generate(), "name": "paid", "contribution": halves}
+        >>> one, other = (Counter(Binary(7), PureDP(1), **told) for _ in range(2))
+        >>> bool(one.release_many([0.5]).values == other.release_exact(np.array([1])).values)
+        True
         """
+        if totals.dtype != np.int64:  # floats would be cut to integers
+            raise InvalidInput(
+                f"totals have type {totals.dtype}; give integer multiples of the resolution, int64"
+            )
         with self._turn.take():
             before = self._progress()
             first = before.step + 1
