@@ -344,6 +344,9 @@ PEOPLE, NAMES = ["--user", "reader_id", "--most", "3"], ["--domain", "north,sout
         ["init", "loans.csv", "--yes", "--by", "branch", "--user", "reader_id"],
         ["init", "loans.csv", "--yes", "--domain", "north,south", "--by", "branch"],
         ["init", "loans.csv", "--yes", "--unit", "loan", "--within", "15"],
+        ["init", "loans.csv", "--yes", "--revise", "2d"],
+        ["init", "loans.csv", "--yes", "--domain", "north,south", "--most", "2"],
+        ["count", "loans.csv", "--domain", "north,south", "--most", "2"],
         ["init", "loans.csv", "--yes", "--user", "reader_id", "--first", "--around", "99"],
     ],
 )

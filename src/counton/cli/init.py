@@ -142,12 +142,10 @@ def _refuse_missing(options: InitOptions, values: JobValues, look: FirstLook) ->
     left = required_options(values, look)
     if options.yes and not left:
         return
-    example = {name: str(value) for one in left for name, value in one.example.items()}
-    if "most" in example:
-        example |= {"most": int(example["most"])}  # type: ignore[dict-item]
-    command = command_line("init", replace(options, yes=True, **example))  # type: ignore[arg-type]
+    example: dict[str, Any] = {name: value for one in left for name, value in one.example.items()}
+    command = command_line("init", replace(options, yes=True, **example))
     lines = [f"  {one.line}" for one in left]
-    if (job := job_of(values)).groups.by is None:
+    if (job := job_of(values)).groups.by is None and job.groups.domain is None:
         lines.append(groups_to_add(job, look))
     whole = "" if look.has_all_rows else "; only the first rows were read"
     columns = f"its columns are {', '.join(look.columns)}{whole}"

@@ -173,7 +173,7 @@ def _longer(
         lines.insert(0, f"{job.keeping.state} keeps stream {', '.join(held)}; to go on: {going_on}")
     lines += [InvalidInput(f"  {one.line}").translate(names) for one in needed]
     plain = card.additive and not card.options  # like init's jobs
-    if plain and missing and job.groups.by is None:
+    if plain and missing and whole.groups.by is None:
         lines.append(InvalidInput(groups_to_add(job, look, other="other")).translate(names))
     lines += ["as in:", command_line(_command_words(name), whole, *others)]
     if plain and missing:

@@ -173,7 +173,7 @@ def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
     needed, whole = needs_of_first_run(job, look, error.names)
     lines = [error.template, f"the columns are {', '.join(look.columns)}"]
     lines += [f"  {one.line}" for one in needed]
-    if kind_of(job.what).card.additive and job.groups.by is None:
+    if kind_of(job.what).card.additive and whole.groups.by is None:
         lines.append(groups_to_add(job, look, other="other"))
     examples = {name: whole.option(name) for one in needed for name in one.example}
     lines.append(f"as in: {', '.join(f'{name}={value!r}' for name, value in examples.items())}")

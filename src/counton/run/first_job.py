@@ -514,8 +514,19 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
     if job.times.start is None and start is not None:
         why = f"{_START}; exact: no row is of this year, and this day is of the first's"
         found.append(RequiredOption(why, {"start": start}))
+    if job.groups.by is None and job.groups.domain is not None:
+        repeated = look.for_operator(job).repeated
+        columns = [one for one in repeated if one not in (people, job.people.user, job.rows.id)]
+        found.append(RequiredOption("the column of the groups", {"by": [*columns, "COLUMN"][0]}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         found.append(RequiredOption(_PUBLIC, _NAMES))
+    new = job.rows.append or holds_new_events(job.events)
+    if job.times.revise is not None and job.rows.id is None and not new:
+        why = (
+            "a file of all events does not tell late rows from changed rows, so each file must "
+            f"hold new rows alone; or instead name the column of ids, {field('id')}"
+        )
+        found.append(RequiredOption(why, {"append": True}))
     if job.times.until is None and are_old(complete_job(values, look), look):
         why = (
             "the newest row is old, and the clock would release empty windows; so readers learn "
@@ -528,7 +539,8 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
             why = f"whom to protect: people; or instead single rows, with {field('unit', row)}"
-            example = {"user": people, "most": 3, "per": "1d"}
+            usual = {"user": people} | ({} if job.people.first else {"most": 3, "per": "1d"})
+            example = {name: value for name, value in usual.items() if name not in values}
         found.append(RequiredOption(why, example))
     elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
@@ -589,9 +601,14 @@ def needs_of_first_run(
     >>> whole.rows.missing
     'skip'
     """
-    windowed = not kind_of(job.what).card.is_table and _is_allowed(
-        _with_examples(job, missing, look)
-    )
+    card = kind_of(job.what).card
+    columns = {
+        "by": card.additive and job.groups.domain is not None,
+        "user": job.people.most is not None,
+    }
+    asked = [*missing, *(name for name, needs in columns.items() if needs and not job.has(name))]
+    allowed = _is_allowed(_with_examples(job, asked, look))
+    windowed = allowed and not card.is_table
     needed = _options_of_windows(job, look, missing) if windowed else []
     whole = job.having(**{name: value for one in needed for name, value in one.example.items()})
     whole, known = _with_examples(whole, missing, look), options_of_job(job)
@@ -650,7 +667,7 @@ def _options_of_windows(
         names = {"epsilon"}
     else:
         names = {"time", "timezone", "start", "until", "epsilon"}
-        names |= {"domain", "user", "most"} if additive else set()
+        names |= {"by", "domain", "user", "most"} if additive else set()
     found = list[RequiredOption]()
     if "time" in missing and len(look.times) == 1:
         found.append(RequiredOption("the column of times", {"time": look.times[0].name}))
