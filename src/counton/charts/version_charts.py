@@ -123,8 +123,9 @@ class Versions:
 
     @property
     def shares(self) -> Floats:
-        """Each version as a share of the window's final count, all groups together: shape
-        ``(windows, lags)``.
+        """Each version of a window (its count as one release had it) as a share of the window's
+        final count, all groups together: shape ``(windows, lags)``, where a lag is the number of
+        windows that had ended after the window.
 
         NaN for windows that are not final, or whose final count is not above 0.
         """

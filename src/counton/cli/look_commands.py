@@ -246,8 +246,8 @@ def _quotas(ledger: Ledger) -> Iterator[dict[str, Any]]:
 
 
 def _history_columns(history: Sequence[LedgerEvent]) -> dict[str, list[str]]:
-    """Return the history of a ledger (guarantees entered, limits changed) as columns to print,
-    ordered by time.
+    """Return the history of a ledger, the record of spent privacy loss (guarantees entered, limits
+    changed), as columns to print, ordered by time.
     """
     by = []
     for event in history:

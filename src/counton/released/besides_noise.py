@@ -115,8 +115,8 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _firsts(definition: Description) -> Mapping[str, int]:
-    """Return, by name, how many rows of each user count in a report's statistics with bounds of
-    their own.
+    """Return, by name, how many rows of each user count in those statistics of a report (several
+    statistics of the same rows) that have bounds of their own.
     """
     found: Mapping[str, int] = getattr(definition.inner, "firsts", {})
     return found
@@ -152,7 +152,9 @@ _LEFT_OUT = "left-out"
 
 
 def measuring(definition: Description) -> list[str]:
-    """Return the names of a report's statistics that measure which rows bounds leave out."""
+    """Return the names of those statistics of a report (several statistics of the same rows) that
+    measure the share of rows that bounds leave out.
+    """
     parts = members_of(definition.inner)
     return [name for name, part in parts.items() if inner_of(part).card.keyword == _LEFT_OUT]
 

@@ -154,8 +154,8 @@ class Release:
         Raises:
             InvalidInput: steps are not consecutive, or not all released; with ``never_falling``:
                 there are no totals of counts or sums; or they may fall, since values may be below 0
-                or windows are revised; or they go on from those of another stream; or a file lacks
-                an earlier step.
+                or windows are released again when late rows come; or they go on from those of
+                another stream; or a file lacks an earlier step.
 
         >>> import polars as pl
         >>> from counton import release

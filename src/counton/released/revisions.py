@@ -203,7 +203,7 @@ class Revisions:
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
         """Covariance of the noise of one window's successive counts (versions), in squared data
-        units: shape ``(lags, lags)``.
+        units: shape ``(versions, versions)``.
         """
         lags = np.arange(self.lags + 1)
         unit = float(self.design.units.noise) ** 2 * self.design.law.variance

@@ -261,8 +261,8 @@ class _KeptStream(NamedTuple):
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
 ) -> dict[str, _KeptStream]:
-    """Wait until the rows in all inboxes are counted, and return the streams of the state
-    (database) by name.
+    """Wait until the rows in all inboxes (rows that services have yet to count) are counted, and
+    return the streams of the state (database) by name.
     """
     with Store(state) as store:
         names = store.streams if name is None else (name,)

@@ -82,7 +82,7 @@ def _with_notes(
 
 def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
     """Return a sentence on the released share of rows that bounds leave out, with its interval, for
-    each statistic of a report that measures it.
+    each statistic of a report (several statistics of the same rows) that measures it.
 
     The list is empty if nothing is released yet, or if the report has groups, whose shares stand in
     its table.

@@ -458,8 +458,8 @@ class Journal:
         return {**facts_of(released), "rows": json_rows(released.table())}
 
     def nowcast(self, groups: Sequence[str] = (), level: float | None = None) -> dict[str, Any]:
-        """Return forecasts of the final numbers of windows that will still be revised: see
-        `counton.nowcast`.
+        """Return forecasts of the final numbers of windows that will be released again when late
+        rows come: see `counton.nowcast`.
 
         They are computed from released numbers, so they cost no privacy.
 

@@ -537,8 +537,8 @@ class TrainingNoise:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return buffers and steps, which must be saved with the model. They are secret, because
-        they hold noise.
+        """Return steps, and buffers that carry noise from step to step; they must be saved with the
+        model. They are secret, because they hold noise.
 
         For strategies without buffers the public `run` is enough.
         """
@@ -735,7 +735,8 @@ class TrainingNoise:
         Args:
             places: by name, the size of the parameter, and the range (first, stop) of the given
                 coordinates.
-            in_order: True if buffers advance, so that steps must come one after another.
+            in_order: True if buffers, which carry noise from step to step, advance, so that steps
+                must come one after another.
         """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])

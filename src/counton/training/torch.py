@@ -157,8 +157,8 @@ class PrivateSteps:
         self.step, self._joined = step - 1, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return steps and buffers of the noise, as tensors and plain values, which must be saved
-        with the model.
+        """Return steps, and the buffers that carry noise from step to step, as tensors and plain
+        values, which must be saved with the model.
 
         They are secret, because buffers hold noise.
         """
@@ -171,8 +171,8 @@ class PrivateSteps:
         return {"step": self.step, "noise": state | {"parameters": entries}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the steps and buffers of the noise that `state_dict` returned, so that the run
-        continues.
+        """Restore the steps and the buffers (which carry noise from step to step) that `state_dict`
+        returned, so that the run continues.
 
         Raises:
             StateError: the state belongs to another run, or is incomplete.
