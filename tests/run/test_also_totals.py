@@ -231,6 +231,41 @@ def test_wanted_half_widths_are_kept_on_all_nights(told: dict[str, Any]) -> None
     assert 0.97 < wanted.factor <= 1
 
 
+def test_a_promise_that_was_checked_is_not_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nights are looked at once for each statement, by the run that makes it first."""
+    asked, one = list[object](), new_stream.reached_halfwidths
+
+    def counted(definition: Definition, job: Job, **more: Any) -> Any:
+        asked.append((job.promise.within, job.view.level))
+        return one(definition, job, **more)
+
+    told: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "append": True,
+        **BESIDE, "state": tmp_path / "s.db",
+    }  # fmt: skip
+
+    def night(number: int, within: str, **more: Any) -> None:
+        events, until = frame(OTHERS[number - 1], number), f"2024-03-{number + 1:02}"
+        release("count", events, until=until, within=within, **told, **more)
+
+    night(1, "first=4,final=6")
+    monkeypatch.setattr(new_stream, "reached_halfwidths", counted)
+    night(2, "final=6, first=4.0")
+    assert asked == []
+    night(3, "first=4,final=7")
+    night(4, "first=4,final=7")
+    assert asked == [("first=4,final=7", None)]
+    with pytest.raises(RequestMismatch, match="asks for another error"):
+        night(5, "first=4,final=7", level=0.99)
+    with pytest.raises(RequestMismatch, match="asks for another error"):
+        night(5, "first=3,final=7")
+    assert len(asked) == 3
+    night(5, "first=4,final=7")
+    assert len(asked) == 3
+
+
 # ------------------------------------------------------------------- what must not be, is seen
 
 

@@ -128,7 +128,8 @@ class Definition(Description):
                 options that jobs stated: those that define the stream, and policies and outputs of
                 the last job. In it ``dropped``, ``skipped`` and ``set_aside`` say that some job
                 left out rows of undeclared groups, left out rows with a missing value, or set
-                unreadable rows aside.
+                unreadable rows aside; ``held`` has the last half-widths that a job wanted beside
+                totals, and that the stream was found to have.
             statistic, guarantee, contribution, strategy: see `Description`.
 
         Raises:

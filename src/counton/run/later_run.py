@@ -66,7 +66,7 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"stream {job.keeping.name!r} is a {kept.what!r} and cannot be continued as a "
             f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
         )
-    if job.promise.within is not None:
+    if job.promise.within is not None and kept.record.get("held") != wanted_halfwidths(job):
         from counton.run.new_stream import reached_halfwidths
 
         if (found := reached_halfwidths(kept, job)).factor > 1:
@@ -85,6 +85,17 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"start another one, give another {field('name')}: the privacy losses of both add up. "
             f"{field('end_stream(state, name)')} ends this one"
         )
+
+
+def wanted_halfwidths(job: Job) -> dict[str, Any]:
+    """Return, as JSON values, all options of a job on which it depends whether a stream has the
+    half-widths that the job wants (``within``).
+    """
+    from counton.planning.least_privacy import bounds_of
+
+    within, size = job.promise.within, job.promise.size
+    assert within is not None
+    return {"within": bounds_of(within, size), "size": size, "level": job.view.level}
 
 
 #: Names of several options that are stated together.

@@ -18,6 +18,7 @@ from counton.numbers.design import design_for
 from counton.numbers.discovery import sums_draws
 from counton.numbers.node_law import law_for, part_of
 from counton.strategies import AsOf, WindowsAndTotals, WindowVersions, noise_variance
+from counton.strategies.lines.one_thread import on_one_thread
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 from counton.strategies.streams.windows_and_totals import LeastSquaresAsOf
 
@@ -96,6 +97,7 @@ def halfwidths_of_versions(
     return tuple(at.errors.window_halfwidths(steps - 1, steps, level).tolist())
 
 
+@on_one_thread
 def named_versions(
     terms: Design, level: float, *, two_nights: bool = False
 ) -> Mapping[str, tuple[float, ...]]:
@@ -122,6 +124,7 @@ def named_versions(
     last = both.horizon
     final_from = min(lags + 1, last)  # the first night with a final window
     nights = sorted({final_from, min(_LATE, last)}) if two_nights else range(1, last + 1)
+    both._contrasts_for(terms.law).independent(nights[-1])  # for all nights at once, which is quick
     widest = np.zeros(2)
     for night in nights:
         read = replace(terms, strategy=LeastSquaresAsOf(both, night, terms.law)).errors
