@@ -529,6 +529,7 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
         )
     _write_panel_name(ax, band)
     ax.set_xlabel(local_text("cell"), color=FAINT)
+    ax.xaxis.set_major_formatter(number_ticks())
     ax.yaxis.set_major_formatter(number_ticks())
     clean(ax, grid="y")
 
