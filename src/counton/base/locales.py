@@ -85,13 +85,18 @@ def is_file_of_language(name: str | os.PathLike[str]) -> bool:
     return os.fspath(name).lower().endswith(".toml")
 
 
-def local_text(english: str, **values: str) -> str:
-    """Translate an English text into the present language, and fill its placeholders with values.
+def local_text(english: str, **values: str | int) -> str:
+    """Translate an English text into the present language, and fill its placeholders with values;
+    a whole number is written with the signs of the language.
 
-    >>> local_text("step {number}", number="3")
-    'step 3'
+    >>> local_text("step {number}", number="3"), local_text("step {number}", number=1024)
+    ('step 3', 'step 1,024')
     """
-    return _PRESENT.get().words.get(english, english).format(**values)
+    said = {
+        name: local_number(f"{value:,}") if isinstance(value, int) else value
+        for name, value in values.items()
+    }
+    return _PRESENT.get().words.get(english, english).format(**said)
 
 
 def local_sentence(english: str) -> str:

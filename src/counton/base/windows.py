@@ -26,7 +26,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy_polars import polars as pl
 from counton.base.lengths import LENGTH, PERIODS, days_in
-from counton.base.locales import local_day, local_moment, local_number, local_text
+from counton.base.locales import local_day, local_moment, local_text
 
 #: Largest delay of a row of users or with an id, in days after the end of the last released window.
 LATE_DAYS = 35
@@ -583,7 +583,7 @@ class RevisedWindows(Windows):
             "of that {one} still come in and are added to it. Then it is final, and rows that come "
             "later are in no {one}",
             one=one,
-            count=local_number(f"{self.lags:,}"),
+            count=self.lags,
             windows=several,
         )
 
@@ -725,7 +725,6 @@ class EachRow(Once):
     @override
     def span(self, steps: range) -> str:
         first, last = steps[0], steps[-1]
-        begin, end = local_number(f"{first:,}"), local_number(f"{last:,}")
         if first == last:
-            return local_text("step {number}", number=end)
-        return local_text("steps {first} to {last}", first=begin, last=end)
+            return local_text("step {number}", number=last)
+        return local_text("steps {first} to {last}", first=first, last=last)

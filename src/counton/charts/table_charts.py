@@ -239,9 +239,9 @@ def _error_by_level(
                     color=FAINT,
                 )
         if known.any():
-            note += local_text("; {count} known", count=local_number(f"{int(known.sum()):,}"))
+            note += local_text("; {count} known", count=int(known.sum()))
         if hidden:
-            note += local_text("; {count} below their noise", count=local_number(f"{hidden:,}"))
+            note += local_text("; {count} below their noise", count=hidden)
         ax.annotate(
             note,
             (0, y),
@@ -517,7 +517,7 @@ def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     ax.set_xlim(0, cells)
     what = local_text("Cells")
     if size > 1:
-        what = local_text("Averages of {count} cells", count=local_number(f"{size:,}"))
+        what = local_text("Averages of {count} cells", count=size)
     bottom, top = ax.get_ylim()
     widest = float(twice.max())
     band = local_text("{what} ± two standard deviations", what=what)
@@ -604,9 +604,8 @@ def plot_contingency(
         largest = np.argsort(-numbers[0][places], kind="stable")[:_MOST_BARS]
         more = ""
         if len(bars) > _MOST_BARS:
-            several = local_number(f"{len(bars):,}")
             most = str(_MOST_BARS)
-            more = local_text(", the {count} largest of {several}", count=most, several=several)
+            more = local_text(", the {count} largest of {several}", count=most, several=len(bars))
         order = np.sort(largest) if more else np.arange(len(bars))
         title = local_text("by {groups}", groups=called) + more
         shown.append((title, [bars[place] for place in order.tolist()]))

@@ -309,9 +309,12 @@ def plot_bars(bars: Bars, words: Caption) -> Figure:
     1
     """
     if len(bars.names) > _MOST_CELLS:
-        of = local_number(f"{len(bars.names):,}")
         words = words.adding(
-            local_text("; the {count} largest of {several}", count=str(_MOST_CELLS), several=of)
+            local_text(
+                "; the {count} largest of {several}",
+                count=_MOST_CELLS,
+                several=len(bars.names),
+            )
         )
         bars = bars.at(largest_groups(bars.estimates, _MOST_CELLS))
     tall, width = 0.15 + 0.24 * len(bars.names), words.width
@@ -630,7 +633,7 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     times, starts = curves.times, curves.starts
     if times.dtype.kind != "M":
         if len(times) == 1:
-            name = local_text("step {number}", number=local_number(f"{times[0]:,}"))
+            name = local_text("step {number}", number=int(times[0]))
             ax.set_xticks([0.98], [name], ha="right")
             return
         ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
@@ -772,7 +775,7 @@ def until_in_words(time: Any) -> str:
     """
     if isinstance(time, np.datetime64):
         return local_text("up to {moment}", moment=moment_in_words(time))
-    return local_text("after step {number}", number=local_number(f"{int(time):,}"))
+    return local_text("after step {number}", number=int(time))
 
 
 def _label_ends(

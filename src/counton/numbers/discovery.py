@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
-from counton.base.locales import local_number, local_text
+from counton.base.locales import local_text
 from counton.privacy import ApproxDP, Contribution, PureDP
 from counton.strategies import StreamStrategy, noise_variance
 
@@ -139,7 +139,7 @@ class Declared:
         """Return words on the groups: their number, such as "12 pages", where ``plural`` is
         "pages".
         """
-        return local_text(f"{{count}} {plural}", count=local_number(f"{groups:,}"))
+        return local_text(f"{{count}} {plural}", count=groups)
 
     def chance(self, terms: Design) -> float | None:
         """Return None: declared groups are always shown, so no probability of showing one is

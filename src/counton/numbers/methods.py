@@ -106,7 +106,7 @@ def _what_is_released(terms: Design) -> str:
     last = terms.strategy.horizon
     until = local_text("for as many steps as come")
     if last is not None:
-        until = local_text("for up to {count} steps", count=local_number(f"{last:,}"))
+        until = local_text("for up to {count} steps", count=last)
     if terms.cells > 1:
         cells = local_number(f"{terms.cells:,}")
         what = local_text("{what} of {count} cells", what=what, count=cells)

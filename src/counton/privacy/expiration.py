@@ -91,7 +91,7 @@ class ExpiringGuarantee(Guarantee):
             return said
         way = local_text("growth {number}", number=local_number(text(self.expiry.growth)))
         if self.expiry.delay:
-            way += local_text(", delay {number}", number=local_number(f"{self.expiry.delay:,}"))
+            way += local_text(", delay {number}", number=self.expiry.delay)
         if self.expiry.levels is not None:
             way += local_text(", levels {number}", number=str(self.expiry.levels))
         return f"{said} ({way})"

@@ -265,12 +265,12 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     """
     names = {field.name for field in fields(guarantee)}  # type: ignore[arg-type]
     if "rho" in names:
-        return local_text("{count} times the rho", count=local_number(f"{units**2:,}"))
+        return local_text("{count} times the rho", count=units**2)
     return local_text(
         "{count} times the epsilon, and far more delta"
         if "delta" in names
         else "{count} times the epsilon",
-        count=local_number(f"{units:,}"),
+        count=units,
     )
 
 

@@ -262,7 +262,7 @@ class Bounded(Counting):
             "rows beyond {count} of each {unit}, or {more} of it in one window,",
             count=count,
             unit=unit,
-            more=local_number(f"{self.most_a_window:,}"),
+            more=self.most_a_window,
         )
 
     @override

@@ -112,8 +112,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
     if released.totals is not None:
         times = times_in_words(definition)
         if released.delay:
-            delay = local_number(f"{released.delay:,}")
-            times += local_text(", each point released {count} windows later", count=delay)
+            times += local_text(", each point released {count} windows later", count=released.delay)
         running = local_text("Running {what}", what=what)
         drawn["totals"] = (totals_curves(part), _by(running, grouped), times)
     apart = released.together is None

@@ -1086,7 +1086,7 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         said = local_text(
             "At step {number}, the last one, {level}% intervals reach at most {far} to either "
             "side.",
-            number=local_number(f"{numbers.steps[-1]:,}"),
+            number=numbers.steps[-1],
             level=level,
             far=far,
         )

@@ -91,7 +91,7 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     """
     if table.height <= MOST:
         return text_table(table), ""
-    of_rows = {"count": str(MOST), "several": local_number(f"{table.height:,}")}
+    of_rows = {"count": MOST, "several": table.height}
     if "statistic" in table.columns:
         rank = pl.col("estimate").rank("ordinal", descending=True).over("statistic")
         places = pl.int_range(pl.len()).sort_by(rank, maintain_order=True, nulls_last=True)
@@ -122,9 +122,9 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         tables = [_local_table(one) for one in tables]
         return Screen(tables=tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
-        room = local_number(f"{shown.room:,}")
         at_once = local_text(
-            " for all that are shown at once, chosen from up to {count} groups", count=room
+            " for all that are shown at once, chosen from up to {count} groups",
+            count=shown.room or 0,
         )
     rows = released.last_rows()
     heading = _heading_of_readings(released, at_once)
@@ -176,18 +176,16 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
         level=local_number(percent(released.level)),
         at_once=at_once,
     )
-    number = local_number(f"{after:,}")
     if not cut.timed:
-        said = local_text("after step {number}", number=number)
+        said = local_text("after step {number}", number=after)
         if isinstance(over, str):
             said = local_text(
-                "in the {period} up to step {number}", period=local_text(over), number=number
+                "in the {period} up to step {number}", period=local_text(over), number=after
             )
         elif over == 1:
-            said = local_text("in step {number}", number=number)
+            said = local_text("in step {number}", number=after)
         elif over is not None:
-            last = local_number(f"{over:,}")
-            said = local_text("in the {count} steps up to step {number}", count=last, number=number)
+            said = local_text("in the {count} steps up to step {number}", count=over, number=after)
         return f"\n{said}, {level}"
     said = cut.until(int(cut.ends(range(after, after + 1))[0]))
     if isinstance(over, str):
@@ -195,9 +193,8 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
     elif over == 1:
         said = local_text("in the window {until}", until=said)
     elif over is not None:
-        last = local_number(f"{over:,}")
-        said = local_text("in the {count} windows {until}", count=last, until=said)
-    where = local_text("(window {number}, {zone})", number=number, zone=cut.timezone)
+        said = local_text("in the {count} windows {until}", count=over, until=said)
+    where = local_text("(window {number}, {zone})", number=after, zone=cut.timezone)
     return f"\n{said} {where}, {level}"
 
 
@@ -227,11 +224,7 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
         none = local_text("no group is large enough to be shown yet")
         return Screen(noise, heading, notes=[none, *_below(released)])
     smaller = len(groups) - MOST
-    left_out = (
-        local_text("and {count} smaller groups", count=local_number(f"{smaller:,}"))
-        if smaller > 0
-        else ""
-    )
+    left_out = local_text("and {count} smaller groups", count=smaller) if smaller > 0 else ""
     shown = released.largest(MOST)
     table = _versions_table(shown) if released.definition.cut.lags else _last_table(shown)
     return Screen(noise, heading, [table], left_out, _below(released))

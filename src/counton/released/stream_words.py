@@ -189,9 +189,8 @@ def _published_in_words(
         row = "" if definition.what == "stream" else ", after each row"
         if len(steps) == 1:
             return local_text(f"The {{what}}{which} was published once{row}.", what=what)
-        times = local_number(f"{len(steps):,}")
         said = f"The {{what}}{which} was published {{count}} times{row}."
-        return local_text(said, what=what, count=times)
+        return local_text(said, what=what, count=len(steps))
     every = local_text("period of {length}" if cut.period is None else cut.period, length=cut.every)
     if isinstance(over, str):
         when = local_text("in each {period}" + _so_far(definition, over), period=local_text(over))
@@ -435,7 +434,7 @@ def _shown_in_words(definition: Description, over: int | str | None) -> str:
         "The numbers shown at each window are of the last {count} windows."
         if window
         else "The numbers shown at each step are of the last {count} steps.",
-        count=local_number(f"{over:,}"),
+        count=over,
     )
 
 
@@ -443,7 +442,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     """Return a sentence that says what has been released so far."""
     cut = definition.cut
     additive = definition.statistic.card.additive
-    what, done = statistic_in_words(definition), local_number(f"{steps:,}")
+    what = statistic_in_words(definition)
     if not cut.goes_on:
         return local_text("The {what} was released once.", what=what)
     if definition.release == "both":
@@ -464,12 +463,12 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
         what = local_text("{what} by {groups} ({how})", what=what, groups=by, how=how)
     if not cut.timed:
         return local_text(
-            "The {what} was released after each row, {count} times so far.", what=what, count=done
+            "The {what} was released after each row, {count} times so far.", what=what, count=steps
         )
     last = terms.strategy.horizon
     of = local_text("windows")
     if last is not None:
-        of = local_text("up to {count} windows", count=local_number(f"{last:,}"))
+        of = local_text("up to {count} windows", count=last)
     return local_text(
         "The {what} was released after each of {windows} of {length} from {start} ({zone}) on, "
         "{count} of them so far.",
@@ -478,7 +477,7 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
         length=cut.every,
         start=local_moment(cut.local(cut.start)),
         zone=cut.timezone,
-        count=done,
+        count=steps,
     )
 
 
@@ -602,8 +601,7 @@ def times_in_words(
             if period is None
             else local_text(f"{period}s")
         )
-        last = local_number(f"{over:,}")
-        return local_text("in the {count} {windows} up to each point", count=last, windows=windows)
+        return local_text("in the {count} {windows} up to each point", count=over, windows=windows)
     if definition.inner.card.of_now:
         period = PERIODS.get(every)
         window = local_text(period) if period else local_text("window of {length}", length=every)

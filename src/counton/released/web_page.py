@@ -119,9 +119,8 @@ def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str
     )
     newest = ""
     if table.height > _ROWS:
-        shown_rows, all_rows = local_number(f"{_ROWS:,}"), local_number(f"{table.height:,}")
         newest = local_text(
-            "the newest {count} of {several} rows", count=shown_rows, several=all_rows
+            "the newest {count} of {several} rows", count=_ROWS, several=table.height
         )
     left_out = []
     if screen.left_out:

@@ -38,7 +38,7 @@ from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
-from counton.base.locales import local_name, local_number, local_text
+from counton.base.locales import local_name, local_text
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -228,7 +228,7 @@ def _left_out(report: Report, table: Table) -> str:
             "of {statistic} the {count} largest of {several} groups",
             statistic=local_name(one),
             count=str(_MOST_SHOWN),
-            several=local_number(f"{len(shown):,}"),
+            several=len(shown),
         )
         for one, shown in report._names_to_draw(table).items()
         if len(shown) > _MOST_SHOWN
