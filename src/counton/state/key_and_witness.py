@@ -610,10 +610,10 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under one particular key: the key that
-        lies beside the first witness file (a record of releases).
+        """Return True if the state has released something under the key beside its first witness
+        file (a record of releases).
 
-        False if the state is not open, or if this key cannot be used.
+        The result is False if the state is not open, or if that key cannot be used.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:

@@ -166,7 +166,7 @@ def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.i
     """Return one keyed digest of the events of each step, from step ``first`` on, one after the
     other. ``stops`` has the number of events up to each step's end.
 
-    Each has only 62 bits, so that it fits into an integer column made for counts.
+    Each digest has only 62 bits, so that it fits into an integer column made for counts.
 
     >>> two = event_digests(bytes(32), 1, [("a", 1), ("b", 2)], np.array([1, 2]))
     >>> one = event_digests(bytes(32), 2, np.array([["b", "2"]]), np.array([1]))

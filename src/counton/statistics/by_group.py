@@ -276,9 +276,10 @@ def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
 
 
 def for_people(statistic: Statistic, most: int) -> Statistic:
-    """Adapt a statistic to a stream in which up to ``most`` rows of each person count.
+    """Return a statistic for a stream in which up to ``most`` rows of each person count.
 
-    Only reports (several statistics of the same rows) change.
+    A report (several statistics of the same rows) is returned as an adapted copy, any other
+    statistic unchanged.
     """
     if isinstance(statistic, Grouped):
         return statistic.with_inner(for_people(statistic.inner, most))

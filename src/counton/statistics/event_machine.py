@@ -29,10 +29,9 @@ _NEAR = 16
 
 
 class _CellNoise:
-    """The noise of requested cells, for every node of the strategy (a sum that gets independent
-    noise).
+    """Integer noise of requested cells: one draw for each cell and each node of the strategy.
 
-    Cells are in the order in which they were requested.
+    A node is a sum over steps that gets independent noise. Cells are in the requested order.
     """
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:

@@ -91,11 +91,11 @@ class GridReading(Reading):
 
     @cached_property
     def sums(self) -> Integers:
-        """Released running sums of cells along every axis, beginning with 0, in rounding units.
+        """Released prefix sums of the cells along every axis, as integer multiples of a unit.
 
-        The unit is a power of two, 2^-16 or larger. Each axis is longer by one than the same axis
-        of the cells. Between two steps, the result is the difference of the sums published at both
-        steps.
+        The unit is a power of two, 2^-16 or larger. Prefix sums begin with 0, so every axis is
+        longer by one than that of the cells. For a reading between two steps, the sums published
+        at the first step are subtracted from those at the second.
         """
         now, *before = map(self._sums, self.release.between or (self.release,))
         found: Integers = read_only(now - before[0] if before else now)
@@ -395,9 +395,10 @@ _SIZES = 512
 
 
 def _few(draws: Integers) -> Integers:
-    """Round numbers of noise draws up, so that few different numbers remain.
+    """Round up each entry of ``draws``, the number of noise draws in a sum, to a coarser value.
 
-    This saves time, because the distribution of a sum of n draws is computed once for each n.
+    This saves time: the distribution of a sum of n draws is computed once for each different n.
+    More draws make intervals wider, never too narrow.
     """
     # More draws have wider intervals.
     if len(np.unique(draws)) <= _SIZES:

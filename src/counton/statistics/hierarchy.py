@@ -96,8 +96,9 @@ class HierarchyReading(Reading):
 
     @property
     def _grain(self) -> float:
-        """Largest rounding error of a node's count: 2 rounding units for each of the one or two
-        releases behind it.
+        """Largest rounding error of a node's count.
+
+        It is two rounding units for a count at one step, and four for a difference of two steps.
         """
         return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 

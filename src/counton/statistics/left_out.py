@@ -52,8 +52,9 @@ class ShareLeftOut(Average):
     """The share of rows that bounds leave out, and the number of these rows.
 
     A row is left out if its value lies beyond the bounds. In a report (several statistics of the
-    same rows) it is also left out if its user has more rows before it than count elsewhere. The
-    share is an average of numbers that are 0 or 1, so its interval is Fieller's.
+    same rows) it is also left out if it comes after the first rows of its user, which alone count
+    in the other statistics. The share is an average of zeros and ones; its interval is that of a
+    ratio of two noisy sums (Fieller's).
 
     Args:
         lower, upper: bounds of the values that count whole; None: rows have no values.
@@ -122,11 +123,13 @@ class ShareLeftOut(Average):
         return cls(**stated.only("lower", "upper"))
 
     def squared_norm(self, first: int, most: int) -> int:
-        """Bound the squared 2-norm of the change of both cells by all rows of one unit.
+        """Bound the squared 2-norm of the change that all rows of one unit make in the two cells.
+
+        One cell counts the rows that are left out, the other cell all other rows.
 
         Args:
-            first: number of the unit's rows that its bound does not leave out.
-            most: number of the unit's rows that are looked at.
+            first: largest number of a unit's rows that count; later rows are left out.
+            most: largest number of a unit's rows that enter the two cells; later rows are ignored.
 
         >>> ShareLeftOut().squared_norm(2, 5), ShareLeftOut(0, 60).squared_norm(2, 5)
         (13, 25)
@@ -170,10 +173,10 @@ class ShareLeftOut(Average):
 
 
 def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Rewrite the options of a job that has ``measure_left_out`` as those of a report without it.
+    """Convert the options of a job that has ``measure_left_out`` to the options of a report.
 
-    The report has the job's statistic, and the share of rows that its bounds leave out. So both
-    have one guarantee, one entry in the ledger and one table.
+    The report has two statistics: the job's, and the share of rows that its bounds leave out. Both
+    share one guarantee, one entry in the ledger (the record of spent privacy loss) and one table.
 
     Args:
         what: the statistic of the job, or its name.

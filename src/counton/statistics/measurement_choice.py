@@ -32,8 +32,8 @@ class TableStatistic(TallyStatistic):
     If rows have no times, the table is released once; otherwise after every step.
 
     A measurement is the integer matrix that converts exact counts to the cells that get noise.
-    Unless the caller states one, the best measurement for the kind of noise is chosen. Its integer
-    weights are smaller in streams of several steps, because their sums grow larger.
+    Unless the caller states one, the best measurement for the kind of noise is chosen. In streams
+    of several steps the matrix has smaller entries, because exact counts grow larger there.
     """
 
     counts_rows = True
@@ -74,7 +74,8 @@ class TableStatistic(TallyStatistic):
         """Return a copy of the statistic with the measurement matrix of least error for a kind of
         noise.
 
-        ``norm`` and ``horizon`` are those of `_choose`.
+        ``norm`` is 1 for Laplace and 2 for Gaussian noise, ``horizon`` the number of steps (None:
+        unknown or no end).
         """
         return self._with_measurement(self._choose(norm, horizon))
 
@@ -96,10 +97,10 @@ class TableStatistic(TallyStatistic):
 
     @property
     def criterion(self) -> float:
-        """The error that the choice of a measurement minimises: the standard deviation of the
-        statistic's numbers.
+        """The error that the best measurement matrix minimises.
 
-        It is computed for measured cells with standard deviation 1.
+        It is the square root of the mean variance of the statistic's numbers if each measured cell
+        has noise with variance 1.
         """
         return self.error_of.mean
 

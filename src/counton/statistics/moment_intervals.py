@@ -41,11 +41,10 @@ _HALVINGS, _NEAR = 80, 2.0**-30
 
 
 def means_fail(least: float, most: float) -> list[float]:
-    """Return fractions, each a candidate for the part of the error probability that is spent on the
-    intervals of the means.
+    """Return candidate fractions of the error probability to spend on the intervals of the means.
 
-    The caller computes an interval with each fraction and returns an interval that contains them
-    all. Which fraction is best depends on n / s, where n is the true number of rows, and s the
+    The caller computes one interval with each fraction, and returns an interval that contains all
+    of these. Which fraction is best depends on n / s, where n is the true number of rows, and s the
     standard deviation of the noise of the released number of rows. Only bounds on n / s are known:
     it is between ``least`` and ``most``.
 
@@ -208,10 +207,14 @@ def slope_ends(
 def _slope_end(
     covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
 ) -> float:
-    """Return the upper end of a slope's interval: the largest slope that is possible given the
-    released sums.
+    """Return the largest slope of a least-squares line that is possible given the released sums.
 
-    Arguments are those of `slope_ends`.
+    Args:
+        covariance: released covariance of both columns.
+        variance: released variance of the predicting column.
+        on, of: intervals of the means of the predicting and of the predicted column.
+        ratio: half-width of one sum divided by the released number of rows.
+        most: upper bound on the slope.
     """
     # The slack of a slope, by how much it is allowed, is convex in it. So the slopes with slack are
     # those below an end, and perhaps some beyond a second end, which then count too.
@@ -240,11 +243,11 @@ def _slope_end(
 
 
 def _second_order(slope: float, on: float, of: float) -> float:
-    """Return how much the product of the errors of two means can change a sum that is 0 at the true
-    slope, for each row.
+    """Return the largest d (e - slope d) for numbers |d| <= ``on`` and |e| <= ``of``.
 
-    The mean of the predicting column errs by d, from -on to on, and the mean of the predicted
-    column by e, from -of to of. The result is the largest d (e - slope d).
+    Here d is the error of the mean of the predicting column, e the error of the mean of the
+    predicted column. The result bounds their second-order effect on a sum that is 0 at the true
+    slope, divided by the number of rows.
     """
     d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
     return d * (of - slope * d)

@@ -136,8 +136,9 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """The numbers of a statistic of a report that is not measured, because they equal numbers of
-    another statistic.
+    """The released numbers of a report's statistic that takes them from another statistic.
+
+    Such a statistic gets no noise of its own, because the other statistic has equal numbers.
     """
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
@@ -592,8 +593,10 @@ class Report(TallyStatistic):
 
     @cached_property
     def _beyond_units(self) -> dict[int, int]:
-        """For each number in ``firsts``, the place value of the digit that is 1 in the code of a
-        row beyond so many of its user, and otherwise 0.
+        """For each number k in ``firsts``, the place value of its digit in the code of a row.
+
+        A code is the integer that encodes a row. The digit is 0 for the first k rows of a user, and
+        1 for all later rows.
         """
         first = math.prod(one.size for one in self._digits.values())
         return {most: first << place for place, most in enumerate(sorted({*self.firsts.values()}))}
@@ -687,8 +690,10 @@ class Report(TallyStatistic):
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
-        """Return a copy in which all statistics are settled and weights divide the guarantee among
-        them.
+        """Return a copy whose parameters fit the guarantee.
+
+        The parameters of each statistic that depend on the guarantee are chosen, and a weight for
+        each statistic, which decides its share of the guarantee.
 
         Raises:
             InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.

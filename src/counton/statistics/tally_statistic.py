@@ -108,10 +108,10 @@ class TallyStatistic(Statistic):
     row_total: int | None = None
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """Return the names that this statistic has for the "count", "sum" and "mean" of a column,
-        as far as it has these numbers.
+        """Return a mapping from "count", "sum" and "mean" to this statistic's names for them.
 
-        Another statistic may then take these numbers from this one instead of measuring them.
+        A number of a column that this statistic does not have is left out. Another statistic of a
+        report may take these numbers from this statistic, instead of measuring them again.
 
         Args:
             place: index of the column among this statistic's columns; None: only numbers of rows.
@@ -200,22 +200,23 @@ class TallyStatistic(Statistic):
         """
 
     def entries_by_bound(self, code: X, beyond: X) -> Sequence[tuple[X | int, X | int]]:
-        """Return the `entries` of a row in a report in which only the first rows of each user count
-        in this statistic.
+        """Return which sums a row changes, and by how much, if only a user's first rows count.
 
         Args:
-            code: see `entries`.
-            beyond: 1 for a row that comes after these, which changes no sum; 0 for all others.
+            code: code of the row, from `encode`.
+            beyond: 0 for a row that counts; 1 for a later row of its user, which changes no sum.
+
+        Returns:
+            Pairs of the index of a sum and an amount, as `entries` returns them.
         """
         return [(place, amount * (1 - beyond)) for place, amount in self.entries(code)]
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """For each pair of `entries` in which the index of the sum depends on the row, the range of
-        its possible values.
+        """Ranges of the indices of sums that a row changes, where the index depends on the row.
 
-        If there is such a pair, a row may change no sum at all; `encode` returns a negative code
-        for that row.
+        There is one range for each such pair (index, amount) of `entries`. If there is any, a row
+        may also change no sum; `encode` returns a negative code for it.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))

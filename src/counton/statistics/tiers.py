@@ -219,7 +219,7 @@ class TieredGroups(Grouped):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the numbers of each tier, in a plan, by the tier's name.
+        """For each tier (groups with one guarantee), by its name, the label that a plan shows.
 
         >>> from counton.statistics import Count
         >>> TieredGroups(Count(), ["a", "b"], [3, 1], stated=["big", "small"]).labels
@@ -233,7 +233,10 @@ class TieredGroups(Grouped):
 
     @property
     def _places_of_tiers(self) -> dict[tuple[str, Fraction], int]:
-        """The index of one group of each tier, by name (or "") and loss; the largest loss first."""
+        """For each tier (groups with one guarantee), the index of one of its groups.
+
+        Keys are pairs of the tier's name (or "") and its epsilon or rho, the largest first.
+        """
         order = sorted(range(len(self.groups)), key=self.losses.__getitem__, reverse=True)
         return {
             ("" if self.stated is None else self.stated[at], self.losses[at]): at for at in order
@@ -343,15 +346,17 @@ def losses_within(
     within: Mapping[str, float] | None,
     loss: Literal["epsilon", "rho"],
 ) -> Sequence[Fraction | str]:
-    """Return losses of groups in the ratio in which wanted half-widths need them.
+    """Return privacy losses of groups (epsilon or rho) whose ratios follow from half-widths.
 
-    `TieredGroups.times` multiplies them by the number with which the half-widths are reached.
+    If half-widths are given, only the ratios are right: `TieredGroups.times` later multiplies all
+    losses by one number, with which the half-widths are reached. A tier is a named set of groups
+    with one loss.
 
     Args:
         stated: for each group the name of its tier, or the largest loss that it may have.
         within: the half-width of each tier by its name. If losses are stated: one half-width,
-            without a name, of the groups with the least loss, since the others have less noise; or
-            None, if groups have the stated losses themselves.
+            without a name, of the groups with the least loss, since all others have less noise; or
+            None. Stated losses are returned unchanged.
         loss: "epsilon" or "rho".
 
     Raises:
@@ -401,7 +406,9 @@ def _pairs(within: Mapping[str, float]) -> str:
 
 
 def stated_number(stated: str) -> Fraction | None:
-    """Return the number that the table of groups states for a tier; None if it is a name.
+    """Parse the text that the table of groups has for a group's tier; None if it is a name.
+
+    A number is the largest epsilon or rho that the group may have.
 
     >>> stated_number("0.2"), stated_number("small")
     (Fraction(1, 5), None)
@@ -421,7 +428,10 @@ def _loss(group: str, given: object, kind: str) -> Fraction:
 
 
 def _whole(numbers: Sequence[Fraction], said: str) -> list[int]:
-    """Return the least whole numbers in the ratio of some numbers; ``said`` names these."""
+    """Return the least whole numbers that have the same ratios as ``numbers``.
+
+    ``said`` describes the numbers in the error message.
+    """
     unit = Fraction(
         math.gcd(*(one.numerator for one in numbers)),
         math.lcm(*(one.denominator for one in numbers)),
@@ -436,10 +446,10 @@ def _whole(numbers: Sequence[Fraction], said: str) -> list[int]:
 
 
 def _weights_of_rhos(rhos: Sequence[Fraction]) -> list[int]:
-    """Return whole numbers in the ratio of the roots of the rhos, or somewhat less than that.
+    """Return a weight for each group: whole numbers proportional to the square roots of the rhos.
 
-    They are exact if all roots of the ratios are fractions; else each is rounded down, so that a
-    group loses at most its rho.
+    They are exactly proportional if the roots of all ratios of rhos are fractions. Otherwise each
+    is rounded down, so that a group loses at most its rho.
     """
     largest, least = max(rhos), min(rhos)
     if largest > _LARGEST_RHO:
@@ -460,6 +470,6 @@ def _weights_of_rhos(rhos: Sequence[Fraction]) -> list[int]:
 
 
 def _is_square(number: Fraction) -> bool:
-    """Return whether the root of a number is a fraction."""
+    """Return True if the square root of a fraction is a fraction."""
     parts = number.numerator, number.denominator
     return all(math.isqrt(part) ** 2 == part for part in parts)

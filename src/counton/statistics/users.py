@@ -31,12 +31,10 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
-    """Return the digests of all different users of some events, and for each event the index of its
-    user among them.
+    """Return a digest for each different user, and for each event the index of its user's digest.
 
-    Digests are in the order of the users' first events.
-
-    With ``places=False`` the second result has one entry for each user, not for each event.
+    ``users`` has the user of each event. Digests are in the order of the users' first events. With
+    ``places=False`` the second array has one entry for each user instead.
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()

@@ -386,9 +386,8 @@ class _Index:
 class Graph(Exact):
     """The exact graph: the edges seen so far, and how often each of them came or went.
 
-    If edges that exceed the bound on degrees are dropped, an edge is kept only if, for each of its
-    two nodes, it is among the first ``degree`` edges that this node ever had. Dropped edges count
-    among these.
+    If edges beyond the bound on degrees are dropped, an edge is kept only if each of its two nodes
+    had fewer than ``degree`` edges before it. Earlier edges that were dropped count too.
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
