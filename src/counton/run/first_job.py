@@ -515,9 +515,8 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         why = f"{_START}; exact: no row is of this year, and this day is of the first's"
         found.append(RequiredOption(why, {"start": start}))
     if job.groups.by is None and job.groups.domain is not None:
-        repeated = look.for_operator(job).repeated
-        columns = [one for one in repeated if one not in (people, job.people.user, job.rows.id)]
-        found.append(RequiredOption("the column of the groups", {"by": [*columns, "COLUMN"][0]}))
+        by = [*_columns_of_groups(job, look), "COLUMN"][0]
+        found.append(RequiredOption("the column of the groups", {"by": by}))
     if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         found.append(RequiredOption(_PUBLIC, _NAMES))
     new = job.rows.append or holds_new_events(job.events)
@@ -564,6 +563,12 @@ def some(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {rest:,} others" if rest > 0 else "")
 
 
+def _columns_of_groups(job: Job, look: FirstLook) -> list[str]:
+    """Return the columns in which values repeat, so that they may hold groups."""
+    others = (person_column(look), job.people.user, job.rows.id)
+    return [one for one in look.for_operator(job).repeated if one not in others]
+
+
 def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
     """Return a sentence that tells how a job would release a number for each group: the options to
     add, and the columns that may hold groups, because values repeat in them. The columns are an
@@ -572,8 +577,7 @@ def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
     Args:
         more: example of further options that groups need.
     """
-    others = (person_column(look), job.people.user, job.rows.id)
-    columns = [one for one in look.for_operator(job).repeated if one not in others]
+    columns = _columns_of_groups(job, look)
     found = f" (exact: values repeat in {some(columns)})" if columns else ""
     example = {"by": [*columns, "COLUMN"][0], **_NAMES, **more}
     return f"if you want a number by group{found}, {RequiredOption(_PUBLIC, example).line}"
