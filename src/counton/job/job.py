@@ -197,11 +197,10 @@ class OptionRecord:
         return getattr(self, name, None)
 
     def states(self, name: str) -> bool:
-        """Return whether a field has a value that is neither its default nor its ``usual`` value,
-        which means the same as leaving the field out.
+        """Return whether a field has a value that means something else than leaving it out.
 
-        None and False are not such values. An option of the statistic is stated if it has any other
-        value.
+        None, False, the field's default and its ``usual`` value do not. For an option of the
+        statistic only None and False do not.
 
         >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
         >>> job.states("release"), job.states("steps"), job.states("missing")

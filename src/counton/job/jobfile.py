@@ -202,8 +202,14 @@ def load_each(
 
 
 def _table_of_report(name: str, own: Any, file: Path) -> dict[str, Any]:
-    """Return the table of a report as that of a job, whose option ``statistics`` has the tables of
-    the report's statistics.
+    """Convert a job file's table of a report to the table of a job.
+
+    The tables of the report's statistics become the job's option ``statistics``.
+
+    Args:
+        name: name of the report.
+        own: the table of the report, as parsed from the file.
+        file: path of the job file, for messages.
     """
     where = f"report {name!r} of {str(file)!r}"
     if not isinstance(own, dict):
@@ -465,7 +471,18 @@ def _refuse_no_text(value: Any, where: str) -> None:
 def _jobs(
     name: str, own: Any, defaults: Any, file: Path, events: Events | None, *, without_rows: bool
 ) -> dict[str, Job]:
-    """Return the job of a table by its name; of a report, the jobs that make it up."""
+    """Build the jobs, by name, that one table of a job file describes.
+
+    The result has a single job, or one for each length of windows of a report.
+
+    Args:
+        name: name of the table.
+        own: the table, as parsed from the file.
+        defaults: the table of options that hold for all jobs of the file.
+        file: path of the job file.
+        events: source of the events; None: the table names it.
+        without_rows: True if no row will be read, so that the table need not name events.
+    """
     where = f"job {name!r} of {str(file)!r}"
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(

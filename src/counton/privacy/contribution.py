@@ -681,8 +681,8 @@ class Contribution:
     def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
         """Return the sensitivity of all nodes (measurements) together to one unit.
 
-        The result and ``one`` are in units of 2^-lattice_bits of the strategy, in which the integer
-        noise of nodes is drawn.
+        A node is a sum that gets noise. The result and ``one`` are multiples of the unit in which
+        the strategy draws its integer noise (1, or a negative power of 2).
 
         Args:
             one: the strategy's sensitivity to a unit that counts by 1 in one cell of each of

@@ -173,12 +173,11 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) if part of it is
-    known.
+    """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) even if an attacker
+    has seen part of the noise before he chooses the unit.
 
-    An attacker may have seen part of the noise before he chooses the unit. ``l2_squared`` is the
-    squared 2-norm sensitivity. Comments at the beginning of this file have the proof, under "Around
-    any centre".
+    ``l2_squared`` is the squared 2-norm sensitivity. Comments at the beginning of this file have
+    the proof, under "Around any centre".
 
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
@@ -189,11 +188,10 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
-    """Return the standard deviation of discrete Gaussian noise for (epsilon, delta) if part of it
-    is known.
+    """Return the standard deviation of discrete Gaussian noise that keeps (epsilon, delta) even if
+    an attacker has seen part of the noise.
 
-    An attacker may have seen part of the noise. The result is relative to the size of the change to
-    be hidden, and rounded up.
+    The result is a multiple of the 2-norm of the change that one unit makes; it is rounded up.
     """
     low, high = _sigma(epsilon, delta), math.inf
     for exponent in range(1, 10):
@@ -211,13 +209,13 @@ def _sigma_around(epsilon: float, delta: float) -> float:
 
 
 def delta_around(sigma: float, epsilon: float) -> float:
-    """Return delta of discrete Gaussian noise, the largest over all real centres of the
-    distribution.
+    """Return the largest delta of discrete Gaussian noise over all real centres of the noise.
 
-    It is never below the true value, and tight to about 10 digits.
+    The result is never below the true value, and tight to about 10 digits.
 
     Args:
-        sigma: standard deviation in units of the change to be hidden, up to some hundreds.
+        sigma: standard deviation, as a multiple of the change that one unit makes; up to some
+            hundreds.
         epsilon: the epsilon of (epsilon, delta), above 0.
 
     >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
@@ -235,10 +233,12 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
-    """Return ln(delta(u)) for discrete Gaussian noise, at u = -epsilon + points / sigma^2.
+    """Return ln(delta) of discrete Gaussian noise around several centres, in the shape of
+    ``points``.
 
-    u stands for a centre c of the noise and a largest output K: it is (c + K) / sigma^2. Comments
-    at the beginning of this file define delta(u). The result has the shape of ``points``.
+    Here delta is that of one set of outputs: all outputs up to K. It depends on K and the centre c
+    only by u = (c + K) / sigma^2, and is computed at u = -epsilon + points / sigma^2. Comments at
+    the beginning of this file have its formula.
     """
     # Both sums have no negative term.
     inverse_variance = sigma**-2

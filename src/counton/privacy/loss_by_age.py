@@ -295,12 +295,12 @@ def _top(expiry: Expiry, length: int) -> int:
 
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
-    """Return an upper bound on ln R, where R states how much discrete Gaussian noise differs from
-    continuous noise, and so how much more privacy it may lose.
+    """Bound how much more privacy discrete Gaussian noise may lose than continuous noise.
 
-    The comment "Integer noise" at the beginning of this file defines R. ``length`` is the number of
-    released steps, ``top`` the highest level of dyadic intervals. None: the noise is too narrow for
-    this bound.
+    The bound is on ln R: if continuous noise loses x (rho), discrete noise loses at most
+    (sqrt(x) + sqrt(ln R))^2. The comment "Integer noise" at the beginning of this file proves it.
+    ``length`` is the number of released steps, ``top`` the highest level of dyadic intervals. None:
+    the noise is too narrow for this bound.
     """
     precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0

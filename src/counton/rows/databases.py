@@ -679,13 +679,16 @@ class AlikeRows(Spread):
 
 
 def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
-    """Fetch columns from the database, with one row for all rows that are equal. A time counts as
-    equal to all times in its piece of a window (see `_grain`).
+    """Fetch columns from the database, with one row for all rows that are equal.
 
-    The result has these columns, with the beginning of its piece in place of each time; ``counton
-    number``, the number of equal rows; and if there are times, ``counton newest`` (newest time, in
-    microseconds) and, as texts, ``counton first`` and ``counton second``: the sums of the times and
-    of the squares of their low 30 bits, which show whether the rows have changed.
+    Windows are divided into pieces of time (see `_grain`). Times within one piece count as equal,
+    and are replaced by the beginning of the piece.
+
+    Returns:
+        The query's columns from which ``names`` are made, and ``counton number``, the number of
+        equal rows. If there are times, also ``counton newest`` (newest time, in microseconds), ``counton first`` (sum of the times,
+        as text) and ``counton second`` (sum of the squares of their low 30 bits, as text). Both
+        sums show whether rows have changed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None

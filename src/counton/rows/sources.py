@@ -252,9 +252,10 @@ class Source:
 
     @property
     def comes_once(self) -> bool:
-        """True if rows are removed from the inbox in the transaction that counts them.
+        """True if rows wait in a service's inbox, and are removed in the transaction that counts
+        them.
 
-        Then they cannot come again, and no digest of them is kept.
+        Such rows cannot come again, so no digest of them is kept.
         """
         return False
 

@@ -248,8 +248,11 @@ def _from_text(
     time_format: str | None,
     shapes: int = _SHAPES,
 ) -> pl.Series:
-    """Parse texts as `moments` does: first all texts in the form of the first text, then the
-    others.
+    """Convert texts to microseconds since 1970 (Int64), or to codes of the reason why not.
+
+    First all texts in the form of the first text are parsed, then the others. `moments` describes
+    the codes and the other arguments. ``shapes`` is the number of forms to try before a slower
+    parser reads all other texts.
     """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
@@ -275,9 +278,10 @@ _OFFSETS_US = {"Z": 0, "z": 0} | {
 
 
 def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
-    """Parse the texts that have the form and the offset of the first text; others become null.
+    """Convert texts to microseconds since 1970 if they have the form of the first text.
 
-    None is returned if the first text has no known form. Most programs write all times of a file in
+    The offset from UTC must be equal too. Other texts become null. The result is None if the first
+    text has no known form. Most programs write all times of a file in
     one form, and one form is read in a sixth of the time of a general parser.
     """
     first = texts.drop_nulls().first()
@@ -318,7 +322,10 @@ _CLOCK_SHAPE = re.compile(
 def _from_any_shape(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """Parse texts as `moments` does, in any form of ISO 8601 or in a stated format."""
+    """Convert texts in any form of ISO 8601, or in a stated format, to microseconds since 1970.
+
+    A text that is no valid time becomes a code of the reason (see `moments`).
+    """
     text = pl.col("given").str.strip_chars()
     with_offset, local = _WITH_OFFSET, _LOCAL
     if time_format is None:
