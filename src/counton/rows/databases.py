@@ -686,9 +686,9 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
 
     Returns:
         The query's columns from which ``names`` are made, and ``counton number``, the number of
-        equal rows. If there are times, also ``counton newest`` (newest time, in microseconds), ``counton first`` (sum of the times,
-        as text) and ``counton second`` (sum of the squares of their low 30 bits, as text). Both
-        sums show whether rows have changed.
+        equal rows. If there are times, also ``counton newest`` (newest time, in microseconds),
+        ``counton first`` (sum of the times, as text) and ``counton second`` (sum of the squares of
+        their low 30 bits, as text). Both sums show whether rows have changed.
     """
     given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None

@@ -230,7 +230,11 @@ def begin(
     """Prepare a database for a stream's releases: make missing tables, and the stream's row. Return
     how far the stream is published already.
 
-    ``about`` has the description of the release, and its notes.
+    Args:
+        shown: public facts of the stream, among them its name and groups.
+        last: the stream's last released step.
+        about: the description of the release, and its notes.
+        author: the program that publishes, with its version.
 
     Raises:
         StateError: another stream has this name there, or the tables have more steps than this

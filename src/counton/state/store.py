@@ -61,8 +61,8 @@ class Store(Closing):
             return JournalReader.find(connection, self.database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> standing.Position:
-        """Return a stream's number of released steps and its writer epoch, without reading its
-        design.
+        """Return a stream's number of released steps, and its writer epoch, a number that each
+        opening for writing raises. The stream's design is not read.
 
         Args:
             key: place of the key. The key is not read, only the witness (a record of releases)

@@ -161,10 +161,11 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states, as an `ErrorScale`.
+        """The quantity whose standard deviation a plan states: a sum or a number of values.
 
-        It is the sum of values if their number is public, otherwise the number of values. The error
-        of a mean also depends on the number of values.
+        It is the sum of values if their number is public, otherwise the number of values. (The
+        error of a mean also depends on the number of values.) An `ErrorScale` has words for the
+        quantity, and its error relative to that of one cell.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'

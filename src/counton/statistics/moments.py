@@ -603,8 +603,9 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states, as an `ErrorScale`: the number of
-        rows.
+        """The quantity whose standard deviation a plan states: the number of rows.
+
+        An `ErrorScale` has words for the quantity, and its error relative to that of one cell.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their

@@ -455,11 +455,10 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states, as an `ErrorScale`: the number of
-        values below an edge.
+        """The quantity whose standard deviation a plan states: the number of values below an edge.
 
-        The mean and the largest error are over all edges but the first, below which there is no
-        value.
+        An `ErrorScale` has words for the quantity, and its mean and largest error relative to the
+        error of one cell. They are over all edges but the first, below which there is no value.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")

@@ -37,10 +37,11 @@ def part_design(
     shape: tuple[int, ...],
     starts: Sequence[int] = (0,),
 ) -> Design:
-    """Derive the design of one statistic, or of some groups, from the design of their stream.
+    """Return the design (public parameters of releases) of one statistic of a stream, or of some
+    groups.
 
     Args:
-        terms: the design of the stream.
+        terms: the design of the whole stream.
         statistic: the statistic, of all groups or of one.
         weight: the factor by which the stream multiplies the statistic's cells.
         shape: shape of the statistic's cells.

@@ -416,8 +416,9 @@ class Statistic(ABC):
 
     @property
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states, as an `ErrorScale`; by default one
-        cell.
+        """The quantity whose standard deviation a plan states; by default one cell.
+
+        An `ErrorScale` has words for the quantity, and its error relative to that of one cell.
         """
         return ErrorScale("one cell")
 
@@ -450,8 +451,8 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` equals this statistic, where parameters that `settle` chooses
-        may differ.
+        """Return True if ``other`` equals this statistic, except for parameters that follow from
+        the guarantee (`settle` chooses them).
         """
         return self == other
 
