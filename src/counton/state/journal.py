@@ -304,11 +304,10 @@ class WindowTotals(NamedTuple):
         return WindowTotals(self.stream_id, steps[order], totals[order])
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
-        """Split the totals into blocks of consecutive windows, one block for each database row to
-        write.
+        """Split the totals into blocks of consecutive windows, one for each database row to write.
 
-        A database row has room for a fixed range of windows. Yield the number of the first window
-        of this range, and the totals of those of its windows that have totals here.
+        A row has room for a fixed range of windows. Each yielded pair has the number of the first
+        window of this range, and the totals of the range's windows, without those that have none.
         """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size

@@ -101,7 +101,8 @@ class Cells:
         return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
-        """Return some of these cells, as the cells of another statistic.
+        """Select some of these cells, and return them as the released cells of one statistic, such
+        as one of a report.
 
         Args:
             of: function from the values of all cells to the values of the selected cells.
