@@ -52,10 +52,10 @@ class Terminal(rich.console.Console):
             self.print(shown, highlight=False, markup=False)
 
     def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
-        """Print a table with each number on one line; return whether it fits the screen.
+        """Print a table if it fits the screen without breaking a number over two lines.
 
-        If it does not fit, print the rows of the larger table ``whole`` one after the other
-        instead.
+        Otherwise print ``whole``, the table with all columns, as a block of lines for each row.
+        Return True if the table fitted.
         """
         shown = table_of_texts(table, unbroken=True)
         if self._holds(shown):

@@ -102,12 +102,11 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check that K C is the identity, where C is the measurement matrix, and the noise of the steps
-    is K z for standard normal draws z.
+    """Check the matrix K that turns standard normal draws z into the noise K z of the steps.
 
-    ``increments`` must return K, as it follows from the draws of each step (``taps``) and from the
-    buffers that carry noise from step to step. ``first_step`` must return, for each draw, the first
-    step that uses it.
+    Three things must hold: K C is the identity, where C is the measurement matrix; ``increments``
+    returns K; and ``first_step`` returns, for each draw, the first step that uses it. K is computed
+    from the draws of each step (``taps``) and the buffers that carry noise from step to step.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), "increments() names a normal twice; name each once")

@@ -384,9 +384,10 @@ class AbsoluteCosts:
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval that no other interval contains: shape (positions,).
+        """Return the privacy losses of an interval that no larger interval of the tree contains:
+        shape (positions,).
 
-        They are those for a parent's label of 0, because no larger interval shifts the counts.
+        A parent's label counts the shifts of the larger intervals. Here there are none: it is 0.
         """
         value: Costs = costs[0]
         return value
@@ -467,9 +468,10 @@ class QuadraticCosts:
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the costs of an interval that no other interval contains: shape (positions,).
+        """Return the privacy losses of an interval that no larger interval of the tree contains:
+        shape (positions,).
 
-        They are those for a parent's label of 0, because no larger interval shifts the counts.
+        A parent's label counts the shifts of the larger intervals. Here there are none: it is 0.
         """
         value: Costs = costs[2]
         return value

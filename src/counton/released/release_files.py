@@ -592,8 +592,8 @@ def _check_fits(one: _File, release: ReleasedNumbers) -> None:
     if (other := both.filter(pl.col("_there").is_null())).height:
         said = ", ".join(str(value) for value in other.select(names).row(0))
         raise InvalidInput(
-            f"it has a row ({said}) that {there} does not have: give the table from which it was "
-            "made"
+            f"the given table has a row ({said}) that {there} does not have: give the table from "
+            "which these rows were made"
         )
     for name in numbers:
         given, known = (both[each].to_numpy() for each in (name, name + _OWN))

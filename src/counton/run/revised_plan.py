@@ -101,21 +101,19 @@ def halfwidths_of_versions(
 def named_versions(
     terms: Design, level: float, *, two_nights: bool = False
 ) -> Mapping[str, tuple[float, ...]]:
-    """Return half-widths of a window's first and final version, under the names `FIRST` and
-    `FINAL`.
+    """Return half-widths of a window's number as it is first released (`FIRST`), and as it is once
+    it is final (`FINAL`).
 
-    A version is a window's number as one release has it. A release, here called a night, is made at
-    the end of each window. If totals are released too, each night's table estimates windows from
-    windows and totals together. Half-widths then rise and fall from night to night with the noise
-    of the totals, and no single night stands for all, so each result is the widest among all nights
-    that release the version. Later tables estimate a final window from more numbers, so its
-    variance does not grow after the night that releases it.
+    A release, here called a night, is made at the end of each window. If totals are released too,
+    each night estimates every window from all released windows and totals. Half-widths then differ
+    from night to night, so each result is the widest among all nights that release such a number.
+    After a window is final its half-width does not grow.
 
     Args:
         terms: design of the stream (strategy, guarantee and noise).
         level: probability with which each interval holds.
-        two_nights: if totals are released, examine only two nights. Half-widths are then at most
-            those of all nights.
+        two_nights: if totals are released, examine two nights alone, which is faster. Results are
+            then at most those of all nights.
     """
     both, lags = terms.strategy, windows_of(terms).lags
     if not isinstance(both, WindowsAndTotals):

@@ -140,10 +140,15 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return the noise variance q of the nodes of a class (`quarter`), relative to the nodes of
-    class 0.
+    """Return the noise variance of a node, divided by that of the first nodes.
 
-    It is a multiple of 2^-30. ``equal`` is the number of quarter octaves that belong to class 0.
+    The variance grows with the number of the node: it is the same for all nodes of a quarter
+    octave, which is a range of numbers whose end is 2^(1/4) times its start. The result is a
+    multiple of 2^-30.
+
+    Args:
+        level: number of the quarter octave, as `quarter` returns it.
+        equal: number of the first quarter octaves that have the variance of the first nodes.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)

@@ -108,8 +108,9 @@ class NightContrasts:
         return found
 
     def _up_to(self, nights: int) -> tuple[Floats, Floats]:
-        """Return two arrays for ``nights`` releases or more: the matrix P of `independent`, and the
-        covariances of `of_final`.
+        """Return two arrays, for ``nights`` releases or more: the matrix that turns contrasts into
+        innovations (`independent`), and the covariances of the innovations with sums of final
+        windows (`of_final`).
         """
         found, seen = self._known
         first = len(found)
@@ -164,11 +165,12 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariances of the contrast of each night so far with weighted sums of the
-        windows' newest counts on one night.
+        """Return the covariances of nights' contrasts with weighted sums of counts.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
-        the total since the night before, minus the growth of the sum of the windows' newest counts.
+        the total since the night before, minus the growth of the sum of all windows' counts. Entry
+        (i, j) belongs to the contrast of night i and to sum j of the windows' counts, each as night
+        ``night`` released it.
 
         Args:
             night: the number of the night.

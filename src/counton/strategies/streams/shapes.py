@@ -243,8 +243,14 @@ def beyond(norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "tota
 def shapes(
     norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Shape, ...]:
-    """Return the shapes that come with the package for a norm, metric and release, in order of
-    their horizons.
+    """Return the stored shapes of solved strategies, in order of their horizons.
+
+    A shape describes a strategy that a search found: its weights, cells and tree for one horizon.
+
+    Args:
+        norm: 1 for Laplace noise, 2 for Gaussian noise.
+        metric: the variance that the search minimised: its mean or its largest over all steps.
+        release: the released numbers: ``"totals"``, ``"windows"`` or ``"both"``.
 
     Raises:
         InvalidInput: an unknown release form.
