@@ -529,11 +529,8 @@ def _of_trees(
     return found[where.reshape(-1)]
 
 
-def check_level(level: float | None) -> float:
-    """Return ``level`` as a float, and None as 0.95; raise `InvalidInput` if it is not in (0, 1 -
-    1e-9].
-    """
-    level = 0.95 if level is None else level
+def check_level(level: float) -> float:
+    """Return ``level`` as a float; raise `InvalidInput` if it is not in (0, 1 - 1e-9]."""
     try:
         number = float(level)
     except (TypeError, ValueError):

@@ -450,7 +450,7 @@ def _plan_of(
 ) -> PlannedJob:
     definition, job = settled.definition, settled.job
     size = job.promise.size if size is None else size
-    level = check_level(job.view.level if level is None else level)
+    level = check_level(job.view.chance if level is None else level)
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(

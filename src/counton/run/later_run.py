@@ -95,7 +95,7 @@ def wanted_halfwidths(job: Job) -> dict[str, Any]:
 
     within, size = job.promise.within, job.promise.size
     assert within is not None
-    return {"within": bounds_of(within, size), "size": size, "level": job.view.level}
+    return {"within": bounds_of(within, size), "size": size, "level": job.view.chance}
 
 
 #: Names of several options that are stated together.

@@ -314,7 +314,7 @@ def reached_halfwidths(
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
-    within, size, level = job.promise.within, job.promise.size, check_level(job.view.level)
+    within, size, level = job.promise.within, job.promise.size, check_level(job.view.chance)
     assert within is not None
     if size is not None:
         check_integer("size", size, 1, 2**60)

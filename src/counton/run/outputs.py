@@ -117,7 +117,7 @@ class Outputs:
                     f"{given} chooses the rows of a table, and no table is written; give "
                     f"{field('out')} too"
                 )
-        level = check_level(job.view.level)
+        level = check_level(job.view.chance)
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:

@@ -211,7 +211,7 @@ def _as_served(name: str, opened: OpenedJob, alarm: AlarmTerms | None) -> Served
             from counton.run.job_alarms import rule_of_job
 
             rule_of_job(job, alarm, definition)
-    check_shown(shown_by(job), definition, check_level(job.view.level))
+    check_shown(shown_by(job), definition, check_level(job.view.chance))
     definition.counting.check_any_order(
         definition.what,
         "but a service gets them in any order; use counton run with files, or a statistic such as "
