@@ -78,6 +78,34 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
         assert job.times.yes
 
 
+def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_path: Path) -> None:
+    text = (FOLDER / "nightly.toml").read_text(encoding="utf-8")
+    key = "command:cat /run/credentials/counton.service/counton.key"
+    for shipped, here in (("/srv", ""), ("/var/lib/counton", "/state"), (key, "/state/key")):
+        assert f'"{shipped}' in text
+        text = text.replace(f'"{shipped}', f'"{tmp_path}{here}')
+    file = tmp_path / "nightly.toml"
+    file.write_text(text, encoding="utf-8")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "visits").mkdir()
+    for night, days in ((2, (1, 2)), (3, (3,))):
+        for day in days:
+            rows = f"time,page\n2026-01-0{day}T10:00,home\n"
+            (tmp_path / "visits" / f"{day}.csv").write_text(rows, encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "counton",
+            "run",
+            str(file),
+            "--until",
+            f"2026-01-0{night}",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "gone" not in done.stderr
+
+
 def test_the_timer_starts_the_unit_every_night() -> None:
     timer = unit("counton.timer")
     assert timer["Timer"]["OnCalendar"] == ["*-*-* 02:15:00"]
