@@ -582,6 +582,7 @@ def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
             expected = told(outcome)[3]
         with run(asked.having(until=until)) as outcome:
             assert told(outcome)[3] == expected
+            assert outcome.for_operator().gone == 0  # rows of released windows are not asked for
             read.append(outcome.for_operator().rows)
     first = events().filter(pl.col("at") < "2024-03-05").height
     assert read[:2] == [first, 0]

@@ -230,9 +230,7 @@ def ended_steps(
         return None, tally.rows
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
-    query = job.rows.query
-    some = job.rows.append or (query is not None and "since" in moments_named(query))
-    told = ClockFacts(*facts, all_of_them=not some)
+    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job))
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(
@@ -244,6 +242,16 @@ def ended_steps(
         watermark=job.times.watermark,
         now=now,
     )
+
+
+def repeats_all_rows(job: Job) -> bool:
+    """Return True if the job's events are all rows since the first window.
+
+    Rows of files with new events only (``append``) are not, nor are those of a query with
+    ``{since}``, which leaves out the rows of released windows.
+    """
+    query = job.rows.query
+    return not (job.rows.append or (query is not None and "since" in moments_named(query)))
 
 
 def refuse_inexact_rows(

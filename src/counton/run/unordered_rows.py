@@ -46,6 +46,7 @@ from counton.run.changes import (
     ended_steps,
     read_whole,
     refuse_inexact_rows,
+    repeats_all_rows,
 )
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
@@ -160,10 +161,11 @@ class AddedRows(ReadRows):
         each = 1 if adds is None else len(adds.entries(pl.col("total")))
         known = chosen if job.rows.append else None  # of all events nearly all are known
         read = open_private(self.counts)
+        gone = intake.gone // each if chosen is None else chosen.gone
         counts = replace(
             read,
             late=intake.late_rows // each,
-            gone=intake.gone // each if chosen is None else chosen.gone,
+            gone=gone if repeats_all_rows(job) else 0,
             shut=intake.shut // each,
             beyond_most=over if chosen is None else chosen.over,
             known=0 if known is None else known.known,
