@@ -4,6 +4,9 @@
 -- counton_public     what is published. Of counton_publisher, who runs `counton publish`.
 -- counton_reader     who looks: Grafana, Metabase, psql. Sees what is published, and no state.
 --
+-- The role that reads the events (reader in deploy/kubernetes/nightly.yaml) is made by who keeps the
+-- events, on their server: CREATE ROLE reader LOGIN; GRANT SELECT ON visits TO reader.
+--
 -- Give the roles passwords with \password, or let pg_hba.conf say how they are known.
 
 CREATE ROLE counton_writer LOGIN;

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.job.jobfile import load
+from counton.job.jobfile import for_all, load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 #: Lowest and newest versions of Kubernetes whose schemas the manifests keep.
@@ -84,7 +84,8 @@ def test_a_pod_is_nobody_and_has_what_its_command_names(name: str) -> None:
     assert f"/etc/counton/{file}" in container["args"]
     places = re.findall(r'"(/[^"]+)"', text)
     assert all(any(place.startswith(one) for one in mounted) for place in places), places
-    named = {*re.findall(r"\$\{(\w+)\}", text), *re.findall(r"env:(\w+)", text)}
+    in_force = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    named = {*re.findall(r"\$\{(\w+)\}", in_force), *re.findall(r"env:(\w+)", in_force)}
     given = {one["name"] for one in container["env"]}
     assert given == named | {"PGPASSWORD"}
     for volume in said["volumes"]:
@@ -140,6 +141,41 @@ def test_the_nightly_job_runs_as_its_pod_does(
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert f'"new": {new},' in done.stdout
     assert load(file)["visits"].times.yes
+
+
+def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() -> None:
+    """PGPASSWORD is that of the state alone; every part of the Secret is made by its command."""
+    (text,) = only("nightly.yaml", "ConfigMap")["data"].values()
+    assert 'events = "postgresql://reader:${EVENTS_PASSWORD}@${EVENTS_HOST}/' in text
+    assert 'state = "postgresql://counton_writer@${PGHOST}/' in text
+    (container,) = pod("nightly.yaml")["containers"]
+    parts = {
+        one["name"]: one["valueFrom"]["secretKeyRef"]["key"]
+        for one in container["env"]
+        if "valueFrom" in one
+    }
+    assert len({*parts.values()}) == len(parts) == 3
+    file = (FOLDER / "nightly.yaml").read_text(encoding="utf-8")
+    documented = (FOLDER.parents[1] / "docs" / "machines.md").read_text(encoding="utf-8")
+    for written in (file, documented):
+        assert {*re.findall(r"--from-literal=([\w-]+)=", written)} == {
+            parts["PGPASSWORD"],
+            parts["EVENTS_PASSWORD"],
+        }
+
+
+def test_what_the_nightly_job_has_as_comments_may_be_put_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PGHOST", "EVENTS_HOST", "EVENTS_PASSWORD", "PUBLISH_PASSWORD"):
+        monkeypatch.setenv(name, name.lower())
+    (text,) = only("nightly.yaml", "ConfigMap")["data"].values()
+    file = tmp_path / "nightly.toml"
+    file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
+    job = load(file)["visits"]
+    assert (job.people.user, job.people.most, job.people.per) == ("visitor", 3, "1d")
+    published = for_all(file).publish
+    assert published == "postgresql://counton_publisher:publish_password@pghost/counton_public"
 
 
 def test_the_service_reads_its_job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
