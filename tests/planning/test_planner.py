@@ -833,3 +833,11 @@ def test_windows_as_differences_of_totals_have_the_error_of_a_difference() -> No
     made = plan(64, PureDP(1), release="windows", strategies=["binary-paper"])
     std = made.best.errors.window_std([63], [64]).item()
     assert made.halfwidth(64) == made.halfwidths(64, over=1)[""] > 1.9 * std
+
+
+@pytest.mark.parametrize("horizon", [365, 105_120])
+def test_with_little_noise_a_plan_finds_noise_for_each_step_without_comparing(horizon: int) -> None:
+    each = KAry(horizon, horizon + 1, False)
+    best = plan(horizon, PureDP(12), compare=False).best
+    known = plan(horizon, PureDP(12), strategies=[each]).best
+    assert best.errors.mean_std == known.errors.mean_std

@@ -76,8 +76,8 @@ _LONG = 2**14
 #: Number of releases over which the time of a release is measured, and the most noise values drawn
 #: for this.
 _MEASURED, _MOST_MEASURED = 2**12, 2**21
-#: Horizon from which on kinds of strategies that are never the best are left out, unless a plan
-#: compares all strategies.
+#: Horizon from which on kinds of strategies that are never better than all others are left out,
+#: unless a plan compares all strategies.
 _SHORT = 64
 #: Least number of steps, and largest epsilon, with which the solved strategy is known to be the
 #: best, if a unit counts in one step. A test compares them at this epsilon: any other strategy has
@@ -964,8 +964,8 @@ class _StrategyKind(NamedTuple):
             norm.
         norms: norms (1 for Laplace, 2 for Gaussian noise) for which plans can compute the
             error.
-        contends: norms for which this kind may be the best of all, on horizons from 64
-            steps on.
+        contends: norms for which this kind may be better than all others, on horizons from
+            64 steps on.
         simple: True if its releases are integers.
         only_simple: True if another kind is always better when fractions may be released.
         published: True if papers describe this kind, and it is never the best for units
@@ -1037,7 +1037,8 @@ _BOTH: tuple[_StrategyKind, ...] = (
         contends=(),
         published=True,
     ),
-    # Each step's count has its own noise, and totals add these up: a tree of one level.
+    # Each step's count has its own noise, and totals add these up: a tree of one level. A tree of
+    # one level with subtraction has as much noise, so this kind is never better.
     _StrategyKind(
         names.EACH_STEP,
         lambda question, norm: [known.KAry(question.horizon, question.horizon + 1, False)],

@@ -42,9 +42,8 @@ from counton.strategies.strategy import (
     window_ends,
 )
 
-#: All arities up to the first number are candidates; from there up to the second, those with fewer
-#: levels.
-_ALL_ARITIES, _LARGEST_ARITY = 128, 2**15
+#: All arities up to this one are candidates; from there on, those with fewer levels.
+_ALL_ARITIES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +331,7 @@ class KAry(DigitTree):
         check_metric(metric)
         front: list[KAry] = []
         least: float | Fraction = math.inf
-        trees = cls.candidates(horizon, subtraction, _LARGEST_ARITY)
+        trees = cls.candidates(horizon, subtraction, 2 * _ALL_ARITIES)
         for tree in sorted(trees, key=lambda tree: (tree.height, tree._error(metric))):
             if tree._error(metric) < least:
                 front.append(tree)
@@ -380,7 +379,7 @@ def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
     """
     # For a given height the smallest arity that reaches the horizon is best, or one of the next
     # few, of the other parity.
-    largest = min(2 * check_integer("horizon", horizon, 1) + 1, _LARGEST_ARITY)
+    largest = 2 * check_integer("horizon", horizon, 1) + 1
     found = set(range(2, min(largest, _ALL_ARITIES) + 1))
 
     def height(arity: int) -> int:
