@@ -476,19 +476,21 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
 
 @pytest.mark.parametrize("unit", ["", 'unit = "visit"'])
 def test_a_limit_that_no_job_fits_is_not_set(file: Path, place: Any, unit: str) -> None:
-    """Its word is taken for a person, and the jobs are of events; without the line they run."""
+    """A reader is taken for a person, and the jobs are of events; without the line they run."""
     jobs = FILE.replace('unit = "event"', "").replace("epsilon = 0.5", f"epsilon = 0.5\n{unit}")
     limit = "\n[limit]\nepsilon = 9\n"
-    file.write_text(f'{jobs}{limit}unit = "visit"\n')
+    file.write_text(f'{jobs}{limit}unit = "reader"\n')
     for door in ("run", "plan"):
         done = place(door, str(file))
         assert (done.code, done.out) == (2, "")
-        assert "for one 'visit', which is taken for a person" in " ".join(done.err.split())
+        assert "for one 'reader', which is taken for a person" in " ".join(done.err.split())
         assert not (file.parent / "v.db").exists()
     file.write_text(jobs + limit)
     assert place("run", str(file)).code == 0
     file.write_text(f'{jobs.replace("v.db", "w.db")}{limit}unit = "event"\n')
     assert place("run", str(file)).code == (2 if unit else 0)
+    file.write_text(f'{jobs.replace("v.db", "x.db")}{limit}unit = "visit"\n')
+    assert place("run", str(file)).code == (0 if unit else 2)
 
 
 def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:

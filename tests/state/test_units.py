@@ -130,6 +130,22 @@ def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
         count(file, "events", unit="Reader")
 
 
+def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Path) -> None:
+    """A limit of moves holds for rows called so; a row without the name never spends it."""
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+        store.set_limit(PureDP(1), unit="move")
+        assert [change.verb for change in store.limit_changes] == ["set", "narrowed"]
+    with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
+        count(file, "unnamed")
+    assert count(file, "rows", unit="Move", epsilon="0.7") == "move"
+    with pytest.raises(InvalidInput, match="'move' means one event in the release 'limit of the"):
+        count(file, "people", unit="move", user="cookie", most=2)
+    assert count(file, "rest", epsilon="0.3") == "move"
+    with pytest.raises(BudgetExceeded):
+        count(file, "more", unit="move")
+
+
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
     count(file, "orders", unit="customer")
     with pytest.raises(InvalidInput, match="'customer' means one event in the release 'orders'"):

@@ -25,7 +25,7 @@ from counton.state.database import Closing, parse_address
 from counton.state.key_and_witness import state_files
 from counton.state.shared import ledger_files
 from counton.state.sqlite_file import NoState
-from counton.state.unit_names import of_limit
+from counton.state.unit_names import OPEN, of_limit
 from counton.statistics.statistic import NO_EVENTS
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _refuse_other_unit(name: str, job: Job, about: str) -> None:
     )
     (limit,) = of_limit(about)
     word = "event" if job.promise.unit is None else job.promise.unit
-    if not events or (limit.kind == "event" and known_unit(word, [about]) == about):
+    if not events or (limit.kind in ("event", OPEN) and known_unit(word, [about]) == about):
         return
     person = ", which is taken for a person" if limit.kind == "user" else ""
     raise InvalidInput(

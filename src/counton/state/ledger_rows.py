@@ -166,14 +166,16 @@ class LimitChange(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """Return what this change did to the limit: "set", "removed", "raised", "lowered" or
-        "shared out" (only quotas of parties changed).
+        """Return what this change did to the limit: "set", "removed", "raised", "lowered",
+        "narrowed" (only to one unit) or "shared out" (only quotas of parties changed).
         """
         if self.before is None or self.after is None:
             return "set" if self.before is None else "removed"
         if _without_quotas(self.before) == _without_quotas(self.after):
             return SHARED_OUT
-        return "raised" if self.higher else "lowered"
+        if self.higher:
+            return "raised"
+        return "narrowed" if self.before["limit"] == self.after["limit"] else "lowered"
 
 
 def limit_in_words(stated: Mapping[str, Any] | None) -> str:
@@ -235,8 +237,8 @@ class LedgerEvent(NamedTuple):
     Attributes:
         time: time of the event, ISO 8601 in UTC.
         event: ``spent``, or ``reserved`` by a run that was interrupted before its stream was made;
-            ``limit set``, ``limit raised``, ``limit lowered``, ``limit removed``, or ``limit shared
-            out`` (only the parties' quotas changed).
+            ``limit set``, ``limit raised``, ``limit lowered``, ``limit narrowed`` (only to one
+            unit), ``limit removed``, or ``limit shared out`` (only the parties' quotas changed).
         name: name of the stream or table that spends; None for a limit.
         terms: guarantee, unit and relation of an entry, or the terms of a limit, as JSON values;
             None if the limit was removed.

@@ -8,15 +8,25 @@ spelling; another name must be stated. One name never stands for both an event a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
-from counton.privacy.contribution import ANY_UNIT, base_unit, known_unit, with_clock
+from counton.privacy.contribution import ANY_UNIT, base_unit, is_a_part, known_unit, with_clock
 from counton.state.database import reading
 from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
 from counton.statistics.statistic import protects
+
+#: Kind of a limit's unit that the first release with this name decides: rows or users.
+OPEN = "row or user"
+#: Names of a limit's unit that stand for people.
+_PEOPLE = re.compile(
+    "borrower|citizen|client|customer|employee|guest|household|human|individual|inhabitant|member|"
+    "passenger|patient|people|person|pupil|reader|resident|student|subscriber|user|visitor|worker",
+    re.IGNORECASE,
+)
 
 
 class SpentUnit(NamedTuple):
@@ -25,8 +35,8 @@ class SpentUnit(NamedTuple):
     Attributes:
         name: name of the stream or table.
         unit: name of the unit, such as "reader".
-        kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter"; None if
-            unknown.
+        kind: kind of unit with this name: "event" (any row), "user", "edge" or "letter"; `OPEN`
+            for a limit whose name no release has yet; None if unknown.
     """
 
     name: str
@@ -56,7 +66,9 @@ def unit_word(
     counton.base.errors.InvalidInput: 'visitor' means one user in the release 'visits' of ...
     """
     known = list(known)
-    alike = [one for one in known if kind is None or one.kind in (kind, None)]
+    # Unless its name is stated, a release of rows is none of what a limit names.
+    inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
+    alike = [one for one in known if kind is None or one.kind in inherited]
     whole = default if stated is None else stated
     suffix = whole[len(base_unit(whole)) :]
     words = list(dict.fromkeys(base_unit(one.unit) for one in alike))
@@ -78,7 +90,7 @@ def unit_word(
             f"{ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
-        if kind is not None and one.kind not in (kind, None) and base_unit(one.unit) == word:
+        if kind is not None and one.kind not in (kind, None, OPEN) and base_unit(one.unit) == word:
             raise InvalidInput(
                 f"{word!r} means one {one.kind} in the release {one.name!r} of this state, but one "
                 f"{kind} here, so the ledger would add up different units; give one {kind} another "
@@ -150,13 +162,29 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     limit = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
-    return [*of_limit(about), *found]
+    return [*of_limit(about, found), *found]
 
 
-def of_limit(about: str | None) -> list[SpentUnit]:
+def of_limit(about: str | None, released: Iterable[SpentUnit] = ()) -> list[SpentUnit]:
     """Return the unit that a limit protects, as a list; empty if the limit holds for units of any
     kind.
+
+    The first of the releases with the limit's name (``released``) decides its kind, unless the name
+    says so: a word for people or a period of somebody is a user.
+
+    >>> [of_limit(about)[0].kind for about in ("move", "Person", "move's week", "event")]
+    ['row or user', 'user', 'user', 'event']
+    >>> of_limit("move", [SpentUnit("moves", "move", "event")])[0].kind
+    'event'
     """
     if about is None:
         return []
-    return [SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user")]
+    word = base_unit(about)
+    if about in _NO_USERS:
+        kind = about
+    elif is_a_part(about) or _PEOPLE.fullmatch(word):
+        kind = "user"
+    else:
+        kinds = (one.kind for one in released if one.kind and base_unit(one.unit) == word)
+        kind = next(kinds, OPEN)
+    return [SpentUnit("limit of the ledger", about, kind)]
