@@ -111,8 +111,9 @@ class Expiry:
             return cls(**saved)
         except TypeError as error:
             raise InvalidInput(
-                f"growth, delay and levels {saved!r} cannot be read ({error}): restore the file "
-                "that holds them from a copy"
+                f"growth, delay and levels {saved!r} of a stored guarantee cannot be read "
+                f"({error}): restore the file that was being read (stream, ledger or release) from "
+                "a copy"
             ) from error
 
 

@@ -317,11 +317,14 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add the noise of a node's estimate to the noise of a release, multiplied by ``taken``.
+        """Add ``taken`` times the noise of a node's estimate to the noise of a release, as if every
+        block had weight 1.
 
-        The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
-        index) of a node to the weight of this node's noise, multiplied by the weight of the block.
-        Level l of the tree has noise level l + 1; ``node`` is the index of the node on ``level``.
+        Args:
+            weights: the noise of the release: for each node, by (noise level, index), the factor of
+                the node's noise. It is changed. Level l of the tree has noise level l + 1.
+            level, node: the level of the estimated node, and its index on this level.
+            taken: a factor. A block of weight w needs a factor that is already divided by w.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
@@ -342,23 +345,28 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the noise of the tree's estimate of a block's total to the noise of a release,
-        multiplied by ``taken``.
+        """Add ``taken`` times the noise of the tree's estimate of a block's total to the noise of a
+        release, as if the block had weight 1.
 
-        The noise of the release is given by ``weights``, which is changed: it maps (level of noise,
-        index) of a node to the weight of this node's noise, multiplied by the weight of the block.
+        Args:
+            weights: the noise of the release: for each node, by (noise level, index), the factor of
+                the node's noise. It is changed.
+            block: the index of the block.
+            taken: a factor. If the block has weight w, it must already be divided by w.
         """
         self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
     ) -> None:
-        """Add the noise of the nodes inside a block to the noise of the release at ``step``,
-        multiplied by ``taken``.
+        """Add to the noise of a release what the nodes inside the step's block contribute, apart
+        from the noise of the block's total.
 
-        The noise of the estimate of the block's total is not included. The noise of the release is
-        given by ``weights``, which is changed: it maps (level of noise, index) of a node to the
-        weight of this node's noise, multiplied by the weight of the block. ``step`` counts from 0.
+        Args:
+            weights: the noise of the release: for each node, by (noise level, index), the factor of
+                the node's noise. It is changed.
+            step: the step of the release, counted from 0.
+            taken: 1 / weight of the block, by which every added factor is multiplied.
         """
         part = Fraction(1)
         for level, radix in enumerate(self.radices):

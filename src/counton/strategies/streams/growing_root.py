@@ -122,15 +122,15 @@ def series_bits(weight_bits: int) -> int:
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
-    """Return the class, a number from 0 on, of a step's node (noisy measurement); the noise of all
-    nodes of a class has equal variance.
+    """Return max(0, floor(4 log2(step)) - equal), the noise level of a step's node (noisy
+    measurement); all nodes of a level have noise of equal variance.
 
-    Class 0 has the first steps. Each further class is a quarter octave: a range of steps within a
-    factor of 2^(1/4).
+    Level 0 has the first steps. Each later level is a quarter octave: a range of steps whose end is
+    about 2^(1/4) times its start.
 
     Args:
         step: the step, from 1 on.
-        equal: number of quarter octaves that belong to class 0.
+        equal: the largest value of floor(4 log2(step)) for steps of level 0.
 
     >>> [quarter(step) for step in (1, 9, 10, 11, 12, 16, 2**20)]
     [0, 0, 1, 1, 2, 4, 68]
@@ -140,15 +140,17 @@ def quarter(step: int, equal: int = _EQUAL) -> int:
 
 @lru_cache(maxsize=512)
 def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
-    """Return the noise variance of a node, divided by that of the first nodes.
+    """Return the noise variance of the nodes of a level, divided by the noise variance of the first
+    nodes.
 
-    The variance grows with the number of the node: it is the same for all nodes of a quarter
-    octave, which is a range of numbers whose end is 2^(1/4) times its start. The result is a
-    multiple of 2^-30.
+    Level 0 has the first nodes. Each later level has the nodes of a quarter octave, which is a
+    range of numbers whose end is about 2^(1/4) times its start, and a larger variance than the
+    level before. The result is a multiple of 2^-30.
 
     Args:
-        level: number of the quarter octave, as `quarter` returns it.
-        equal: number of the first quarter octaves that have the variance of the first nodes.
+        level: the level, as `quarter` returns it.
+        equal: the argument of `quarter` that determines the nodes of level 0. If it is not the
+            default, the variance grows faster over the first eight levels after level 0.
 
     >>> float(node_variance(0)), round(float(node_variance(4)), 6)
     (1.0, 1.416297)
@@ -162,13 +164,14 @@ def node_variance(level: int, equal: int = _EQUAL) -> Fraction:
 
 @lru_cache(maxsize=512)
 def first_of(level: int, equal: int = _EQUAL) -> int:
-    """Return the first node of a class: nodes are divided by their numbers into classes, four to
-    each doubling of the number.
+    """Return the number of the first node of a level: nodes are divided by their numbers among
+    levels, as `quarter` computes them.
 
-    The first ``equal`` of these classes are merged into class 0 (see `quarter`).
+    Each doubling of the number has four levels, except that the first nodes are all on level 0.
 
     Args:
-        level: the number of the class.
+        level: the level.
+        equal: the argument of `quarter` that determines the nodes of level 0.
 
     >>> [first_of(level) for level in range(6)]
     [1, 10, 12, 14, 16, 20]
@@ -181,8 +184,10 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
-    """Return the class numbers (`quarter`) of all nodes below ``stop``, each with the range of its
-    nodes.
+    """Return, for all nodes with numbers below ``stop``, pairs (level, range of the nodes of this
+    level).
+
+    The function `quarter` defines the level of a node; ``equal`` is its second argument.
     """
     found = []
     level = 0
@@ -447,9 +452,17 @@ class _BlockPlace(NamedTuple):
 
 
 def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
-    """Return a source of noise in which all nodes are on one level, numbered from 1.
+    """Return a source of noise that takes nodes by their numbers 1, 2, ... alone, and ignores the
+    level that it is asked for.
 
-    ``field`` is the source from which it draws; there, each class of nodes (`quarter`) is a level.
+    It takes the noise of each node from another source, in which the nodes are divided among
+    levels: level 0 has the first nodes, and each later level a range of numbers whose end is about
+    2^(1/4) times its start.
+
+    Args:
+        field: that other source; nodes have the same numbers there.
+        equal: a constant that determines how many nodes level 0 has: node s is on level
+            max(0, floor(4 log2 s) - equal), as `quarter` computes it.
     """
 
     def run(_level: int, nodes: range) -> Integers:

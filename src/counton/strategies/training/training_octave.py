@@ -332,10 +332,16 @@ def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
-    """Return the levels' weights of least error, given ``shares``: one number for each step, which
-    decide by which numbers the steps' noise is divided.
+    """Search for the weights of the levels with the least error, and return them; the first weight
+    is 1.
 
-    The search begins at ``start``. The first weight is 1.
+    Args:
+        steps: number of steps of the run.
+        schedule: the steps in which one training example counts.
+        start: the weights at which the search begins, one for each level.
+        shares: one positive number for each step, shape (steps,). Step scaling divides the noise of
+            each step by a number; for the steps in which one example counts, these numbers are
+            proportional to the shares.
     """
     # With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e
     # changes by <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i
