@@ -220,7 +220,7 @@ class OldCopy(StateError):
 
 class StateUnavailable(StateError):
     """A state (database) cannot be reached, read or written now, because of its server, permissions
-    or space.
+    or space; or the server that holds the events cannot be reached.
     """
 
 

@@ -52,7 +52,7 @@ MEANINGS = {
     ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
     ExitCode.OLD_COPY: "the state is an old copy, or two copies of it went on",
     ExitCode.ROWS: "rows that were counted have changed or disappeared, or come again",
-    ExitCode.UNAVAILABLE: "the state cannot be reached or written now; try again when it can",
+    ExitCode.UNAVAILABLE: "the state, or the events' server, cannot be reached now; try again",
     ExitCode.ALARM: "an alarm: of counton watch, a job with alarms, or counton ledger --warn-at",
 }
 

@@ -25,7 +25,7 @@ from weakref import finalize
 import polars as pl
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput, StateUnavailable, field
 from counton.base.lazy import require
 from counton.base.private import Private
 from counton.rows.bad_rows import change_error
@@ -46,6 +46,11 @@ def _in_style(query: str, style: str) -> str:
     database writes a parameter; ``*`` in it stands for the parameter's name.
     """
     return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of a driver's message."""
+    return str(error).strip().partition("\n")[0]
 
 
 class EventDatabase(ABC):
@@ -73,9 +78,8 @@ class EventDatabase(ABC):
         """Return the columns ``names`` of all rows of the database query."""
 
     def _refusal(self, error: BaseException) -> InvalidInput:
-        reason = str(error).strip().partition("\n")[0]
         return InvalidInput(
-            f"{self.name} cannot be answered ({reason}); correct {field('events')} or "
+            f"{self.name} cannot be answered ({_first_line(error)}); correct {field('events')} or "
             f"{field('query', 'select ...')}"
         )
 
@@ -271,11 +275,19 @@ class PostgreSQL(SqlDatabase):
             self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self._connection.execute("SET TIME ZONE 'UTC'")
             self._take_no_power()
+        except psycopg.OperationalError as error:
+            # Of an address in another form the driver may take a part of the password for the host.
+            usual = place is not None and "@" not in url[place.start(1) :]
+            reason = _first_line(error) if usual else type(error).__name__
+            raise StateUnavailable(
+                f"{self.name} got no answer ({reason}), so nothing was released: try again when "
+                f"the server can be reached, or correct {field('events')} or the password"
+            ) from None  # its words may hold the password
         except (psycopg.Error, UnicodeError) as error:  # a name that no server can have
             raise InvalidInput(
-                f"{self.name} got no answer ({type(error).__name__}): the server cannot be "
-                f"reached, or refuses the user; correct {field('events')}"
-            ) from None  # the words may hold the password
+                f"{self.name} got no answer ({type(error).__name__}): the address or the user "
+                f"cannot be used; correct {field('events')}"
+            ) from None
 
     def _take_no_power(self) -> None:
         """If the user is a superuser, switch to a role that may read all tables and do nothing
@@ -328,6 +340,11 @@ class PostgreSQL(SqlDatabase):
                 cursor.execute(select, dict(self._moments) or None, prepare=True)
                 head = [(one.name, self._kind(one.type_code)) for one in cursor.description or ()]
                 return head, cursor.fetchall()
+        except psycopg.OperationalError as error:  # the server has ended, or has no room or time
+            raise StateUnavailable(
+                f"{self.name} got no whole answer ({_first_line(error)}), so nothing was released: "
+                "try again when the server can be reached"
+            ) from error
         except psycopg.Error as error:
             raise self._refusal(error) from error
 
