@@ -404,24 +404,34 @@ def test_events_without_groups_give_one_total(place: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "where"),
+    ("stated", "rows"),
     [
-        (["--unknown", "drop"], "not counted"),
-        (["--other", "rest"], "counted in group 'rest'"),
-        (["--other", "rest", "--user", "group", "--most", "9"], "counted in group 'rest'"),
+        (["--unknown", "drop"], "rows of undeclared groups, not counted"),
+        (
+            ["--other", "rest"],
+            "rows seen of undeclared groups, which belong to group 'rest'",
+        ),
+        (
+            ["--other", "rest", "--user", "group", "--most", "9"],
+            "rows seen of undeclared groups, which belong to group 'rest'",
+        ),
     ],
 )
 def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
-    stated: list[str], where: str, place: Any
+    stated: list[str], rows: str, place: Any
 ) -> None:
-    events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in "zyxww")])
+    names = ["secret@post", "secret@post", "w", "x", "y"]
+    events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in names)])
     done = place.count(events, *stated)
     assert done.code == 0, done.err
-    said = f"rows of undeclared groups, {where}: 5 (most often 'w', 2; 'x', 1; 'y', 1)"
+    said = f"{rows}: 5 (most often 'secret@post', 2; 'w', 1; 'x', 1)"
     assert f"exact, not to be published: {said}\n" in done.err
     assert "most often" not in done.out
     again = json.loads(place.count(events, "--json").out)  # a run that has nothing new
     assert again["not_private"]["notes"] == [said]
+    files = [file for file in place.folder.rglob("*") if file.is_file() and file.name != "e.csv"]
+    assert files
+    assert not [file for file in files if b"secret@post" in file.read_bytes()]
 
 
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:

@@ -722,7 +722,7 @@ def test_rows_left_out_are_told_without_a_terminal(init: Callable[..., Result]) 
             "write times with a UTC offset; for a time that comes twice in Europe/Berlin you may "
             "also choose the earlier or the later (--clock-change)",
             "with a missing value, not counted: 1",
-            "of undeclared groups, counted in group 'other': 1 (most often 'east', 1)",
+            "seen of undeclared groups, which belong to group 'other': 1 (most often 'east', 1)",
         )
     ]
 

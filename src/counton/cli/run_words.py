@@ -130,11 +130,11 @@ def notes_on_names(found: Outcome | DryRun | ReadSample, definition: Definition)
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt. Exact, for the operator only.
     """
-    counts, where = found.for_operator(), f"counted in group {definition.other!r}"
+    counts, where = found.for_operator(), f"which belong to group {definition.other!r}"
     lines = _as_notes(
         [
             (f"rows of undeclared groups{definition.cells.unnamed}, not counted", counts.unknown),
-            (f"rows of undeclared groups, {where}", counts.others),
+            (f"rows seen of undeclared groups, {where}", counts.others),
         ]
     )
     names = "; ".join(f"{short_repr(name)}, {rows:,}" for name, rows in counts.unlisted)

@@ -86,7 +86,9 @@ class Counts:
         late_by: delay of late rows, in windows: 95% of the late rows came at most this many windows
             after the release of their own window.
         empty: number of released windows after the newest row.
-        others: rows with names of undeclared groups, counted in the group for all others.
+        others: rows seen with names of undeclared groups, which belong to the group for all others;
+            some may be outside the windows or beyond a user's bound. Of a remote source at most
+            1,000 such rows are looked at.
         unlisted: the commonest names of undeclared groups, each with its number of rows.
     """
 

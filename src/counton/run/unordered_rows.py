@@ -212,7 +212,8 @@ class AddedRows(ReadRows):
         seen = None
         if not tallied.quarantined:
             times = {"newest": tallied.newest, "beyond": tallied.beyond, "rows": tallied.rows}
-            of_rows = {"read": vars(read), "counts": vars(counts)}
+            kept = {"read": read, "counts": counts}  # without names from the rows, which stay there
+            of_rows = {name: {**vars(one), "unlisted": ()} for name, one in kept.items()}
             seen = Private({"times": times, **of_rows, "again": again})
         return Changes(Private(counts), additions, again, seen)
 
