@@ -428,7 +428,7 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
     assert f"exact, not to be published: {said}\n" in done.err
     assert "most often" not in done.out
     again = json.loads(place.count(events, "--json").out)  # a run that has nothing new
-    assert again["not_private"]["notes"] == [said]
+    assert again["not_private"]["notes"] == [f"{rows}: 5"]
     files = [file for file in place.folder.rglob("*") if file.is_file() and file.name != "e.csv"]
     assert files
     assert not [file for file in files if b"secret@post" in file.read_bytes()]

@@ -209,12 +209,13 @@ class AddedRows(ReadRows):
                 done = (steps.start - new.start) / max(len(new), 1)
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
-        seen = None
+        seen, nameless = None, replace(counts, unlisted=())  # names in rows are not for the state
         if not tallied.quarantined:
             times = {"newest": tallied.newest, "beyond": tallied.beyond, "rows": tallied.rows}
-            kept = {"read": read, "counts": counts}  # without names from the rows, which stay there
-            of_rows = {name: {**vars(one), "unlisted": ()} for name, one in kept.items()}
+            of_rows = {"read": {**vars(read), "unlisted": ()}, "counts": vars(nameless)}
             seen = Private({"times": times, **of_rows, "again": again})
+        if not (marks or intake.changed or intake.target > intake.released):
+            counts = nameless  # as a later run says it, which knows what this run counted
         return Changes(Private(counts), additions, again, seen)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
