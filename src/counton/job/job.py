@@ -418,8 +418,11 @@ class Groups(JobPart):
 
     Groups of several columns (``["region", "product"]`` or ``"region,product"``) have names like
     ``north / shoes``. Then ``domain`` is a table with these columns, a sequence of tuples, or a
-    mapping of lists, all of whose combinations are declared. If there is a group ``other``, a group
-    named later by ``also`` counts by itself from the first window whose rows no run has read.
+    mapping of lists, all of whose combinations are declared.
+
+    A group that is named later, by ``also``, may have had rows before. If there is a group
+    ``other``, that group keeps the rows of all windows of which a run may have read rows already.
+    From the next window on, the new group has a count of its own.
     """
 
     heading = "Groups"

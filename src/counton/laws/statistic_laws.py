@@ -887,7 +887,11 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     except CountonError:
         raise
     except NotImplementedError as error:
-        raise LawBroken("card.on_demand is True, but it does not define counts()") from error
+        raise LawBroken(
+            f"card.on_demand of {type(statistic).__name__} is True, but {type(exact).__name__}, "
+            "the class of its exact counts, does not define counts() and largest; define both, or "
+            "set on_demand to False"
+        ) from error
     except (IndexError, TypeError, ValueError) as error:
         raise LawBroken(f"take() cannot count these events: {error!r}") from error
     if before is not None:

@@ -71,8 +71,8 @@ _NEVER = 2**63 - 1
 
 
 class ComparedCells(NamedTuple):
-    """The cells of a group of which Discovery compares the sum with the threshold at which a group
-    is shown.
+    """The cells of a group whose sum `Discovery` compares with a threshold, to decide whether the
+    group is shown.
 
     Attributes:
         places: number of cells of a group.
@@ -365,8 +365,8 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 def compared_variance(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
-    """Return the noise variance of one cell in each release whose counts are compared with
-    thresholds. A group is shown once its count reaches the threshold.
+    """Return the noise variance of one cell at each step. Discovery needs it for the thresholds
+    that a group's released count must reach before the group is shown.
 
     Args:
         strategy: the correlation of the noise over time.
@@ -394,8 +394,8 @@ def compared_variance(
 def draws(
     strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
-    """Return, for the released counts of one group, how many of them have noise that is a sum of n
-    draws: a mapping from n to this number.
+    """Return how many of the released counts of one group have noise that is a sum of n draws, as a
+    mapping from n to the number of counts.
 
     If a window's count is released again as rows arrive late, each of these versions is a released
     count. A count is the sum of ``places`` cells.

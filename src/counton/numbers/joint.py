@@ -141,8 +141,8 @@ def narrower(
 
 
 def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
-    """Return that one of the simulated numbers ``drawn`` which is almost certainly at least the
-    quantile of probability ``level``, and the smallest such.
+    """Return the smallest of the simulated numbers ``drawn`` that is almost certainly at least the
+    quantile of probability ``level``.
 
     It is below the quantile with probability at most 10^-6. None: there are too few simulated
     numbers.

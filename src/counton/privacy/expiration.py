@@ -242,12 +242,12 @@ def calibrate_expiring(
     """Return the noise distribution for counts of single steps (level 0) under a guarantee that
     expires.
 
+    Counts of longer intervals get other noise: if ``law`` is the returned distribution, counts of
+    intervals of 2^l steps have the noise ``guarantee.expiry.law(law, l)``.
+
     Args:
-        guarantee: the guarantee, bound to its strategy. If ``law`` is the result's
-            distribution, counts of intervals of 2^l steps have the noise
-            ``guarantee.expiry.law(law, l)``.
-        sensitivity: the bound on the change of one step's counts, all cells together, by
-            one unit.
+        guarantee: the guarantee, bound to its strategy (`bound_to`).
+        sensitivity: the bound on the change of one step's counts, all cells together, by one unit.
         family: "laplace" for `ExpiringDP`, "gaussian" for `ExpiringZCDP`; None: either.
 
     Raises:

@@ -174,7 +174,7 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
 
 def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
     """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) even if an attacker
-    has seen part of the noise before he chooses the unit.
+    learns something about the noise from earlier releases, and then chooses the unit.
 
     ``l2_squared`` is the squared 2-norm sensitivity. Comments at the beginning of this file have
     the proof, under "Around any centre".
@@ -189,7 +189,8 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
     """Return the standard deviation of discrete Gaussian noise that keeps (epsilon, delta) even if
-    an attacker has seen part of the noise.
+    an attacker learns something about the noise from earlier releases, and then chooses the
+    unit.
 
     The result is a multiple of the 2-norm of the change that one unit makes; it is rounded up.
     """

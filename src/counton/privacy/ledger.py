@@ -503,8 +503,11 @@ class Ledger:
 
     def _with_clock_of(self, entry: Spend) -> str | None:
         """Return the name of the unit that the ledger's limit protects; None if each kind of unit
-        has a total of its own. If it is a period without a clock (time zone and column of times),
-        and this entry is the first with one, the entry's clock is added to the name.
+        has a total of its own.
+
+        If this unit is a period whose name has no clock (time zone and column of times), and
+        ``entry`` is the first entry about a period and names its clock, the clock is added to the
+        name.
         """
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:
@@ -854,8 +857,8 @@ class Ledger:
         return when_replaced(guarantee)
 
     def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
-        """Return True if the entry's unit (such as a reader) contains the ledger's unit (a reader's
-        day).
+        """Return True if the entry protects a larger unit (such as a reader) than the ledger (a
+        reader's day), so that its guarantee has to be converted.
 
         It is False if units are replaced, because the guarantee then needs no conversion.
         """

@@ -384,10 +384,13 @@ class AbsoluteCosts:
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the privacy losses of an interval that no larger interval of the tree contains:
-        shape (positions,).
+        """Return the privacy losses of an interval that lies within no other interval of the tree:
+        shape (positions,), one for each possible position of the item.
 
-        A parent's label counts the shifts of the larger intervals. Here there are none: it is 0.
+        ``costs`` has the losses for the labels 0 and 1 of the parent interval: shape (2,
+        positions). The label is the sum of the shifts of noise of the parent and of all intervals
+        that contain it. Without such intervals nothing is shifted, so the losses for the label 0
+        are returned.
         """
         value: Costs = costs[0]
         return value
@@ -468,10 +471,13 @@ class QuadraticCosts:
         return values
 
     def at_zero(self, costs: Costs) -> Costs:
-        """Return the privacy losses of an interval that no larger interval of the tree contains:
-        shape (positions,).
+        """Return the privacy losses of an interval that lies within no other interval of the tree:
+        shape (positions,), one for each possible position of the item.
 
-        A parent's label counts the shifts of the larger intervals. Here there are none: it is 0.
+        ``costs`` has the coefficients a, b and c of the losses a x^2 - 2 b x + c: shape (3,
+        positions). Here x is the label of the parent interval: the sum of the shifts of noise of
+        the parent and of all intervals that contain it. Without such intervals nothing is shifted,
+        so x is 0, and c is returned.
         """
         value: Costs = costs[2]
         return value
@@ -485,7 +491,8 @@ class _EndCosts(NamedTuple):
     first position of a window, and the interval that holds its last position.
 
     The window consists of the released positions from an item on. Arrays have a column for each
-    place of the window in the stream that may still have the largest cost.
+    possible place of the window in the stream. Places that cannot have the largest cost are left
+    out.
     """
 
     left: Costs

@@ -87,10 +87,11 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
 
 def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
-    """Return the cells that stand for one row in the file of rows set aside.
+    """Return the values that are written to the file of bad rows for one row: its whole line if the
+    row is unreadable, otherwise ``values``.
 
-    For an unreadable row they are its whole line, and None in all further columns; for any other
-    row they are ``values``. ``row`` is the row's number from 0.
+    The line of an unreadable row stands in the first column; all further columns are None. ``row``
+    is the row's number from 0.
     """
     if row not in part.unread:
         return values

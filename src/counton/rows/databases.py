@@ -127,10 +127,11 @@ class SqlDatabase(EventDatabase):
         """
 
     def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
-        """Return the types of columns as polars types; note columns whose types cannot be read
-        (None) in ``unread``.
+        """Return the polars types of the query's columns, and store in ``unread`` the columns whose
+        types counton cannot read.
 
-        ``kinds`` are the database's names of the types.
+        ``types`` has the polars type of each column, None if counton cannot read it. ``kinds`` has
+        the database's names of the types, in the order of ``types``.
         """
         named = zip(types, kinds, strict=True)
         self.unread = {name: kind for name, kind in named if types[name] is None}
@@ -445,7 +446,9 @@ class SqliteFile(EventDatabase):
         return self._connection.execute(select, dict(self._moments))
 
     def _data_version(self) -> int:
-        """Return a number that changes when another connection has written to the file."""
+        """Return a number that SQLite changes when another connection has written to the database
+        file.
+        """
         found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return found
 
@@ -611,13 +614,15 @@ class Question(Source):
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
-    """Return offset and length of pieces of time, so that a database may count equal rows of one
-    piece together. Each piece lies within one window.
+    """Return the pieces of time within which a database may count equal rows together, as the
+    offset and the length of a piece.
+
+    Each piece lies within one window, so all rows of a piece count in the same window.
 
     Returns:
         Offset and length in microseconds. (0, 0) if times are dates, or rows have no time: then
-        nothing has to be divided. None if the database cannot count equal rows together, for
-        instance because rows have users, ids, or values that are not labels.
+            nothing has to be divided. None if the database cannot count equal rows together, for
+            instance because rows have users, ids, or values that are not labels.
     """
     columns = reading.columns
     parts = () if reading.adds is None else reading.adds.parts

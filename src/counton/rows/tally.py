@@ -296,10 +296,11 @@ def _sum_batches(
     adding: Callable[[pl.LazyFrame], pl.LazyFrame],
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """Add up rows that come in several data frames: each by itself, and then the results.
+    """Add up rows that come in several data frames: first the rows of each data frame, then the
+    sums.
 
     Args:
-        none: an empty data frame, used if none comes.
+        none: an empty data frame, which is added up if ``batches`` has none.
         adding: function that adds up the rows of one data frame, by the columns ``by``.
     """
     added: list[pl.DataFrame] = []

@@ -30,7 +30,9 @@ class EventPart(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of this value of an event, as the statistic calls it."""
+        """Name by which the statistic refers to this value: a job's option, such as "value", or the
+        name of a column.
+        """
 
     @property
     def kind(self) -> str:
@@ -79,8 +81,8 @@ class Adds(Protocol):
 
     @property
     def spans(self) -> Sequence[range]:
-        """Ranges of places (the sums kept for each group). In each range a row adds to one place,
-        which is decided by its values.
+        """Ranges of places (the sums kept for each group). A row adds to at most one place of each
+        range; the row's values decide to which.
         """
 
     def encode(self, *parts: Any) -> NDArray[np.int64]:
@@ -206,8 +208,9 @@ def cells_across(adds: Adds | None) -> int:
     """Return the number of cells into which the rows of one window and group are divided when they
     are added up.
 
-    If a row's values decide to which places (sums kept for a group) it adds, there is a cell for
-    each combination of places, and one for rows with an unknown value. Otherwise there is 1 cell.
+    A place is one of the sums that the statistic keeps for a group. If a row's values decide to
+    which places the row adds, there is one cell for each combination of places, and one more for
+    rows with an unknown value. Otherwise there is 1 cell.
     """
     if adds is None or not by_row(adds):
         return 1
@@ -262,11 +265,12 @@ def mark_rows(
             ``total``.
 
     Returns:
-        Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, the number of
-        windows plus 1 after the last; for a row that cannot be counted minus its `Problem`),
-        ``group`` (text), ``total`` (1, or the value as a multiple of the resolution, or the code of
-        several values from `with_total`; rows kept in order have columns ``part N`` instead), and,
-        if the columns are stated, ``user``, ``id`` (both text) and ``sign``.
+        A lazy frame with these columns. ``us``: the time in microseconds since 1970. ``step``: the
+        number of the window; 0 before the first window, the number of windows plus 1 after the
+        last. A row that cannot be counted has a negative step instead: minus the number of its
+        `Problem`. ``group``: text. ``total``: 1, or the value as a multiple of the resolution, or
+        the code of several values from `with_total`; rows kept in order have columns ``part N``
+        instead. Also ``user``, ``id`` (both text) and ``sign``, if these columns are stated.
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -392,9 +396,10 @@ def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
-    """Add row numbers to the rows of a part, and mark its unreadable rows in their times. Return
-    the rows, and the expression ``us`` of the times, changed so that unreadable rows have the code
-    of their `Problem`.
+    """Add row numbers to the rows of a part of a source, and put the code of
+    `Problem.UNREADABLE_ROW` in place of the times of its unreadable rows.
+
+    Return the rows, and the expression ``us`` of the times with these codes.
     """
     number = row_number_name(frame.collect_schema().names())
     unread = pl.Series(list(part.unread), dtype=pl.UInt32)

@@ -410,8 +410,8 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
 
 
 def _file_at(name: str, text: str, called: str) -> DatabaseAddress:
-    """Return the address of the SQLite file with this name; refuse names that SQLite would keep in
-    memory.
+    """Return the address of the SQLite file with this name; refuse names such as ``:memory:``, for
+    which SQLite would make a database in memory and no file.
     """
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:

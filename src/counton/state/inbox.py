@@ -81,10 +81,11 @@ class Batch(NamedTuple):
         rows: number of rows.
         body: the readable rows, encoded.
         aside: the unreadable rows, kept for the operator, as JSON values; None if there are none.
-        parts: by window, the sums of the rows as a fraction (0 or more) of the largest sums that
-            the stream can hold. If a release counts several windows, there is one fraction, under
-            key 0. None: nothing is added to the sender's share.
-        sender: the sender, whose allowed share the ``parts`` are added to.
+        parts: how much of the sender's allowance (`Sender.share`) the rows use up: by the number of
+            a window, the sums of its rows as a fraction (0 or more) of the largest sums that the
+            stream can hold. If a release counts several windows, there is one fraction for all,
+            under key 0. None: nothing is used up.
+        sender: the sender, to whose allowance the ``parts`` are charged.
         over: number of the first window that still takes rows; earlier windows are released.
     """
 
@@ -727,8 +728,8 @@ _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
 
 
 class _HeldPart(NamedTuple):
-    """Key of a stored fraction, which says how much of a stream's largest exact sums one sender's
-    rows take up.
+    """Stream, window and sender to which one stored fraction belongs: how much of the stream's
+    largest exact sums the sender's rows take up.
 
     Attributes:
         stream_id: row id of the stream.

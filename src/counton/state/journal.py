@@ -416,11 +416,13 @@ def read_observed(
 ) -> Iterator[WindowTotals]:
     """Yield the stored totals of the rows read in each window, some windows at a time.
 
+    Windows that have nothing left to count are skipped, so that reading does not slow down as a
+    stream ages.
+
     Args:
         step: the stream's last released step.
-        also: windows to read besides those after the last release and those with rows read since
-            then. All other windows have nothing left to count and are skipped, so that reading does
-            not slow down as a stream ages. None: read all windows.
+        also: numbers of windows to read in any case. All windows after the last release, and all
+            windows with rows read since the last release, are read too. None: read all windows.
     """
     with reading("what was observed"):
         if also is None:

@@ -610,10 +610,11 @@ class Witness:
         return remarks
 
     def _serves(self) -> bool:
-        """Return True if the state has released something under the key beside its first witness
-        file (a record of releases).
+        """Return True if a stream of the state has released something under the key whose file lies
+        beside the first witness file.
 
-        The result is False if the state is not open, or if that key cannot be used.
+        A witness file records releases: ``KEY.witness`` lies beside the key file ``KEY``. The
+        result is False if the state is not open, or if that key cannot be used.
         """
         for one in self._beside[:1] if self._database is not None else ():
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
@@ -775,7 +776,8 @@ class Witness:
         ``digest`` is the digest of the release that would be shown.
 
         Returns:
-            True if the witness has recorded this release, as its last one or before later ones.
+            True if the witness has recorded this release, whether or not it has recorded later
+            ones.
 
         Raises:
             StateError: the witness has recorded another release of this step, or a later step
@@ -1047,11 +1049,12 @@ def _why(error: Exception) -> str:
 
 
 def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
-    """Return the keyed digest (HMAC-SHA256) of a step's released values, which the witness of the
-    stream ``name``, a record outside the state, keeps; ``value`` has one number per cell.
+    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the witness, the
+    record of releases outside the state.
 
-    Some cells are never shown, such as those of undeclared groups. A plain hash could be inverted
-    by trying values, and would reveal how many such cells there are.
+    ``name`` is the name of the stream, and ``value`` has one number per cell. The digest has a key
+    because some cells are never shown, such as those of undeclared groups. Without a key, one could
+    find their values by trying, and learn how many such cells there are.
 
     >>> released = "visits", 3, np.array([12])
     >>> one, other = (release_digest(Key.generate(), *released) for _ in range(2))

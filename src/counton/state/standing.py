@@ -110,8 +110,8 @@ def note_of_another(
     *,
     seen: bool = False,
 ) -> None:
-    """Record a release that another process made in the stream's witness (a record outside the
-    state) and its shared ledger (of spent privacy loss).
+    """Record, in a stream's witness (a record outside the state) and in its shared ledger (of spent
+    privacy loss), a release that another process has made.
 
     ``at`` is the stream's progress after the release, ``digest`` the digest of the release.
 

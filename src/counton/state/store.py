@@ -147,8 +147,8 @@ class Store(Closing):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """The ledger entries of this state's own streams and tables, oldest first: each has the
-        name, guarantee and protected unit of one.
+        """The ledger entries of this state's own streams and tables, oldest first. An entry has the
+        name, guarantee and protected unit of a stream or table.
         """
         return self._read(books.entries)
 
@@ -440,8 +440,10 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
-    """Return a stream's public facts as JSON values. The values that its noise distribution needs
-    are left out if the strategy is the user's own.
+    """Return a stream's public facts as JSON values.
+
+    If the strategy is the user's own, only the name of the noise distribution is included, not the
+    values of its parameters. If ``shown`` is False, the last release is left out.
     """
     terms, last = json.loads(row.terms), None
     design: Design | None = None

@@ -640,7 +640,9 @@ class Stream(JournalReader, Closing):
         return self._machine
 
     def _ordered_at(self, connection: Connection) -> OrderedMachine:
-        """Return the object that converts ordered events into releases, as the state has it."""
+        """Return the object that converts ordered events into releases (`OrderedMachine`), built
+        from the exact sums that the state has stored.
+        """
         from counton.state import ordered_state as ordered
 
         row = records.find(connection, self.name)
@@ -902,7 +904,8 @@ def _complete(
     strategy: StreamStrategy,
     guarantee: Guarantee,
 ) -> Statistic:
-    """Return a new stream's statistic with the parameters that depend on the guarantee computed.
+    """Return a new stream's statistic with all parameters, including those that depend on the
+    guarantee.
 
     A statistic that a state cannot store is refused.
     """

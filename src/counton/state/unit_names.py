@@ -100,12 +100,16 @@ def unit_word(
 
 
 def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
-    """Return the name of a stream's protected unit in a ledger, the record of spent privacy loss.
-    If the unit is a user's period of time, the name includes the time zone and the column of times.
+    """Return the name under which a ledger, the record of spent privacy loss, counts a stream's
+    protected unit.
 
-    Zone and column decide where a period begins. If the statistic has windows of its own, they
-    begin and end with steps, by the stream's calendar if it has one. The name does not say how the
-    column's texts are read as times; the caller is trusted to read them in one way.
+    If the unit is a user's period of time, such as a reader's day, the name also states the time
+    zone and the column of times, because both decide where a period begins. If the statistic has
+    windows of its own, the period is a window. The name then states the number of steps in a
+    window, and the options that decide where a step begins.
+
+    The name does not say how the column's texts are read as times; the caller is trusted to read
+    them in one way.
 
     Args:
         unit: the unit's name in the stream.

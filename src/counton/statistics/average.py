@@ -161,11 +161,12 @@ class Average(ClippedValues):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states: a sum or a number of values.
+        """The number whose standard deviation a plan of a stream states: a sum or a number of
+        values.
 
         It is the sum of values if their number is public, otherwise the number of values. (The
-        error of a mean also depends on the number of values.) An `ErrorScale` has words for the
-        quantity, and its error relative to that of one cell.
+        error of a mean also depends on the number of values.) An `ErrorScale` has words for it, and
+        the size of its error divided by the error of one cell.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'

@@ -439,7 +439,7 @@ class _Users(Exact):
 
 
 def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each number its rank among the equal numbers before it, from 0.
+    """Return, for each number of an ascending array, how many equal numbers come before it.
 
     >>> _ranks(np.array([2, 2, 2, 5, 7, 7])).tolist()
     [0, 1, 2, 0, 0, 1]

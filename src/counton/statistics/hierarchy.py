@@ -647,11 +647,14 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
 def wanted_variances(
     tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
 ) -> tuple[list[float], float]:
-    """Return the wanted noise variance of each level of a tree, divided by ``unit ** 2``, and the
-    standard deviation ``unit`` itself.
+    """Return the wanted noise variance of each level of a tree, and the unit of these variances.
 
-    The unit is the largest wanted standard deviation if ``relative`` is True, otherwise 1. Without
-    targets, all variances and the unit are 1.
+    Variances are multiples of ``unit ** 2``, where the unit is a standard deviation: the largest
+    wanted one if ``relative`` is True, otherwise 1. Without targets, all variances and the unit are
+    1.
+
+    Returns:
+        The variances as a list, and ``unit``.
     """
     if targets is None:
         return [1.0] * len(tree.levels), 1.0

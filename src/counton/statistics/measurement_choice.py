@@ -257,8 +257,8 @@ _ROOM = 64
 
 
 def most_read(bits: int, std: float) -> float:
-    """Return the largest count that stays exact in float64 after noise is added and it is rounded
-    to a multiple of 2^-bits.
+    """Return the largest count that stays exact in float64 when noise is added to it and the sum is
+    rounded to a multiple of 2^-bits.
 
     Args:
         bits: number of fractional bits.

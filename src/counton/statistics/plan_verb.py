@@ -177,7 +177,8 @@ def plan(
 def _of_own(
     of: Statistic, contribution: dict[str, Contribution], shape: Sequence[int]
 ) -> dict[str, Any]:
-    """Check that the caller states no argument of a plan that the statistic ``of`` decides itself.
+    """Refuse arguments of a plan that the caller must not state, because the statistic ``of``
+    decides them: ``shape``, and ``contribution`` unless the statistic adds up rows.
 
     The result is ``contribution``, unchanged.
     """

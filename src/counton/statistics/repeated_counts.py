@@ -19,12 +19,13 @@ from counton.statistics.tally_statistic import TallyStatistic
 
 
 def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
-    """Find the counts that several statistics of a report measure although they are equal, because
-    they count the same rows. Each statistic adds noise of its own.
+    """Find counts of the same rows that several statistics of a report measure, each with noise of
+    its own.
 
-    The result has an entry for each column with such a count: the count of the rows with one label
-    of the column. The entry maps the name of each statistic that has this count, two or more, to
-    the name of the count in the statistic's table. Counts of all rows have the column "".
+    Returns:
+        For each column with such a count, a mapping from the names of the statistics that measure
+        it, two or more, to the name of the count in each statistic's table. The count is that of
+        the rows with one label of the column. Counts of all rows have the column "".
 
     >>> from counton.statistics import Grouped
     >>> import polars as pl

@@ -161,8 +161,8 @@ def is_pair(given: Any) -> bool:
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Return a statistic in the form in which a report, which combines several statistics, adds up
-    its rows.
+    """Convert a statistic to the form that a report needs. (A report combines several statistics of
+    the same rows.)
 
     Args:
         name: the statistic's name in the report, for error messages.

@@ -213,10 +213,12 @@ class TallyStatistic(Statistic):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """Ranges of the indices of sums that a row changes, where the index depends on the row.
+        """Ranges of indices of sums; in each range, a row changes at most one sum, and the row
+        decides which.
 
-        There is one range for each such pair (index, amount) of `entries`. If there is any, a row
-        may also change no sum; `encode` returns a negative code for it.
+        There is one range for each pair (index, amount) of `entries` whose index depends on the
+        row. If there is such a pair, a row may also change no sum; `encode` returns a negative code
+        for it.
         """
         chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
         return tuple(range(self.places) for place in chosen if not isinstance(place, int))
@@ -291,12 +293,12 @@ class TallyStatistic(Statistic):
 
 
 class UsersByRank(TallyStatistic):
-    """A count of users who have a first, second or k-th row: one cell for each of
-    ``counted_ranks``.
+    """Numbers of users by their numbers of rows: for each k in ``counted_ranks``, one cell with the
+    number of users who have at least k rows.
 
-    A user adds 1 to a cell once, with the row of that rank. A row is encoded as 1, plus ``2**i``
-    for each cell i to which the row adds 1. A job must bound the rows of a person, because ranks
-    are known only then.
+    A user's k-th row adds 1 to this cell. A row is encoded as 1, plus ``2**i`` for each cell i to
+    which the row adds 1. A job must bound the rows of a person, because only then is it known which
+    row of the person a row is.
     """
 
     @override

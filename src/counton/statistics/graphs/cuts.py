@@ -85,8 +85,10 @@ class CutsReading(OnDemandReading):
 def _least_errors(
     cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
 ) -> tuple[LowerBound, ...]:
-    """Return lower bounds on the error of any mechanism for the weight of the edges between two
-    single nodes, the cut with the fewest pairs.
+    """Return lower bounds on the error that any mechanism makes for cuts.
+
+    They are computed for the weight of the edges between two single nodes. This cut has only one
+    pair of nodes; all other cuts have more.
     """
     # A packing argument proves them. ("Constant matters", Theorem 5, bounds a minimum cut, but for
     # steps whose edges are protected together, unlike here.)

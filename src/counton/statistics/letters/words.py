@@ -311,12 +311,12 @@ class Letters(Exact):
     def _after(self, step: int, letter: int) -> bytes:
         """Return as bytes the letters and the steps that came after an earlier state of the stream.
 
+        For each step, the number of letters up to its end is saved. These numbers are left out if
+        every step so far has one letter.
+
         Args:
             step: number of steps of the earlier state.
             letter: number of letters of the earlier state.
-
-        For each step, the number of letters up to its end is saved. These numbers are left out if
-        every step so far has one letter.
         """
         letters = self._letters.all[letter:]
         little = letters.astype(letters.dtype.newbyteorder("<"))
