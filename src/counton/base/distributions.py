@@ -119,8 +119,8 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     """Return JSON values from which `law_from_dict` rebuilds the noise distribution exactly.
 
     Args:
-        grid: size, in data units, of one integer of the distribution. If it is given, the
-            parameters are stated in data units.
+        grid: one unit of the integers on which the distribution lies, in data units. If it is
+            given, the parameters are stated in data units, otherwise in units of these integers.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
@@ -228,7 +228,8 @@ class Run(NamedTuple):
 
     Attributes:
         length: largest number of steps.
-        offset: steps from the first step of the whole pattern to the first step of this run.
+        offset: number of steps by which this change begins after the beginning of the pattern
+            `Runs`; 0: at its beginning.
         size: largest change of a cell in each step.
         times: largest number of cells that change in this way.
         since: first step of the stream in which one of these cells can change at all.
@@ -274,7 +275,9 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        """Number of steps from the first step of the whole pattern to the last step of any run."""
+        """Length of this pattern in steps, from its beginning (offset 0) to the end of the run that
+        ends last. A run ends ``offset + length`` steps after the beginning.
+        """
         return max(run.offset + run.length for run in self.runs)
 
 

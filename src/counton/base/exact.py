@@ -223,7 +223,9 @@ def float_above(value: Fraction) -> float:
 
 
 def root_above(square: Fraction) -> float:
-    """Return a float whose square is at least ``square``: the smallest one or the next one."""
+    """Return a float whose square is at least ``square``: the smallest such float, or the next
+    larger one.
+    """
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)

@@ -223,8 +223,8 @@ def _quota(options: LedgerOptions) -> Limit | None:
         )
     if options.quota is None and quota is not None:
         raise InvalidInput(
-            f"{quota} is given for a party, and the party's name is missing; give {field('quota')} "
-            "too"
+            f"{quota} is given as a party's quota, and the party's name is missing; give "
+            f"{field('quota', 'NAME')} with that name too"
         )
     return quota
 

@@ -45,7 +45,7 @@ class _WithMetadata:
         )
 
     def __arrow_c_schema__(self) -> object:
-        """Return the schema of polars with the metadata added, as a capsule of Arrow's C API."""
+        """Return the polars schema with the metadata added, as a capsule of Arrow's C interface."""
         capsule = self._schema.__arrow_c_schema__()
         whole = _CSchema.from_address(_ADDRESS(capsule, b"arrow_schema"))
         whole.metadata = ctypes.addressof(self._metadata)

@@ -409,8 +409,9 @@ class Inspection:
 
     @property
     def advice(self) -> str:
-        """The words "to take it over", or the like, for a line that introduces the options with
-        which a job uses the recommended bound.
+        """Words such as "to take it over", for a line that lists the options with which a job uses
+        the recommended bound. If there are several estimates, the words name the recommended one by
+        its share.
         """
         if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"

@@ -76,7 +76,9 @@ class Answers:
         return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
-        """Return the statistic's numbers at all steps, computed from the cells in the rows."""
+        """Return the statistic's numbers at the steps 1 to ``step``, computed from the cells in the
+        rows of the released table (``tables``).
+        """
         machine: Any = self
         return Readings(statistic, range(1, self.step + 1), None, machine)
 

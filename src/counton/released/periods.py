@@ -363,8 +363,8 @@ def made_of_windows(cut: Windows, per: str) -> bool:
 
 
 def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
-    """Return, for each step, the number of the step after which its period begins, 0 for the first
-    period: int64, shape ``(last,)``.
+    """Return, for each step, the last step before the period that contains the step: int64, shape
+    ``(last,)``. It is 0 in the first period.
 
     Each user is counted again in each period.
 

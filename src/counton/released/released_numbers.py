@@ -99,8 +99,8 @@ class ReleasedNumbers:
             there are none.
         since: for undeclared groups, the first release that shows each group, by name; None: groups
             are declared. A release is a step. If windows are released again for late rows, a
-            release has several windows, so a group may have numbers for windows before it. The
-            values of earlier steps are 0 (`first_steps`).
+            release has several windows, so a group may have numbers for windows before its first
+            release. The values of earlier steps are 0 (`first_steps`).
         there: for counts or sums from a file, True for each step and group with a row, shape
             ``(steps, groups)``; None: all have one. An estimate that needs a missing row raises an
             error.
@@ -293,9 +293,11 @@ class ReleasedNumbers:
         return begun_anew(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
-        """Return the steps after which shown numbers begin to count: shape ``(len(steps),)``. The
-        number shown at one of ``steps`` covers the steps after the returned one, up to its own; 0
-        is the beginning of the stream.
+        """Return, for each of ``steps``, the last step before those that the shown number counts:
+        shape ``(len(steps),)``.
+
+        The number shown at a step counts the steps after the returned one, up to the step itself.
+        The result is 0 for a number that counts from the beginning of the stream.
         """
         ends = np.asarray(steps, np.int64)
         if self.shown.over is not None:
@@ -939,10 +941,10 @@ class ReleasedNumbers:
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
     def _rankings(self, steps: range) -> Iterator[TableNumbers]:
-        """Yield for each step the k largest groups, and which of them certainly belong to the k
-        largest.
+        """Yield, for each step, the k largest groups, each with a mark that says whether it is
+        certainly among the k largest.
 
-        A shown group certainly belongs to them if no group that is not shown can be larger. This
+        A shown group is certainly among them if no group that is not shown can be larger. This
         depends on all groups, so a file contains the numbers of all groups that are shown at any
         step.
         """

@@ -226,7 +226,8 @@ NUMBERS = (
 def labels_of(table: pl.DataFrame) -> list[str]:
     """Return the names of the columns that identify the rows of a table.
 
-    They are labels; columns of floats are added only if labels do not suffice.
+    They are the columns without released numbers. Columns of floats, such as shares, are included
+    only if the other columns do not tell all rows apart.
 
     >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
     ['step', 'share']

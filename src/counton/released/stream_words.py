@@ -275,8 +275,11 @@ def far_in_words(reach: Mapping[str, float]) -> str:
 
 
 def _parts(name: str) -> str:
-    """Translate the name of a number, as a whole or word by word; the first word may be a
-    statistic's name.
+    """Translate the name of a number in a table, such as "mean" or "ages median", from English into
+    the language of the text.
+
+    The language's sentences are searched for the whole name. If they lack it, each word is
+    translated by itself; the first word may be the name of a statistic.
     """
     whole = local_sentence(name)
     return whole if whole != name else " ".join(map(local_sentence, name.split(" ")))

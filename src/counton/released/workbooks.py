@@ -201,7 +201,7 @@ class _Part:
             self._text.append(text)
 
     def end(self, tag: str) -> None:
-        """Handle the end of a tag of the XML file: that of ``tag``."""
+        """Handle the end of a tag of the XML file; ``tag`` is the name of the tag."""
         if self._text is not None and tag in self.texts:
             self.take_text(tag, "".join(self._text))
             self._text = None
@@ -255,8 +255,8 @@ class _TagList(_Part):
 
 
 class _Sheet(_Part):
-    """Parser target for a sheet. It collects the cells of each column up to the last one; empty
-    cells are None.
+    """Parser target for a sheet, which collects the cells of each column. Empty cells above the
+    last filled one are None.
     """
 
     texts = (f"{_MAIN}t", f"{_MAIN}v")

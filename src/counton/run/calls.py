@@ -159,8 +159,10 @@ def release(
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
-    """Extend an error about missing options by all that the first release needs, and their values
-    to edit.
+    """Return an error about missing options with a longer message: all options that the first
+    release needs, with example values to edit.
+
+    The error is returned unchanged if the events cannot be read, or only once (standard input).
     """
     from counton.run.first_job import groups_to_add, look_at, needs_of_first_run
 

@@ -119,8 +119,8 @@ class Changes:
 
     Attributes:
         counts: exact numbers of the rows read, for the operator.
-        additions: function that yields one pair for each transaction to write: the fraction (0 to
-            1) of the new steps that earlier transactions hold, and the transaction's content
+        additions: function that yields the transactions to write, each as a pair: the fraction (0
+            to 1) of the new steps that are written by the transactions before it, and its content
             (`Addition`). With the argument True it yields a transaction even if nothing has
             changed.
         again: True if an earlier run has counted these rows already, so that they add nothing.
@@ -274,7 +274,8 @@ def refuse_inexact_rows(
         largest: bound on what the rows add to any total, as an integer multiple of the statistic's
             resolution.
         sums: for each place, a bound on what the rows of all groups together add to it.
-        taken: largest total of any cell so far, multiplied by the weight of its group.
+        taken: largest total so far of any cell (one sum of one group), multiplied by the weight of
+            its group.
         before: sum of all totals so far.
     """
     bound, statistic = _largest_sum(definition), definition.statistic
@@ -331,11 +332,12 @@ class SumBounds(NamedTuple):
 
 
 def _largest_sum(definition: Definition, taken: int = 0) -> int:
-    """Return the largest sum of one group that a stream can still release exactly, in multiples of
-    the statistic's resolution. The bound is for the sum before it is multiplied by its group's
-    weight, which is above 1 only where groups have privacy losses of their own.
+    """Return how much may still be added to any one group's sum without rounding errors in the
+    stream's releases, as an integer multiple of the statistic's resolution.
 
-    ``taken`` is the largest total of any cell so far, multiplied by the weight of its group.
+    If groups have privacy losses of their own, each group's sum is multiplied by the group's weight
+    before it is released. The result then holds for the sum before this multiplication, in the
+    group of the largest weight. ``taken`` is the largest weighted total of any group so far.
     """
     statistic = definition.statistic
     heaviest = statistic.heaviest if isinstance(statistic, Grouped) else 1

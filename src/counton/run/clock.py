@@ -67,7 +67,8 @@ def windows_ended(
 
     Raises:
         InvalidInput: the time has not passed, is before the first window, or is many windows after
-            the newest event; a stream of the past has no stated time; or "newest" without an event.
+            the newest event; ``until`` is None although the last window ended long ago; or
+            ``until`` is "newest" and there is no event.
         HorizonExceeded: the time, or the deciding event, is after the last window.
     """
     now = now or datetime.now(UTC)
@@ -183,10 +184,11 @@ def _refuse_quiet(
 
 
 def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
-    """Return two numbers of windows without an event, given the number of windows that have ended
-    (``count``): of those to be released now, and of all that ended after the newest event.
+    """Return how many windows after the newest event would be released now, and how many windows
+    have ended after the newest event.
 
-    If only new events are known, both numbers are equal.
+    ``count`` is the number of windows that have ended. If only new events are known, the second
+    number is equal to the first.
     """
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     new = count - max(newest, seen.released or 0)

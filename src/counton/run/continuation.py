@@ -98,11 +98,11 @@ def end_stream(
         state: path of a SQLite file, a database URL, or an open state.
         name: name of the stream.
         drop_waiting: allow dropping rows that were read and not counted.
-        withdrawn: why the numbers are withdrawn, and what replaces them: public words, which the
-            description of every later table, chart, page, published database and methods text
-            shows. A single answer, such as a difference, carries no mark of its own, and what was
-            written before stays: write or publish it again. The words also mark a table that was
-            released once. None: the numbers stand, or are withdrawn as before.
+        withdrawn: public words that say why the numbers are withdrawn, and what replaces them. The
+            description of every later table, chart, page, published database and methods text shows
+            them. What was written before stays unmarked: write or publish it again. A single
+            answer, such as a difference, carries no mark. A table that was released once can be
+            withdrawn too. None: no withdrawal is added, and an earlier one stays.
 
     Returns:
         The last step, and how many rows are dropped now.

@@ -580,11 +580,11 @@ class ContributionBounder:
         return first_rows(rows, unit, self._named, self._counting, old=old, due=due, most=most)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """If the statistic counts users, or bounds their rows itself, return the rows with a number
-        encoded in the value of each, which tells its rank among the rows of its user. Otherwise
-        return them unchanged.
+        """Return the rows with each row's rank among the rows of its user encoded in the row's
+        value, if the statistic needs ranks; otherwise return the rows unchanged.
 
-        The rank depends only on the user's own rows, new and remembered.
+        A statistic needs ranks if it counts users, or bounds their rows itself. A rank depends only
+        on the user's own rows, new and remembered.
         """
         adds = self._definition.adds
         if adds is None or not adds.rank_digits:
@@ -723,7 +723,8 @@ def known_rows_of(
     Args:
         part: remembered rows (digests of their users, with window, group and value).
         before: for each group, the index of the group in which its rows counted before a job named
-            it; a remembered row may still have that group. None: no group was named later.
+            it (its own index if it was there from the beginning). A remembered row may be stored
+            under either index. None: no group was named later.
     """
     kinds, times = np.unique(_hash_rows([part.digests, *part.facts[:3]]), return_counts=True)
     known = _match_remembered(rows, rows.group, kinds, times)

@@ -249,7 +249,9 @@ class Definition(Description):
 
     @property
     def own_options(self) -> dict[str, Any]:
-        """Values of the options that only this statistic has and that the job stated, by name."""
+        """Values of the options that the job stated and that only the stream's statistic has, by
+        name.
+        """
         names = [option.name for option in own_options(self.what)]
         return {name: self.record[name] for name in names if name in self.record}
 

@@ -379,8 +379,9 @@ def export(
             `counton.read`.
         panels: for a chart: draw one panel for each group.
         title, axis, source, width, locale: for a chart: see `Release.figures`.
-        fit: public constraints, such as known totals, that the numbers of a hierarchy or
-            contingency table are adjusted to, if its state has none.
+        fit: public constraints, such as known totals, to which the numbers of a hierarchy or
+            contingency table are adjusted. They must be those that the state keeps, if it keeps
+            any. None: those that the state keeps.
         above: for many groups, keep only rows whose estimate is above this number, which is chosen
             without looking at the data. The file says what is left out.
         surely_above: keep only rows whose interval lies above this number as a whole.
@@ -588,7 +589,10 @@ def _streams_with_releases(
     of_jobs: bool = False,
 ) -> list[str]:
     """Return the names of the streams that have released something, in a state (database) or a
-    released table; empty if ``of_jobs`` and the state is missing.
+    released table.
+
+    If ``of_jobs``, the state belongs to jobs of a job file: it may be missing, and the result is
+    then empty.
     """
     if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
         return [public.numbers.design.name]

@@ -210,8 +210,8 @@ def are_old(job: Job, look: FirstLook) -> bool:
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:
-    """Return January 1 of the first row's year if no row is of this year; else None. This is an
-    exact fact, for the operator alone.
+    """Return January 1 of the year of the first row, if all rows are older than the current year;
+    otherwise None. This is an exact fact, for the operator alone.
     """
     facts = look.for_operator(job)
     if facts.first is None or facts.newest is None or str(facts.newest.date()) >= usual_start():
@@ -589,8 +589,8 @@ def needs_of_first_run(
     """List the options that a job needs before its first run, with examples; also return the job
     with these examples.
 
-    They are the options that the job lacks, and those without which a run would refuse these rows.
-    Reasons may hold exact facts, for the operator alone.
+    They are the options that the job lacks, and the options without which a run would refuse the
+    first rows of the events. Reasons may hold exact facts, for the operator alone.
 
     Args:
         job: the job as far as the user stated it.
@@ -630,7 +630,7 @@ def needs_of_first_run(
 
 
 def _is_allowed(job: Job) -> bool:
-    """Return False if a value of a job would be refused, so that it cannot tell what rows need."""
+    """Return True if a stream can be defined by this job, False if one of its values is refused."""
     try:
         define(job)
     except CountonError:
@@ -661,8 +661,10 @@ def _options_of_windows(
     job: Job, look: FirstLook, missing: Collection[str]
 ) -> list[RequiredOption]:
     """List the options of time windows, groups and people that a job must state before its first
-    run. If it lacks none (``missing``), they are those without which the run would refuse the
-    events.
+    run.
+
+    If the job lacks no option (``missing`` is empty), only ``until`` is listed, if a run would
+    refuse the events without it.
     """
     additive = kind_of(job.what).card.additive
     if not missing:

@@ -372,9 +372,11 @@ def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
 
 
 def _epochs(values: pl.Series) -> list[str]:
-    """Return the formats under which numbers of time units since 1970 give years from 2001 to 2065.
+    """Return the formats, such as ``epoch_ms``, under which all numbers in a column are times in
+    the years 2001 to 2065.
 
-    The units are seconds, milliseconds, microseconds or nanoseconds.
+    The formats count seconds, milliseconds, microseconds or nanoseconds since 1970. The list is
+    empty if a value is missing or is no number.
     """
     number = values.cast(pl.Float64, strict=False).drop_nulls()
     if number.len() < values.len() or number.is_empty():

@@ -57,7 +57,7 @@ def rule_of_job(job: Job, terms: AlarmTerms, definition: Definition) -> Chart:
     """Return the rule (control chart) by which a job's alarms are raised in each group; refuse a
     job that can have no alarms.
 
-    A run, its rehearsal, its plan and a service ask before anything is released.
+    It is called before anything is released, also by a dry run, a plan and a service.
 
     Args:
         job: the job.
@@ -127,10 +127,10 @@ def planned_alarms(
         terms: the job's options for alarms.
         definition: definition of the job's stream: its columns, windows, groups and guarantee.
         steps: number of windows to plan for; with ``revise`` the job's own number is used.
-        size: expected number of rows by the last step; None: the number that the job states. Counts
-            are then assumed to vary as Poisson counts. Without a size the delay takes only noise
-            into account. The same holds for a job with ``revise`` but without a number of windows
-            (``steps``, ``around``).
+        size: expected number of rows by the last step; None: the number that the job states. With a
+            size, true counts are assumed to vary as Poisson counts; without, the delay takes only
+            noise into account. The size is ignored for a job with ``revise`` that states no number
+            of windows (``steps``, ``around``).
 
     Returns:
         A plan for each series; none if the changes are longer than the stream.

@@ -103,8 +103,8 @@ class PlannedJob:
         shown: the numbers of its statistic that the job shows.
         delays: for windows that are released again when late rows come: errors with the job's time
             for late rows (``revise``), and with a shorter and a longer time.
-        totals: errors of totals that are released beside windows of this kind; None: there are no
-            such totals.
+        totals: for windows that are released again when late rows come: errors of the totals that
+            are released beside the windows; None: there are no such totals.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
             is shown; None if groups are declared.
     """

@@ -67,8 +67,8 @@ class KnownRows(ReadRows):
 def look_up(
     settled: SettledJob, now: datetime | None = None, *, rows: bool = True
 ) -> tuple[str | None, KnownRows | None]:
-    """Return a text that identifies a run's files and options, and the rows as the last run found
-    them if the last run had the same text.
+    """Return a text that identifies a run's files and options, and the rows that the last run
+    found, if the last run had an equal text.
 
     The text is None if rows must always be read: rows can be skipped only for files and for time
     windows. The rows are None if they must be read in this run.

@@ -88,8 +88,10 @@ def refuse_other(job: Job, kept: Definition) -> None:
 
 
 def wanted_halfwidths(job: Job) -> dict[str, Any]:
-    """Return, as JSON values, all options of a job on which it depends whether a stream has the
-    half-widths that the job wants (``within``).
+    """Return the options by which a job states its wanted accuracy, as JSON values: half-widths
+    (``within``), number of rows, and probability of an interval.
+
+    Whether a stream is accurate enough for a job depends on these options alone.
     """
     from counton.planning.least_privacy import bounds_of
 
@@ -108,8 +110,8 @@ _TOGETHER = {
 
 
 def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
-    """Return, by name of each option that defines a stream, two values: the one of a later run's
-    job, and the one that the stream has kept.
+    """Return, for each option that defines a stream, the value that a later run's job states and
+    the value that the stream has kept, by name of the option.
     """
     unknown, policy = job.groups.unknown, kept.cells.policy
     discovers = unknown == "discover" or (unknown == "drop" and policy is not None)

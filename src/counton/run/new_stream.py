@@ -261,11 +261,12 @@ def with_totals(
 
 
 def _enough(request: StreamRequest) -> StreamRequest:
-    """Return the request with the least privacy loss under which released numbers are as accurate
-    as the job wants: at the last step, or at every step if totals are released beside revised
-    windows (windows released again when late rows come).
+    """Return a job's request with the least privacy loss that makes released numbers as accurate as
+    the job wants.
 
-    It depends only on what the job states, not on rows. Guarantees of groups keep their ratio.
+    The accuracy holds at the last step, or at every step if totals are released beside revised
+    windows (windows released again when late rows come). The result depends only on what the job
+    states, not on rows. Guarantees of groups keep their ratio.
     """
     from counton.planning.least_privacy import least_guarantee, loss_of, with_loss
 
@@ -308,9 +309,9 @@ def reached_halfwidths(
     """Compare the half-widths of intervals that a job wants (``within``) with the half-widths that
     its stream has at the last step.
 
-    Revised windows (released again when late rows come) have no such last step: the half-widths of
-    a window's first and final version are compared. If ``two_nights``, only two releases are
-    examined for them, which is quick but may miss the widest interval: see `named_versions`.
+    For revised windows (released again when late rows come), half-widths of a window's first and
+    final version are compared instead. If ``two_nights``, only two releases of revised windows are
+    examined, which is quick but may miss the widest interval: see `named_versions`.
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 

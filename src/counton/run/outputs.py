@@ -42,8 +42,8 @@ class WrittenOutputs:
     """The releases so far, and the files written.
 
     Attributes:
-        released: released numbers; None if no step is released. If neither a file nor the caller
-            needs all steps, only those of the last step.
+        released: released numbers of all steps, or of the last step alone if neither a file nor the
+            caller needs more; None if no step is released.
         drawn: whether a chart was drawn without an error.
         not_drawn: why the chart could not be drawn; None if it was drawn or not wanted.
     """
@@ -163,9 +163,9 @@ class Outputs:
             progress: called with the current task and the finished share of the run.
             warn: function that is called with a message if a chart cannot be drawn.
             all_steps: read all steps, even if no file needs them.
-            left: digest of the output files after an earlier run that released nothing. If nothing
-                was released since, and the files still have this digest, they are replaced by
-                copies of themselves: else the time of a file would tell readers whether rows came
+            left: digest of the output files after an earlier run that released nothing. If this run
+                releases nothing either, and the files still have this digest, each file is replaced
+                by a copy of itself. So the time of a file does not tell readers whether rows came
                 that no release contains yet.
         """
         if not outcome.after:

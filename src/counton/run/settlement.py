@@ -99,9 +99,9 @@ class SettledJob(OpenedJob):
         definition: definition of the stream (columns, windows, groups and guarantee), including the
             options of this job that it will keep.
         source: source of the rows; None if events are the letters of a text.
-        outputs: the job whose options name the output files and the numbers in them; options that
-            it lacks are those that the stream keeps. The columns of this job have the names that
-            they had when the stream was created.
+        outputs: the job whose options name the output files and the numbers in them, completed with
+            the outputs that the stream keeps. Its columns have the names that they had when the
+            stream was created.
         dropped: number of uncounted rows in the earlier stream that this one continues; None if it
             continues none.
         asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
