@@ -144,8 +144,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     noise of different widths, each weight is multiplied by the standard deviation of its node's
     noise, relative to the calibrated noise. The bound must hold for Laplace noise or for Gaussian
     noise. If the strategy has a horizon, the bound for the first step must be at least the largest
-    weight in any release. It must be at most twice this weight or, if that is less than 2, at most
-    2.
+    weight in any release. A bound above 2 must not exceed twice this weight.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))

@@ -63,7 +63,7 @@ def check_line_strategy(strategy: LineStrategy) -> None:
 
 @names_subject
 def check_line_description(strategy: LineStrategy) -> None:
-    """Check the name and the parameters of a strategy; parameters identify its measurement matrix.
+    """Check that a strategy has a name, and parameters that identify its measurement matrix.
 
     Raises:
         LawBroken: no name; sources that `counton.base.literature` does not know; parameters

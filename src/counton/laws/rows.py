@@ -111,7 +111,8 @@ def require_description(sources: Iterable[str], parameters: Mapping[str, Any] | 
 
 
 def build_again(strategy: Strategy, build: Callable[[dict[str, Any]], _Made]) -> _Made:
-    """Return what ``build`` makes of the output of a strategy's ``to_dict``, converted to JSON.
+    """Rebuild a strategy with the function ``build``, from the output of the strategy's ``to_dict``
+    after it was written as JSON and read again.
 
     Raise ``LawBroken`` if ``build`` refuses it.
     """

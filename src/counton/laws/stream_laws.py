@@ -323,10 +323,12 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
 
 @names_subject
 def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check, if a strategy states ``causal``, that for every step i no earlier release depends on
-    the noise of a node (noisy measurement) that the count of step i enters.
+    """Check that no release depends on noise that hides a later step, if the strategy states that
+    this is so (``facts.causal``).
 
-    This is checked in the matrices and in the computed noise, rounding included.
+    Noise of a node (noisy measurement) hides all steps whose counts enter the node. So this node's
+    noise must not be in any release before the last of these steps. This is checked in the matrices
+    and in the computed noise, rounding included.
 
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))

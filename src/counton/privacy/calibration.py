@@ -72,8 +72,8 @@ def zero_concentrated(
 ) -> tuple[Candidate, ...]:
     """Return the candidate noise distributions for zero-concentrated privacy: Gaussian and Laplace.
 
-    ``causal`` is False if an attacker may have seen part of the noise of the changed nodes (noisy
-    measurements) before he chooses the unit. Laplace noise then has to be wider.
+    ``causal`` is False if an attacker may learn something about the noise of the changed nodes
+    (noisy measurements) before he chooses the unit. Laplace noise then has to be wider.
 
     Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
     """
@@ -140,9 +140,9 @@ def approximate_ahead(
 ) -> tuple[Candidate, ...]:
     """Return the candidate noise distributions for (epsilon, delta) if the strategy is not causal.
 
-    An attacker has then seen part of the noise before he chooses the step and cells of the unit.
-    The candidates are one Laplace and two Gaussian distributions. ``once`` states that one unit
-    changes one step only.
+    Earlier releases may then depend on noise that hides later steps. So an attacker may learn
+    something about this noise before he chooses the step and cells of the unit. The candidates are
+    one Laplace and two Gaussian distributions. ``once`` states that one unit changes one step only.
     """
     # Given the noise that was seen, the losses of several nodes may depend on each other, so
     # composing them as independent losses understates the total. A bound on the loss of every
@@ -253,8 +253,8 @@ def calibrate(
         guarantee: the guarantee to keep.
         sensitivity: the bound on the change of all node values together when one unit changes.
         family: "laplace" or "gaussian"; None allows both.
-        causal: False if releases that an attacker has seen before he chooses the unit may depend on
-            the noise of the nodes it changes. True for tables and for causal strategies.
+        causal: False if an attacker may see, before he chooses the unit, releases that depend on
+            the noise of the nodes that the unit changes. True for tables and causal strategies.
         once: True if one unit changes one step only. It matters only if ``causal`` is False.
 
     Raises:

@@ -233,8 +233,8 @@ class _Account:
 
         Args:
             entry: the entry to add.
-            count: a function that converts an entry's guarantee to this account's relation;
-                None: the entry costs nothing.
+            count: a function that converts an entry's guarantee to this account's relation. It
+                returns None if the entry costs nothing.
         """
         counted = count(entry)
         if counted is None:

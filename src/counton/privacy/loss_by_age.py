@@ -689,8 +689,8 @@ def _to_root(
 def _promising(
     kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
 ) -> _EndCosts:
-    """Keep only the places of the window in the stream whose cost may still turn out to be above
-    ``best``.
+    """Keep only the places of the window in the stream whose cost may be above ``best``, the
+    largest cost that was found so far.
     """
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])

@@ -163,7 +163,8 @@ class Policies:
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write rows into a file that only its owner can read, in place of an old file.
+    """Write rows that cannot be counted to a file that only its owner can read, in place of an old
+    file.
 
     Args:
         file: path of a CSV file, written anew in each run.
@@ -192,7 +193,8 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
 def add_aside(
     file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
 ) -> None:
-    """Append rows to the file of rows that are set aside; only its owner can read it afterwards.
+    """Append rows that cannot be counted to the file of such rows; only its owner can read it
+    afterwards.
 
     The rows are on the disk when the function returns.
 
@@ -273,7 +275,8 @@ def _whole(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:
-    """Return distinct names for the columns of the file of rows set aside.
+    """Return distinct names for the columns of the file of rows that cannot be counted: the file,
+    number and problem of a row, then ``columns``.
 
     >>> aside_header(["time", "row"])
     ['file', 'counton row', 'problem', 'time', 'row']

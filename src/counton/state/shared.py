@@ -366,12 +366,12 @@ class SharedLedger(Closing):
         )
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Return the steps that the ledger's witness (a file beside the ledger) has recorded for a
-        stream, each with a digest.
+        """Return the steps of a stream that the ledger's witness (a file beside the ledger) has
+        recorded, each with a digest.
 
-        ``of`` is the identity of the stream's state. If ``of`` is `_ENTRIES`, the last entries of
-        the ledger are returned instead of steps. A ledger on a server has no witness, so the result
-        is empty.
+        ``of`` is the identity of the stream's state. If ``of`` is `_ENTRIES`, the numbers of the
+        ledger's last entries are returned in place of steps. A ledger on a server has no witness,
+        so the result is empty.
         """
         if self.witness is None:
             return []

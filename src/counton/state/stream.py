@@ -178,8 +178,9 @@ class Stream(JournalReader, Closing):
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Running.start`.
-            ledger: a state database with a limit, path or URL, under which several states count
-                together; None: the one that this state counts in already, if it does.
+            ledger: a state database (path or URL) with a privacy limit for several states
+                together, in which this state enters its spending; None: the database in which the
+                state enters its spending already, if there is one.
             follows: a stream of this state that has released its last step, if no unit that counts
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
                 and not their sum. Use it for units that are in one step of one stream, such as

@@ -603,9 +603,10 @@ class Moments(TallyStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states: the number of rows.
+        """The number whose standard deviation a plan of a stream states: the number of rows.
 
-        An `ErrorScale` has words for the quantity, and its error relative to that of one cell.
+        An `ErrorScale` has words for it, and the size of its error divided by the error of one
+        cell.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
         the number of rows; of the mean of n values in the middle: times half the width of their

@@ -60,8 +60,8 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
-    """Parse the shares that name wanted quantiles, numbers between 0 and 1 (0.5 is the median), and
-    remove duplicates.
+    """Parse the shares of wanted quantiles, and remove duplicates. A share is a number between 0
+    and 1; the quantile for 0.5 is the median.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
@@ -455,10 +455,12 @@ class Quantiles(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states: the number of values below an edge.
+        """The number whose standard deviation a plan of a stream states: the number of values below
+        an edge.
 
-        An `ErrorScale` has words for the quantity, and its mean and largest error relative to the
-        error of one cell. They are over all edges but the first, below which there is no value.
+        An `ErrorScale` has words for it, and the sizes of its mean and its largest error, divided
+        by the error of one cell. They are over all edges but the first, below which there is no
+        value.
 
         >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")

@@ -100,7 +100,7 @@ def rank_largest(
             once; for undeclared groups, for all possible groups at once. It is the half-width of
             one group's interval at the first level of `ranking_levels`.
         k: number of groups to show; fewer if there are fewer.
-        upward: largest amount by which true counts may exceed released counts, for the truly k
+        upward: largest amount by which true counts may exceed released counts, for the k truly
             largest groups at once: the half-width at the second level; None: ``halfwidth``.
         hidden: upper bound on the released counts of groups that are not in ``values``; None: there
             are no such groups.

@@ -257,8 +257,9 @@ class Report(TallyStatistic):
         size: approximate public number of rows at the last step. It is needed if ``within`` bounds
             an average, because its error depends on the number of rows.
         most: the largest number of rows of one person that count; jobs set it.
-        firsts: for some statistics, a smaller number: of a person's rows only so many, the first
-            ones, count in it. For `ShareLeftOut` all others are rows that a bound leaves out.
+        firsts: for some statistics, by name, a number below ``most``: only so many of a person's
+            rows, the first ones, count in the statistic. For `ShareLeftOut`, the person's other
+            rows are rows that a bound leaves out.
         weights: for each measured statistic, the factor by which its cells are multiplied; None:
             `settle` chooses them.
         apart: names of statistics that get cells of their own, although their numbers follow from

@@ -37,15 +37,15 @@ Events = Sequence[Any] | NDArray[Any]
 
 
 class ErrorScale(NamedTuple):
-    """The quantity whose standard deviation a plan states, and the size of its errors compared to
-    the error of one cell.
+    """The released numbers whose standard deviation a plan of a stream states, and the size of
+    their errors compared to the error of one cell.
 
     Attributes:
-        what: words for the quantity; they complete the sentence "errors are of".
-        mean: square root of the quantity's mean variance, divided by the standard deviation of one
-            cell.
-        largest: square root of the quantity's largest variance, divided by the standard deviation
+        what: words for these numbers; they complete the sentence "errors are of".
+        mean: square root of the mean variance of these numbers, divided by the standard deviation
             of one cell.
+        largest: square root of their largest variance, divided by the standard deviation of one
+            cell.
     """
 
     what: str
@@ -416,9 +416,11 @@ class Statistic(ABC):
 
     @property
     def error_of(self) -> ErrorScale:
-        """The quantity whose standard deviation a plan states; by default one cell.
+        """The released numbers whose standard deviation a plan of a stream states; by default the
+        cells.
 
-        An `ErrorScale` has words for the quantity, and its error relative to that of one cell.
+        An `ErrorScale` has words for these numbers, and the size of their errors divided by the
+        error of one cell.
         """
         return ErrorScale("one cell")
 

@@ -108,8 +108,8 @@ class PlaceBound(NamedTuple):
 
 
 class _Atoms(NamedTuple):
-    """A distribution on a grid that bounds another distribution: under it, the mean of every convex
-    function is at least as large as under the other.
+    """A distribution on a grid that bounds another distribution: the mean of every convex function
+    is at least as large under the distribution on the grid as under the other one.
 
     Attributes:
         values: points of the grid, ascending.

@@ -236,7 +236,8 @@ class WordTally:
         self.read = 0
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """Read on in ``letters`` up to index ``stop``, and count the words that end there.
+        """Read on in ``letters`` up to index ``stop``, and count the occurrences of words that end
+        among the letters that are read.
 
         ``letters`` has the whole stream, as indices in the alphabet. Reading begins after the
         letters that are already read.
