@@ -154,7 +154,8 @@ _EXAMPLES = {
     "plan": [
         *example_of("counton plan", ("steps", "365"), ("within", "20")),
         *example_of("counton plan", ("of", "count visits.csv --release both --steps 365 --rho 1")),
-    ]
+    ],
+    "ledger": example_of("counton ledger visits.db", ("limit-epsilon", "3")),
 }
 
 

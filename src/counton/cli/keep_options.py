@@ -68,9 +68,12 @@ class LedgerOptions:
     the state may be new.
     """
 
-    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    state: str = argument("SQLite file or database URL that keeps the releases; secret", often=True)
     epsilon: str | None = option(
-        None, "limit of epsilon for all streams of the state together", "limit-epsilon"
+        None,
+        "limit of epsilon for all streams of the state together",
+        "limit-epsilon",
+        often=True,
     )
     delta: str | None = option(None, "with --limit-epsilon: limit of delta", "limit-delta")
     rho: str | None = option(
@@ -98,12 +101,14 @@ class LedgerOptions:
         'or "reader\'s year" (--per 1mo, 12mo); a release that protects less is refused; default: '
         "the unit of each release, each unit apart",
         "limit-unit",
+        often=True,
     )
     allow_raise: bool = option(
         False,
         "raise a limit, or change it in any way but lowering it; the ledger notes who did it, and "
         "when",
         "raise",
+        often=True,
     )
     quota: str | None = option(
         None,
@@ -135,12 +140,14 @@ class LedgerOptions:
     )
     history: bool = option(
         False,
-        "show all entries and all changes of the limit by time, with users and parties, instead "
-        "of the table of entries",
+        "show all entries and all changes of the limit by time, instead of the table of entries; "
+        "with users and parties",
+        often=True,
     )
     warn_at: float | None = option(
         None,
         "end with exit code 10 if at least this share of the limit is spent, as in .8",
+        often=True,
     )
     json: bool = option(False, JSON)
 

@@ -16,10 +16,11 @@ _LIKE = (
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """Find changes of level in what was released, with a stated rate of false alarms.
+    """Find changes of level in what was released, at a stated rate of false alarms; the exit code
+    is 10 only if the newest window has an alarm.
 
-    Released numbers are enough: alarms cost no privacy and need no key. The exit code is 10 if the
-    newest window has an alarm. Level, weekday and spread are learnt from the earlier windows.
+    Released numbers are enough: alarms cost no privacy and need no key. Level,
+    weekday and spread are learnt from the earlier windows.
     """
 
     source: str = argument(
