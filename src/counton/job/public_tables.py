@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
-from counton.rows.paths import is_file
+from counton.rows.paths import SUFFIXES, ending, is_file
 from counton.strategies.trees import Tree
 
 _Path = str | os.PathLike[str]
@@ -120,6 +120,13 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
             )
         return domain
     if isinstance(domain, str | os.PathLike):
+        if ending(os.fspath(domain)) not in SUFFIXES:
+            lines = (",".join(row) for row in (named, [f"{one} A" for one in named]))
+            raise InvalidInput(
+                f"{field('domain', os.fspath(domain))} is no file of a table; the domain of a "
+                "hierarchy is one, with a column for each level and a row for each of the lowest "
+                f"places: places.csv with the lines {' and '.join(map(repr, lines))}"
+            )
         refuse_counts(domain, value)
         domain = labels_of(read_table(domain, named), named)
     elif isinstance(domain, pl.LazyFrame):
