@@ -92,7 +92,7 @@ def test_files_of_a_page_are_read_back(tmp_path: Path) -> None:
         InvalidInput, match=r"'.*page.html' is not a kind of table that can be read back"
     ):
         read(tmp_path / "page.html")
-    there, stated = read(tmp_path / "events.csv"), export(tmp_path / "loans.db")
+    there, stated = read(tmp_path / "page.csv"), export(tmp_path / "loans.db")
     assert there.table().equals(stated.table())
     assert there.numbers.groups == tuple(NAMES)
 

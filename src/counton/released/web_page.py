@@ -79,6 +79,7 @@ def web_page(
     panels: bool = False,
     title: str | None = None,
     locale: str | os.PathLike[str] | None = None,
+    file: str | None = None,
     **look: Any,
 ) -> str:
     """Return the web page of a release as HTML.
@@ -91,6 +92,7 @@ def web_page(
         panels: True to draw a small chart for each group.
         title: the title of the page; None: the counted quantity.
         locale: its language; None: English.
+        file: name of the files for download, without an ending; None: the stream's name.
         look: other words of the chart, as in `counton.Release.figures`.
 
     Raises:
@@ -103,14 +105,17 @@ def web_page(
             f"more than {_MOST_BYTES:,}: choose fewer steps or groups, or write a table"
         )
     with speaking(locale_named(locale)):
-        return _page(released, csv, title, {"panels": panels, "locale": locale, **look})
+        name = released.design.name if file is None else file
+        return _page(released, csv, name, title, {"panels": panels, "locale": locale, **look})
 
 
-def _page(released: ReleasedNumbers, csv: str, title: str | None, look: dict[str, Any]) -> str:
+def _page(
+    released: ReleasedNumbers, csv: str, name: str, title: str | None, look: dict[str, Any]
+) -> str:
     """Return the HTML of a release's page in the current language. ``csv`` is the text of a CSV
-    file with all numbers, ``look`` has the options of the chart.
+    file with all numbers, to be called ``name``; ``look`` has the options of the chart.
     """
-    definition, name = released.definition, released.design.name
+    definition = released.definition
     heading = _title(released) if title is None else title
     screen, table = screen_of(released), released.table()
     shown = "\n".join(

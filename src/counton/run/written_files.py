@@ -351,7 +351,7 @@ def write_release(
         csv = (
             _as_text(rows if style.formulas == "keep" else no_formulas(rows)).collect().write_csv()
         )
-        text = web_page(found, csv, **look)
+        text = web_page(found, csv, file=path.stem, **look)
         replace_file(path, lambda name: Path(name).write_text(text, encoding="utf-8"))
     else:
         write_table(found.lazy(), path, facts_of(found), style=style)
