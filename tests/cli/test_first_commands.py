@@ -11,10 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from forked_commands import forked_counton
 
+from counton.base.errors import InvalidInput
 from counton.cli.command_list import BESIDE
+from counton.job.public_tables import tree_of
+from counton.released.screen import largest_rows
 from counton.run.first_job import state_beside
 from counton.statistics.catalogue import keywords
 
@@ -366,3 +370,39 @@ def test_a_refusal_of_rows_stays_short_where_it_says_all(loans: Any) -> None:
     (line,) = refused(loans.plain(*run))
     assert line.endswith("or leave them out (--missing skip)")
     assert not (loans.folder / "loans.counton.db").exists()
+
+
+def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
+    rows = {"group": [*"abcdefgh"] * 3, "name": [*["sum"] * 8, *["count"] * 8, *["mean"] * 8]}
+    table = pl.DataFrame({**rows, "estimate": [float(number) for number in range(24, 0, -1)]})
+    shown, said = largest_rows(table, ["mean"])
+    assert [row[1] for row in shown.rows] == ["mean"] * 8 + ["sum"] * 8 + ["count"] * 4
+    assert said == "20 of 24 rows, mean first"
+
+
+def test_the_domain_of_a_hierarchy_is_a_file_and_an_error_shows_one() -> None:
+    said = "domain=north,south is no file .* the lines 'country,region' and 'country A,region A'"
+    with pytest.raises(InvalidInput, match=said):
+        tree_of("north,south", ["country", "region"])
+
+
+def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:
+    """Nobody stated a number of windows, so none is printed."""
+    asked = shlex.split(
+        "--time time --every 1d --revise 2d --start 2024-03-01 --epsilon .1 --unit x"
+    )
+    for night, end, last in (("02", "03", "of the oldest"), ("05", "06", "when final")):
+        file = place.folder / f"{night}.csv"
+        file.write_text(f"time\n2024-03-{night}\n")
+        words = ["--append", "--state", str(place.folder / "s.db"), "--until", f"2024-03-{end}"]
+        done = place.plain("count", str(file), *asked, *words)
+        assert done.code == 0, done.err
+        assert "40,000" not in done.out
+        text = " ".join(place.plain("methods", str(place.folder / "s.db")).out.split())
+        said = (
+            r"the numbers are off by at most (\S+) .when first published. and (\S+) .([a-z ]+).\."
+        )
+        far = re.search(said, text)
+        assert far is not None, text
+        assert far[3] == last
+        assert float(far[1]) < float(far[2])

@@ -102,12 +102,14 @@ def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = R
 def expected(what: str, option: str, *, dropped: bool) -> list[str]:
     """The lines, written down once more from what was asked."""
     never = ", or does not count"
+    beyond = f"{never}, as one that came more than 35 days (the program's limit) after the end of "
+    beyond += "its user's"
     late = {
         "ids": "; one that came more than 35 days late is in none",
         "setting aside": "; one that came more than 35 days late is in none",
         "skipping": "; one that came more than 35 days late is in none",
-        "people of weeks": f"{never}, as one that came more than 35 days after the user's week",
-        "people of days": f"{never}, as one that came more than 35 days after the user's day",
+        "people of weeks": f"{beyond} week",
+        "people of days": f"{beyond} day",
     }
     lines = [LATE + late.get(option, never)]
     if option == "revised":

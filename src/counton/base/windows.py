@@ -38,7 +38,8 @@ _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
 _PIECES = 31  # most pieces of a calendar window
-_ENDLESS = 40_000  # calendar windows have a table of their edges
+#: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
+ENDLESS = 40_000
 _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 
 
@@ -215,7 +216,7 @@ class Windows:
         amount, unit = probe._length
         days = amount * _NOMINAL_DAYS[unit] if unit in _NOMINAL_DAYS else 0
         most = room // probe.length if probe.length else room // (days * 86_400_000_000)
-        return cls(start, every, int(most if probe.length else min(most, _ENDLESS)), timezone)
+        return cls(start, every, int(most if probe.length else min(most, ENDLESS)), timezone)
 
     def __post_init__(self) -> None:
         load_zone(self.timezone)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.exact import figures, short_repr
 from counton.base.outside_input import read_plain
-from counton.base.windows import LATE_DAYS
+from counton.base.windows import ENDLESS, LATE_DAYS
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
@@ -401,8 +401,9 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
 def progress_line(outcome: Outcome) -> str:
     """Return a line on how many steps are released, and how many of them are new."""
     new = outcome.after - outcome.before
-    forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut
+    unstated = bool(cut.lags) and cut.steps >= ENDLESS
+    forever = outcome.definition.strategy.horizon is None or unstated
     if not cut.goes_on:
         what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
         shown_again = f"Nothing new: these {what} were released before, and are shown again."

@@ -28,7 +28,7 @@ def besides_noise(definition: Description) -> list[str]:
     >>> for line in besides_noise(define(job)):
     ...     print(line)
     counted by arrival: a row that came after its day was published is in a later one, or does not
-    count, as one that came more than 35 days after the user's day
+    count, as one that came more than 35 days (the program's limit) after the end of its user's day
     rows beyond 3 of each user's day do not count, which makes numbers too low (by an unknown
     amount)
     values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes

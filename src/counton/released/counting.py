@@ -221,7 +221,8 @@ class Bounded(Counting):
         if ids or self.per is None:
             return said
         return local_text(
-            "{rows}, as one that came more than {count} days after the {unit}",
+            "{rows}, as one that came more than {count} days (the program's limit) after the end "
+            "of its {unit}",
             rows=said,
             count=str(LATE_DAYS),
             unit=local_unit(unit),

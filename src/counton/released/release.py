@@ -1041,6 +1041,12 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     cut = numbers.definition.cut
     period = local_text(cut.period) if cut.period else cut.every
     each = local_text("in each {period}", period=period)
+    if cut.lags and numbers.totals is None and numbers.windows is not None:
+        half = numbers.windows.half
+        final = len(half) > cut.lags
+        oldest = local_text("when final") if final else local_text("of the oldest")
+        ends = {local_text("when first published"): half[-1:], oldest: half[:-1][:1]}
+        return {name: float(end[0]) for name, end in ends.items() if len(end)}
     own = {local_text("so far"): numbers.totals, each: numbers.windows}
     return {
         name: float(series.half[-1])

@@ -12,7 +12,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from counton.base.columns import WHEN, TextTable, html, readable
+from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import figures, percent, quantity
 from counton.base.lazy_polars import polars as pl
 from counton.base.locales import (
@@ -84,10 +84,11 @@ def _local_table(table: TextTable) -> TextTable:
     return TextTable(names, rows, local_sentence(table.caption))
 
 
-def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
+def largest_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
     """Return the rows with the largest estimates as text, and a note on the rows that are left out.
 
     For a report (several statistics of the same rows) they are the largest rows of each statistic.
+    Numbers with the names ``asked``, such as "mean", come before others.
     """
     if table.height <= MOST:
         return text_table(table), ""
@@ -100,7 +101,12 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
             "{count} of {several} rows, the largest of each statistic", **of_rows
         )
     if "estimate" in table.columns:
-        table = table.sort("estimate", descending=True, maintain_order=True)
+        of_asked = [pl.col("name").is_in(asked)] if asked and "name" in table.columns else []
+        table = table.sort([*of_asked, "estimate"], descending=True, maintain_order=True)
+        if of_asked:
+            first = list_in_words([*map(local_sentence, asked)])
+            said = local_text("{count} of {several} rows, {names} first", names=first, **of_rows)
+            return text_table(table.head(MOST)), said
     return text_table(table.head(MOST)), local_text(
         "the {count} largest of {several} rows", **of_rows
     )
@@ -135,7 +141,9 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             else "nothing yet: fewer steps are released than are to be looked back over"
         )
         return Screen(heading=heading, notes=[none, *_below(released)])
-    table, left_out = largest_rows(rows.drop(WHEN, strict=False))
+    table, left_out = largest_rows(
+        rows.drop(WHEN, strict=False), released.definition.inner.card.chart.rows or ()
+    )
     return Screen((), heading, [table], left_out, _below(released))
 
 

@@ -68,7 +68,8 @@ def methods_of(
     """
     if definition.simulated:
         return _simulated_in_words(name)
-    newest = "the newest numbers" if definition.cut.goes_on else "the numbers"
+    cut = definition.cut
+    newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
     far, chance = far_in_words(reach), local_number(percent(level))
     error = (
         f"{newest} are off by at most {{far}}" if far else "true numbers are in published ranges"
