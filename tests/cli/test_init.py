@@ -239,7 +239,7 @@ def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Pat
     job = job_of(loans)
     assert (done.code, "bad-rows" in job) == (0, False)
     assert not {"user", "most", "per"} & {*job}
-    assert ("missing" in job, job["watermark"]) == (False, "0s")
+    assert (job["missing"], job["watermark"]) == ("refuse", "0s")
     assert (job["release"], job["unit"]) == ("totals", "loan")
 
 

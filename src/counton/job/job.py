@@ -461,12 +461,13 @@ class Groups(JobPart):
         other=lambda _: None,
         nightly=True,
     )
-    unknown: str = option(
-        "refuse",
-        "what happens to rows of groups that are not in the domain: refuse (the run stops) or "
-        "drop; discover: publish a group, privately, when enough rows have it",
+    unknown: str | None = option(
+        None,
+        "what happens to rows of groups that are not in the domain: refuse (the run stops, the "
+        "default) or drop; discover: publish a group, privately, when enough rows have it",
         kept="policy",
         choices=("refuse", "drop", "discover"),
+        usual="refuse",
     )
 
 
@@ -682,25 +683,28 @@ class RowFormat(JobPart):
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
     )
-    clock_change: str = option(
-        "raise",
+    clock_change: str | None = option(
+        None,
         "which moment is meant by local times that occur twice, when clocks go back: earliest "
-        "or latest; raise: refuse them",
+        "or latest; raise, the default: refuse them",
         choices=("raise", "earliest", "latest"),
+        usual="raise",
     )
-    bad_rows: str = option(
-        "refuse",
-        "what happens to rows that cannot be read: refuse (the run stops), or quarantine:FILE, "
-        "which leaves them out and lists them in FILE, anew in each run",
+    bad_rows: str | None = option(
+        None,
+        "what happens to rows that cannot be read: refuse (the run stops, the default), or "
+        "quarantine:FILE, which leaves them out and lists them in FILE, anew in each run",
         file=True,
+        usual="refuse",
     )
     bad_rows_most: int = option(
         1000, "with quarantine: how many rows may be set aside before a run refuses"
     )
-    missing: str = option(
-        "refuse",
+    missing: str | None = option(
+        None,
         "what happens to rows without a time, group, value, user or id: refuse (the run "
-        "stops) or skip",
+        "stops, the default) or skip",
+        usual="refuse",
     )
 
     def open_rows(self, events: object) -> Source:
@@ -746,12 +750,13 @@ class RowPolicies(RowFormat):
         "sqlite:///FILE, postgresql://...)",
         served=False,
     )
-    late: str = option(
-        "refuse",
+    late: str | None = option(
+        None,
         "what happens to rows of windows that are released, for statistics in which the order "
-        "of rows matters: refuse (the run stops) or drop",
+        "of rows matters: refuse (the run stops, the default) or drop",
         kept="policy",
         choices=("refuse", "drop"),
+        usual="refuse",
     )
     append: bool = option(
         False,

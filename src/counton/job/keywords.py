@@ -50,10 +50,10 @@ class RowFields(TypedDict, total=False):
     decimal: str
     comment: str | None
     time_format: str | None
-    clock_change: Literal["raise", "earliest", "latest"]
-    bad_rows: str
+    clock_change: Literal["raise", "earliest", "latest"] | None
+    bad_rows: str | None
     bad_rows_most: int
-    missing: str
+    missing: str | None
 
 
 class JobFields(RowFields, total=False):
@@ -90,7 +90,7 @@ class JobFields(RowFields, total=False):
     other: str | None
     spare: int | None
     also: str | Sequence[Any] | None
-    unknown: Literal["refuse", "drop", "discover"]
+    unknown: Literal["refuse", "drop", "discover"] | None
     epsilon: Number | None
     delta: Number | None
     rho: Number | None
@@ -119,7 +119,7 @@ class JobFields(RowFields, total=False):
     rename: str | None
     id: str | None
     query: str | None
-    late: Literal["refuse", "drop"]
+    late: Literal["refuse", "drop"] | None
     append: bool
     out: str | os.PathLike[str] | None
     above: float | None

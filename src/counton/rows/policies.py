@@ -144,8 +144,12 @@ class Policies:
         return 0 if self.quarantine is None else self.most
 
     @classmethod
-    def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
-        """Return the rules for bad rows and missing values that a job states by these options."""
+    def read(cls, bad_rows: str | None, most: int, missing: str | None) -> Policies:
+        """Return the rules for bad rows and missing values that a job states by these options; None
+        refuses such rows.
+        """
+        bad_rows = _REFUSE if bad_rows is None else bad_rows
+        missing = _REFUSE if missing is None else missing
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(

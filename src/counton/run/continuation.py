@@ -332,7 +332,7 @@ def read_as(definition: Definition) -> dict[str, object]:
         "rename": definition.columns.time,
         "timezone": definition.windows.timezone,
         "time_format": told.get("time_format"),
-        "clock_change": told.get("clock_change"),
+        "clock_change": told.get("clock_change", "raise"),
     }
 
 

@@ -707,7 +707,7 @@ def _options_for_rows(job: Job, look: FirstLook) -> list[RequiredOption]:
     if _path_of(job.events) is not None:
         usual["bad_rows"] = f"quarantine:{_beside(job.events, '.unreadable.csv')}"
     usual |= {"clock_change": "earliest", "missing": "skip"}
-    if groups.by is not None and groups.other is None and groups.unknown == "refuse":
+    if groups.by is not None and groups.other is None and groups.unknown in (None, "refuse"):
         additive = kind_of(job.what).card.additive and job.promise.tiers is None
         usual |= _OTHERS if additive else _DROPS
     usual = {name: value for name, value in usual.items() if not job.states(name)}

@@ -114,7 +114,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
     the value that the stream has kept, by name of the option.
     """
     unknown, policy = job.groups.unknown, kept.cells.policy
-    discovers = unknown == "discover" or (unknown == "drop" and policy is not None)
+    discovers = unknown == "discover" or (unknown is not None and policy is not None)
     if unknown == "discover":
         check_discovery(job, job.groups.by or kept.columns.group)
     guarantee = stated_guarantee(job, expires=kept.expires)

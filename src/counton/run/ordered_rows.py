@@ -94,7 +94,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
         Columns(definition.columns.time, several=tuple(part.name for part in kept)),
         definition.cut,
         kept=kept,
-        clock_change=cast("ClockChange", job.rows.clock_change),
+        clock_change=cast("ClockChange", job.rows.clock_change or "raise"),
         time_format=job.rows.time_format,
         policies=policies,
     )
@@ -142,7 +142,7 @@ class OrderedRows(ReadRows):
                 f"the file holds {len(events.stops):,} events, but {before:,} steps have been "
                 "released, one for each event, so events are missing; give the file of all events"
             )
-        if stream is not None and before and self.settled.job.rows.late == "refuse":
+        if stream is not None and before and self.settled.job.rows.late != "drop":
             self._compare(stream, events.until(before))
         cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
         known = events.until(self.ended)

@@ -173,7 +173,7 @@ def activity(
         period = pl.lit(0, pl.Int64)
         known = name.is_not_null() & (name != "")
         if per is not None and time is not None:
-            change = cast(ClockChange, reading.clock_change)
+            change = cast(ClockChange, reading.clock_change or "raise")
             us = moments(time, frame.collect_schema()[time], timezone, change, reading.time_format)
             frame = frame.with_columns(us.alias("counton us"))
             known &= pl.col("counton us") > NO_MOMENT

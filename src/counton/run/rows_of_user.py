@@ -89,7 +89,7 @@ class UserRows:
             Columns(self.time or "", value=self.value, user=self.user),
             windows,
             adds=None if self.value is None else self.grid,
-            clock_change=cast("ClockChange", self.how.clock_change),
+            clock_change=cast("ClockChange", self.how.clock_change or "raise"),
             time_format=self.how.time_format,
             policies=self.how.policies(),
         )

@@ -436,13 +436,12 @@ def _read(
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
     """Return the options by which `tally`, the function that adds rows up, reads a job's rows."""
-    unknown = definition.cells.policy or job.groups.unknown
     return RowReading(
         definition.columns,
         definition.windows,
-        cast(Unknown, unknown),
+        cast(Unknown, definition.cells.policy or job.groups.unknown or "refuse"),
         definition.adds,
-        cast(ClockChange, job.rows.clock_change),
+        cast(ClockChange, job.rows.clock_change or "raise"),
         job.rows.time_format,
         declared=definition.groups,
         other=definition.other,

@@ -185,11 +185,11 @@ class Batches:
                 outputs.write(outcome)
                 return Release(outcome.read().numbers.at_hand()) if outcome.after else None
 
-    def _aside(self, policy: str, number: int) -> str:
+    def _aside(self, policy: str | None, number: int) -> str | None:
         """Return the policy for unreadable rows; if it names a file, the result names a separate
         file for this batch.
         """
-        if not policy.startswith(_QUARANTINE):
+        if policy is None or not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
         stem = file.stem if policy == self.job.rows.bad_rows else file.stem.rpartition(".")[0]

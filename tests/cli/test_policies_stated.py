@@ -1,0 +1,55 @@
+"""A policy that equals the default is stated: it changes the policy that a stream has kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+STREAM = (
+    "count", "visits.csv", "--time", "at", "--every", "1d", "--timezone", "Europe/Berlin",
+    "--start", "2024-10-25", "--steps", "9", "--by", "shop", "--domain", "north,south",
+    "--epsilon", "1", "--state", "s.db", "--quiet", "9",
+)  # fmt: skip
+GOOD = "at,shop\n2024-10-25 09:00,north\n"
+#: An option, its default, another policy, and a row that only the other policy leaves out.
+POLICIES = [
+    ("missing", "refuse", "skip", "2024-10-25 10:00,\n"),
+    ("bad-rows", "refuse", "quarantine:bad.csv", "soon,north\n"),
+    ("clock-change", "raise", "earliest", "2024-10-27 02:30,north\n"),
+    ("unknown", "refuse", "drop", "2024-10-25 10:00,west\n"),
+]
+
+
+@pytest.mark.parametrize(("option", "usual", "other", "row"), POLICIES, ids=lambda one: one[:9])
+def test_a_policy_that_equals_the_default_changes_the_kept_one(
+    place: Any, monkeypatch: pytest.MonkeyPatch, option: str, usual: str, other: str, row: str
+) -> None:
+    monkeypatch.chdir(place.folder)
+    visits = place.folder / "visits.csv"
+
+    def run(day: int, rows: str, *policy: str) -> int:
+        visits.write_text(GOOD + rows)
+        until = f"2024-10-{day}" if day < 32 else f"2024-11-0{day - 31}"
+        return int(place.plain(*STREAM, "--until", until, *policy).code)
+
+    assert run(28, "", f"--{option}", other) == 0
+    assert run(29, row) == 0  # the other policy is kept
+    assert run(30, row, f"--{option}", usual) == 2  # and a refused run leaves it as it was
+    assert run(30, row) == 0
+    assert run(31, "", f"--{option}", usual) == 0
+    assert run(32, row) == 2
+    assert run(32, row, f"--{option}", other) == 0
+
+
+def test_groups_that_are_found_cannot_be_refused_later(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.folder)
+    (place.folder / "visits.csv").write_text(GOOD)
+    found = [word for word in STREAM if word not in ("--domain", "north,south")]
+    found += ["--delta", "1e-6", "--until"]
+    assert place.plain(*found, "2024-10-27", "--unknown", "discover").code == 0
+    done = place.plain(*found, "2024-10-28", "--unknown", "refuse")
+    assert (done.code, "--unknown is refuse, but stream" in done.err) == (2, True)
+    assert place.plain(*found, "2024-10-28").code == 0
