@@ -277,3 +277,16 @@ def test_rows_outside_the_domain_and_changed_data_are_refused(desk: Desk) -> Non
     done = desk.contingency(rho="1")
     assert (done.code, "the guarantee is" in done.err) == (2, True)
     assert Path("out.parquet").exists()
+
+
+def test_an_export_of_a_count_refuses_constraints_of_tables(desk: Desk) -> None:
+    desk.write("visits.csv", "at,shop\n2024-03-01 09:00,north\n")
+    desk.place(
+        "count", "visits.csv", "--time", "at", "--every", "1d", "--start", "2024-03-01",
+        "--steps", "3", "--until", "2024-03-02", "--epsilon", "1", "--state", "s.db",
+    )  # fmt: skip
+    for more in ([], ["--never-falling"], ["--out", "count.csv"], ["--out", "folder/"]):
+        done = desk.place("export", "s.db", "--integers", *more)
+        assert done.code == 2
+        assert "leave them out" in done.err or "does not go with a folder" in done.err
+    assert not (desk.folder / "count.csv").exists()

@@ -30,7 +30,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import LOOK, PAGE, View, is_folder
+from counton.released.read_options import LOOK, PAGE, View, check_fit, is_folder
 from counton.released.release import Release
 from counton.released.release_facts import (
     cells_of,
@@ -439,6 +439,11 @@ def export(
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
             if path is not None and is_folder(path):
+                if fit:
+                    raise InvalidInput(
+                        f"{field('fit')} does not go with a folder: give {field('out')} as a file, "
+                        "or state the constraints in the run that releases"
+                    )
                 return _into_folder(reader, path, chosen, level, above, surely_above)
             found = _of_stream(reader, level, chosen, fit)
             found = _with_doubt(reader, large_only(found, above, surely_above))
@@ -810,6 +815,8 @@ def _of_stream(
                 )
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
+            if fit:
+                check_fit(fit, about.statistic)
             given = ReleasedNumbers(about, reader.design, releases.steps, releases, level or 0.95)
             return given.only(given.steps_named(chosen.steps))
     definition = Definition.reopen(reader.design, reader.details)
@@ -817,6 +824,7 @@ def _of_stream(
     if fit:
         kept = shown_of(definition.record)
         refuse_other_fit(name, kept.fit, fit)
+        check_fit(fit, definition.inner)
         shown = replace(kept, fit=fit)
     found = chosen.of(read_released(reader, definition, level, shown))
     return found.at_hand()  # a later request for the table must not open the state again
