@@ -247,3 +247,47 @@ def test_a_run_of_a_report_of_two_lengths_says_how_to_divide_it(tmp_path: Path) 
         InvalidInput, match="no privacy loss to divide between them: give it epsilon"
     ):
         jobs_of(whole.having(epsilon=None))
+
+
+#: Reports of the state of `_in_python`, by the options that differ.
+OTHERS: dict[str, dict[str, Any]] = {
+    "one length": {"statistics": {"visits": {}, "regions": {"statistic": "distinct"}}},
+    "another length": {
+        "statistics": {"visits": {}, "regions": {"every": "1w", "steps": 9, "share": 2}}
+    },
+    "another share": {"statistics": {"visits": {}, "regions": {"every": "1d", "steps": 9}}},
+    "another loss": {"epsilon": 3},
+    "another kind of loss": {"epsilon": None, "rho": "0.5"},
+}
+
+
+@pytest.mark.parametrize("first", OTHERS)
+def test_a_report_of_other_parts_begins_no_stream(tmp_path: Path, first: str) -> None:
+    (tmp_path / "shop.csv").write_text(ROWS)
+    asked = _in_python(tmp_path).having(until="2024-03-03", out=None, quiet=24)
+    before = asked.having(**OTHERS[first])
+    (begun, job), *_ = jobs_of(before).items()
+    with run(job):
+        pass
+    with Store(tmp_path / "shop.db") as store:
+        kept = store.spends
+    later = jobs_of(asked)
+    assert begun == "shop"
+    if first == "another length":  # both give this part the same loss, and the weeks are there
+        with run(jobs_of(before)["shop-1w"].having(until="2024-03-15")):
+            pass
+        with Store(tmp_path / "shop.db") as store:
+            kept = store.spends
+    told = "'shop(-1w)?' of this state has spent .* not its part of the report 'shop'"
+    with pytest.raises(InvalidInput, match=told), run(later["shop-1d"]):
+        pass
+    with Store(tmp_path / "shop.db") as store:
+        assert store.spends == kept
+
+
+def test_a_report_whose_second_part_failed_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(ROWS)
+    jobs = jobs_of(_in_python(tmp_path).having(until="2024-03-03", out=None, quiet=24))
+    for name in ("shop", "shop", "shop-1d", "shop-1d"):
+        with run(jobs[name]) as outcome:
+            assert outcome.after

@@ -931,6 +931,8 @@ class Job(OptionRecord):
             ``lower=0``. If the statistic is an object, only ``columns`` (the columns of an event's
             parts in their order) or ``value`` (if there is one) are allowed.
         keeping, times, groups, promise, noise, people, rows, output, view: parts of the job.
+        of_report: the name of the report that the job is part of, and the losses of all its parts
+            by the names of their streams; None: no part. `counton.run.jobs_of` sets it.
     """
 
     what: str | Statistic
@@ -953,6 +955,7 @@ class Job(OptionRecord):
         repr=False,  # a frame would show its rows
     )
     options: Mapping[str, Any] = made(default_factory=dict)
+    of_report: tuple[str, Mapping[str, Mapping[str, str]]] | None = None
 
     def __init__(
         self,
@@ -972,6 +975,7 @@ class Job(OptionRecord):
                     "second argument"
                 )
         stated: dict[str, Any] = {**more, "state": state}
+        of_report = stated.pop("of_report", None)
         if not stated.get("name"):
             from counton.statistics.catalogue import is_keyword, statistic_named
 
@@ -982,7 +986,7 @@ class Job(OptionRecord):
             from counton.statistics.left_out import with_left_out
 
             what, stated = with_left_out(what, stated)
-        taken: dict[str, Any] = {"what": what, "events": events}
+        taken: dict[str, Any] = {"what": what, "events": events, "of_report": of_report}
         for item in fields(self):
             if kind := item.metadata.get("part"):
                 names = options_of(kind)
@@ -1027,7 +1031,8 @@ class Job(OptionRecord):
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
         """
-        return Job(**{"what": self.what, **self._by_name(), "options": self.options, **changes})
+        own = {"what": self.what, "options": self.options, "of_report": self.of_report}
+        return Job(**{**own, **self._by_name(), **changes})
 
     def _by_name(self) -> dict[str, Any]:
         return {name: place(self) for name, place in _PLACES.items()}
@@ -1044,7 +1049,7 @@ class Job(OptionRecord):
 _PLACES = {
     name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
     for item in fields(Job)
-    if item.name not in ("what", "options")
+    if item.name not in ("what", "options", "of_report")
     for name in (options_of(item.metadata["part"]) if "part" in item.metadata else [item.name])
 }
 

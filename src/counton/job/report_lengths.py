@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_positive, exact
 from counton.job.job import Job, options_of
 from counton.job.stated_options import all_options
+from counton.privacy import Spend
 from counton.privacy.guarantees import guarantee_from
 from counton.statistics.report_members import FIRSTS, SHARE, WITHIN, kind_of_member, tables_of
 
@@ -18,6 +20,8 @@ STATISTIC = "statistic"
 OF_WINDOWS = ("every", "start", "steps", "out", "plot")
 #: Options that state a privacy loss.
 LOSSES = ("epsilon", "delta", "rho")
+#: Lengths of windows, as names of streams end with them.
+_LENGTH = re.compile("[0-9]+([smhdw]|mo)")
 
 
 def jobs_of(job: Job) -> dict[str, Job]:
@@ -31,7 +35,8 @@ def jobs_of(job: Job) -> dict[str, Job]:
     A row changes the inputs of all these streams. Their noise is independent, so their guarantees
     add up: epsilons, deltas and rhos. Each stream gets a fraction of the report's epsilon, delta or
     rho: the sum of its statistics' shares, divided by the sum of all shares. The fractions add up
-    to 1.
+    to 1. A part begins no stream in a state that has streams of the report with other losses or
+    lengths: `refuse_other_parts`.
 
     Raises:
         InvalidInput: there is no privacy loss to divide; or statistics with windows of one length
@@ -88,7 +93,47 @@ def jobs_of(job: Job) -> dict[str, Job]:
         }
         statistic = _statistic_of(parts, every, several=len(by_length) > 1)
         found[str(own.get("name", name))] = job.having(**own, **statistic) if own else job
-    return found
+    if [*by_length] == [usual]:
+        return found
+    losses = {
+        called: {one: str(part.option(one)) for one in budget} for called, part in found.items()
+    }
+    return {called: part.having(of_report=(name, losses)) for called, part in found.items()}
+
+
+def refuse_other_parts(job: Job, spends: Iterable[Spend]) -> None:
+    """Refuse to begin the stream of one length of windows if the state has streams of the same
+    report whose losses do not add up to the report's with this one.
+
+    Each stream of the state that is named after the report must have the loss that this report
+    gives it. So all streams of the report together never lose more than the report states.
+
+    Args:
+        job: the job whose stream would begin, from `jobs_of`.
+        spends: entries of the state's ledger, the record of spent privacy loss.
+
+    Raises:
+        InvalidInput: a stream of the report has another loss or length.
+    """
+    if job.of_report is None:
+        return
+    report, losses = job.of_report
+    for spend in spends:
+        length = spend.name.removeprefix(f"{report}-")
+        named_after = length != spend.name and _LENGTH.fullmatch(length)
+        part = losses.get(spend.name)
+        if part is None and spend.name != report and not named_after:
+            continue
+        spent = {one: getattr(spend.guarantee, one, None) for one in LOSSES}
+        wanted = {one: exact(value, one) for one, value in (part or {}).items()}
+        if part is None or {one: value for one, value in spent.items() if value} != wanted:
+            raise InvalidInput(
+                f"the stream {spend.name!r} of this state has spent {spend.guarantee}, which is "
+                f"not its part of the report {report!r}, so that the report's streams would lose "
+                f"more than the report states; leave the report's statistics, lengths of windows "
+                f"and privacy loss as they were, or give the report another name: the privacy "
+                f"losses of both add up"
+            )
 
 
 def _windows_of(statistics: Mapping[str, Mapping[str, Any]], every: object) -> dict[str, Any]:
