@@ -163,7 +163,9 @@ def _places(text: str) -> list[str] | None:
 
 @cache
 def texts(section: str = "words") -> frozenset[str]:
-    """Return all English texts of a section that a language may translate."""
+    """Return all English texts in one section of a language file ("words", "sentences" or "names")
+    that a language may translate.
+    """
     return frozenset(tomllib.loads(_text("de"))[section])
 
 

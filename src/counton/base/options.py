@@ -189,7 +189,10 @@ class Statement(ABC):
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
         """Return the options of one statistic of a job that computes several statistics of the same
-        rows. ``by`` is its column of groups, ``domain`` its declared groups.
+        rows.
+
+        ``statistic`` is the name of that statistic, ``options`` its own options, ``by`` its column
+        of groups, ``domain`` its declared groups.
         """
 
     @abstractmethod

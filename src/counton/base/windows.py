@@ -523,9 +523,10 @@ class RevisedWindows(Windows):
     """Windows whose numbers are released again with late rows, until they are final.
 
     Step t is the release after window t. It releases new versions of the windows t - ``lags`` to t.
-    A row counts in the window of its own time, in the versions from its arrival on; a row that
-    arrives after the last version is not counted. The run that brings a row decides its arrival:
-    the first step that the run releases, but no step before the row's own window.
+    A row counts in the window of its own time, in all versions from its arrival on; a row that
+    arrives after the last version is not counted. The arrival of a row is a step: the first step
+    that is released by the run that reads the row, or the step of the row's own window if that is
+    later.
 
     Args:
         versions: number of versions of a window: one at its end, and one with each later window.

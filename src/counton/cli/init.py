@@ -339,11 +339,11 @@ class _Questions:
         take: Callable[..., None] | None = None,
         also: Sequence[str] = (),
     ) -> None:
-        """Ask one question for several fields, except those that are stated already. An empty line
-        takes the usual values.
+        """Ask one question for several fields at once; fields that are stated already are left out.
+        An empty line takes the usual values.
 
         Args:
-            usual: usual value of each field; None if it has none.
+            usual: the fields, each with its usual value; None for a field without a usual value.
             take: function that stores the fields, or raises an error that refuses them; None: they
                 are stored if a run would accept them.
             also: further fields that an answer may state.
@@ -584,8 +584,8 @@ class _Questions:
 
         Args:
             people: the column of people and the period.
-            shown: True if the fractions for the usual bounds were shown already: then only that of
-                the job's own bound is shown, unless it is a usual bound.
+            shown: True if the fractions for the usual bounds were shown already. Then only the
+                fraction for the job's own bound is shown, or nothing if that bound is a usual one.
         """
         facts, told = self.facts(**people), list[str]()
         for most, share in facts.beyond.items():
@@ -733,11 +733,11 @@ def _span(facts: FirstFacts) -> str:
 
 
 def _lateness(look: FirstLook, job: Job) -> dict[str, dict[str, float]]:
-    """Measure how many rows arrive late: return exact fractions of rows by waiting time, for each
-    way to know when rows arrived.
+    """Measure how many rows arrive late: return the exact fractions of rows by waiting time, for
+    each source of the times of arrival.
 
-    The ways are named "" (the dates of files) and " by COLUMN" (a column of times). A way without a
-    result is left out.
+    A source is named "" (the dates of the files) or " by COLUMN" (a column of times). A source
+    without a result is left out.
     """
     times = [one.name for one in look.times if one.name != job.times.time]
     ways = {"" if one is None else f" by {one}": one for one in (None, *times[:_COLUMNS])}

@@ -96,9 +96,9 @@ def print_job_plan(options: PlanOptions) -> None:
 def print_plan_of(job: Job, *, as_json: bool) -> None:
     """Print what a single job would spend and publish, and its errors.
 
-    For counts and sums in time windows, all three forms of release are shown: windows, totals, and
-    both. All have the guarantee of the form that the job states. No row is read, and nothing is
-    written.
+    For counts and sums in time windows, all three forms of release are planned: windows, totals,
+    and both. The guarantee is equal for all three: it is found for the form that the job states. No
+    row is read, and nothing is written.
     """
     planned = planned_job(job)
     promised: dict[str, Any] = {}

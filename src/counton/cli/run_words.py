@@ -48,8 +48,8 @@ class SetAside(NamedTuple):
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """Return how many lines this run added to the file, at most ``now``, the number of its
-        unreadable rows.
+        """Return how many lines this run added to the file of unreadable rows. ``now`` is the
+        number of unreadable rows of the run; the result is at most that.
         """
         return min(now, len(_lines(self.file) - self.before))
 
@@ -320,10 +320,11 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 
 def time_warnings(outcome: Outcome, watermark: str | None) -> list[str]:
-    """Return warnings about the windows of a run. In the first run of a stream that counts late
-    rows in the window of their arrival, a warning names the options by which they count in their
-    own windows. If the time of the newest event decided which windows were released, a warning says
-    that this time is not protected.
+    """Return warnings about the windows of a run.
+
+    The first run of a stream may count late rows in the window of their arrival: then a warning
+    names options that let late rows count in their own windows. If the time of the newest event
+    decided which windows were released, a warning says that this time is not protected.
     """
     definition, until, after = outcome.definition, outcome.until, outcome.after
     cut, lines = definition.cut, list[str]()

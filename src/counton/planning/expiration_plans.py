@@ -86,7 +86,8 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     def in_words(self, level: float = 0.95) -> str:
         """Return a sentence with the largest privacy losses by age, and the error of a total at the
-        first step, at the last step and, if it is larger there, at the step of largest error.
+        first and at the last step. If the error is larger at another step, the sentence also states
+        the largest error.
 
         ``level`` is the probability with which each stated error is not exceeded.
         """
@@ -110,7 +111,9 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @property
     def steps(self) -> int:
-        """Number of releases over which errors are averaged, or over which they are the largest."""
+        """Number of releases to which the plan's errors refer: an error is the mean over these
+        releases, or the largest of them.
+        """
         return self.best.errors.steps
 
     @cached_property

@@ -96,8 +96,8 @@ def _loss(number: Fraction) -> float:
 
 
 def sets_of_bits(bits: int) -> Integers:
-    """Return a matrix of zeros and ones whose rows are sets of bits, chosen so that the number of
-    ones in every set together determines all bits.
+    """Return a matrix of zeros and ones in which each row stands for a set of bits, such that the
+    sums of the bits in all sets determine every bit.
 
     The shape is (sets, bits), with as many sets as bits.
 

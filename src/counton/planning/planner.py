@@ -103,8 +103,8 @@ _MEASURE = {"mean": "mean", "max": "largest"}
 
 
 class AnyDesign(Protocol):
-    """A design: a strategy, with noise that keeps a guarantee; ``row`` returns its columns in a
-    table.
+    """A design: a strategy, with noise that keeps a guarantee. Its method ``row`` returns the
+    design's row in the table of a plan, by column.
     """
 
     @property
@@ -254,11 +254,11 @@ _MOST_SEARCHED = 2**16
 
 
 def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
-    """Return the step with the largest error among the steps 1 to ``steps``, the earliest of
-    several; None if they are too many to compare.
+    """Return the step with the largest error among the steps 1 to ``steps``; None if they are too
+    many to compare. If several steps have the largest error, the first of them is returned.
 
-    With ``over`` = k, it is the error of the sum of the latest k steps; None: of the release
-    itself.
+    ``over`` is the number of latest steps in the sum whose error is meant; None: the error of the
+    release itself.
 
     >>> from counton import ZCDP, plan
     >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
@@ -326,7 +326,8 @@ class StreamPlan(Plan[Design]):
 
     @property
     def steps(self) -> int:
-        """Number of steps over which errors are averaged, or over which they are the largest.
+        """Number of steps to which the plan's errors refer: an error is the mean over these steps,
+        or the largest of them.
 
         It is the horizon; for a stream without an end it is the argument ``around`` of
         `counton.plan`.
@@ -421,8 +422,8 @@ class StreamPlan(Plan[Design]):
         return found[name]
 
     def in_words(self, level: float = 0.95) -> str:
-        """Return a sentence with the errors of the best design at the first step, at the last step
-        and, if it is larger there, at the step of largest error.
+        """Return a sentence with the errors of the best design at the first and at the last step.
+        If the error is larger at another step, the sentence also states the largest error.
 
         Up to 65,536 steps are searched for the largest error. ``level`` is the probability with
         which each stated error is not exceeded.
@@ -1147,8 +1148,8 @@ def _best_known(
     *,
     simple: bool,
 ) -> _Contenders:
-    """Return the strategy that is the best of all candidates whatever else the request states; no
-    strategy if candidates must be compared.
+    """Return the strategy that is known to be the best for the request, so that candidates need not
+    be compared; a result without a strategy if they must be compared.
 
     The arguments are those of `counton.plan`.
     """

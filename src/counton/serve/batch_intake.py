@@ -202,8 +202,8 @@ def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tu
 
 
 class UnderWay:
-    """Times of arrival of the batches that have arrived whole and are not committed to the inbox
-    (the store of rows that wait to be counted) yet.
+    """Times of arrival of batches that have been received completely, but are not yet committed to
+    the inbox (the store of rows that wait to be counted).
 
     A group of batches that are counted together, a fold, waits until all batches that arrived
     earlier are committed. So the time that it takes to check one sender's rows does not decide

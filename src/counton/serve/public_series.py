@@ -81,8 +81,8 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 class Against(NamedTuple):
-    """The group and the two times of the number that `Journal.difference` subtracts. If a field is
-    None, both numbers have the same group or time.
+    """Group and times of the number that `Journal.difference` subtracts from another number. A
+    field that is None has the value of that other number.
 
     >>> Against(group="shop").until is None
     True

@@ -183,8 +183,8 @@ class Releaser:
         return self._release(past) or released
 
     def _cut(self, us: int) -> int:
-        """Return the end of the fold (the group of batches counted together) to which a batch
-        belongs that arrived at ``us``. Both times are in microseconds since 1970.
+        """Return the time at which a fold (a group of batches counted together) ends, for the fold
+        of a batch that arrived at ``us``. Both times are in microseconds since 1970.
         """
         windows = self._served.definition.windows
         fold = (us // self._every + 1) * self._every
