@@ -89,10 +89,10 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
 
 
 def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
-    """Return the class of strategies for streams with this name; None if no installed package has
-    it.
+    """Return the strategy class for streams that is registered under ``name``; None if no installed
+    package has such a class.
 
-    Other packages register theirs by entry points in the group ``counton.strategies``.
+    Other packages register classes by entry points in the group ``counton.strategies``.
 
     >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
     ('KAry', None)

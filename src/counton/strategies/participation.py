@@ -108,10 +108,10 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """A part of a tree over the steps, whose nodes are noisy sums of counts: the consecutive steps
-    below one place of the tree.
+    """Consecutive steps of a stream that lie together below one place of a tree over all steps.
 
-    The function `Structure.divisions` divides a stretch into smaller stretches.
+    The tree's nodes are noisy sums of counts; a place may have a node or not. The function
+    `Structure.divisions` divides a stretch into smaller stretches.
 
     Attributes:
         level: the level in the tree; stretches of one level do not overlap.
@@ -672,11 +672,11 @@ def _change_bound(strategy: _StepNodes) -> int | None:
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return the most that each change of a unit adds to the norm by which it moves all
-    measurements, if its counts change by +1 and -1 in turn, in any number of steps.
+    """Return a number A: a unit that changes n counts, by +1 and -1 in turn, moves all measurements
+    by at most n A, for every n.
 
-    It is a 1-norm in units of 2^-lattice_bits (``norm`` 1), or a squared 2-norm in squared units
-    (``norm`` 2).
+    Moves are measured by the 1-norm in units of 2^-lattice_bits (``norm`` 1), or by the squared
+    2-norm in squared units (``norm`` 2).
 
     >>> from counton.strategies import Binary
     >>> each_alternating(Binary(14), 2)
@@ -702,11 +702,11 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """Return the largest norm by which a unit that counts by +1 and -1 in turn moves the
-    measurements, by trying all sets of up to ``changes`` steps.
+    """Return how far a unit that counts by +1 and -1 in turn moves the measurements at most, by
+    trying all sets of up to ``changes`` steps.
 
-    ``weights`` is the matrix C, shape (nodes, horizon). It is a 1-norm (``norm`` 1) or a squared
-    2-norm (``norm`` 2).
+    The result is a 1-norm (``norm`` 1) or a squared 2-norm (``norm`` 2). ``weights`` is the
+    measurement matrix C, shape (nodes, horizon), in integers.
     """
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
@@ -737,13 +737,14 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 
 @lru_cache(maxsize=4)
 def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
-    """Return, for `_alternating_bounds`, the variation of each row of the measurement matrix C, and
-    bounds on what a single step adds to a squared 2-norm.
+    """Return two things from which `_alternating_bounds` computes bounds: how much each row of the
+    measurement matrix C rises or falls, and how much each step adds to a squared 2-norm.
 
-    The squared 2-norm tells how far a unit moves all measurements if it changes counts by +1 and -1
-    in turn. The variation of a row is the sum of its rises from step to step or of its falls,
-    whichever is larger: shape (nodes,). Each bound is an array with a number for each step, shape
-    (horizon,), in ascending order.
+    The first is an array of shape (nodes,): for each row, the sum of its rises from step to step or
+    the sum of its falls, whichever is larger. The second is a list of one or two arrays of shape
+    (horizon,). Each array bounds what the steps add to the squared 2-norm by which a unit moves the
+    measurements, if the unit changes counts by +1 and -1 in turn. An array has one number for each
+    step, sorted in ascending order.
     """
     weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -920,11 +921,11 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
-        """Return the largest 1-norms that steps of a unit can add in one part of the tree, largest
-        first, as a mapping from a 1-norm to the number of steps that add it.
+        """Return which 1-norms the steps of a unit add, at most, in one part of the tree.
 
-        A step adds the sum of its weights in the nodes of this part. The part has at most as many
-        of the unit's steps as the schedule allows.
+        The result maps a 1-norm to the number of steps that add this norm. A step adds the sum of
+        its weights in the nodes of the part. The steps are those with the largest sums, as many as
+        the schedule allows in the part.
         """
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -1233,13 +1234,13 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:
-    """Return, for each place of each row, how far a unit moves the nodes if it counts in the ``k``
-    consecutive places that begin there.
+    """Return how far a unit that counts in ``k`` consecutive places of a row moves the nodes, for
+    every first place in every row.
 
-    ``node`` has shape (rows, places): each place has the number of the node to which it belongs, or
-    -1 for no node; the places of one node are side by side in a row. The result has the same shape.
-    It is the sum of n_v^norm over all nodes v of the row, where n_v is how many of the k places lie
-    in node v.
+    ``node`` has shape (rows, places): for each place, the number of the node that contains it, or
+    -1 for no node. The places of one node are side by side in a row. The result has the shape of
+    ``node``: for each first place, the sum of n_v^norm over all nodes v of the row, where n_v is
+    how many of the k places lie in node v. Places beyond the end of a row are left out.
 
     >>> _windows(np.array([[0, 0, 0, -1, 1, 1]]), 3, 2).tolist()
     [[9, 4, 2, 4, 4, 1]]

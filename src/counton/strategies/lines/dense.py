@@ -205,11 +205,12 @@ class Dense(OwnCells):
 
     @cached_property
     def _split(self) -> tuple[Integers, Integers]:
-        """Two parts of the measurement matrix C: its rows over several cells, shape (rows, cells),
-        and the weight of each cell in a row over this cell alone, shape (cells,).
+        """Two arrays: the rows of the measurement matrix C over several cells, and the weight of
+        each cell in the row of C that measures this cell alone.
 
-        The weight is 0 for a cell that no row measures alone. If several rows measure a cell alone,
-        the largest weight counts, and the other rows are among the rows over several cells.
+        The first array has the shape (rows, cells), the second (cells,). The weight is 0 for a cell
+        that no row measures alone with a positive weight. If several rows measure a cell alone, the
+        second array has the largest of their weights, and the other rows are in the first array.
         """
         own = np.zeros(self.cells, np.int64)
         place = np.full(self.cells, -1)
@@ -469,11 +470,11 @@ def _bits(numbers: Integers) -> int:
 
 
 def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
-    """Yield pairs of an exponent, called place, and a digit: each number is the sum of digit *
-    2^place, with digits of ``bits`` bits.
+    """Split integers into digits of ``bits`` bits, and yield pairs (place, digits): each number is
+    the sum of its digits times 2^place.
 
-    The lowest digit comes first; only the highest one is signed. Digits have the shape of
-    ``numbers``.
+    The lowest digits come first; only the highest digits may be negative. Each array of digits has
+    the shape of ``numbers``.
     """
     place, total = 0, _bits(numbers)
     while place + bits < total:

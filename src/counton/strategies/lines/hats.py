@@ -349,9 +349,9 @@ class Hats(OwnCells):
         """Variances of the estimated sums of the first 1, 2, ..., n cells, in units of the variance
         of one draw of noise: shape (n,).
 
-        The computation takes O(n) time. Multiplied by ``l1_sensitivity() ** 2``, the values are the
-        variances under Laplace noise calibrated to these measurements. Their unit is then the
-        variance of Laplace noise for a sensitivity of 1.
+        The computation takes O(n) time. If Laplace noise is calibrated to ``l1_sensitivity()``, the
+        variances are these values times ``l1_sensitivity() ** 2``, in units of the variance of
+        Laplace noise for a sensitivity of 1.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> (strategy.prefix_variance * strategy.l1_sensitivity() ** 2).round(2).tolist()

@@ -101,12 +101,12 @@ class IntegerEquations:
 
     @cached_property
     def _room(self) -> int:
-        """Largest number of bits that an entry of the residual r - G u may have: its exact value
-        can then be computed from its value modulo 2^64.
+        """Largest number of bits that entries of the residual r - G u may have if they are to be
+        computed exactly from remainders.
 
-        G is the matrix of the equations, r the right side, and u a trial solution. If sums modulo a
-        certain prime fit int64, the residual is computed modulo this prime too, and may have more
-        bits.
+        G is the matrix of the equations, r the right side, and u a trial solution. The remainders
+        are those modulo 2^64 and, if sums modulo the prime 2^31 - 1 fit int64, also those modulo
+        this prime; then entries may have more bits.
         """
         # Modulo the prime, sums over a row of H stay within int64.
         entries = (self._line.cells + self._line.rows) * self._line.largest_entry
@@ -280,14 +280,14 @@ def _least_digit(bits: int) -> int:
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
-    """Return k for each number of the form residual + k 2^64, computed from the residue of the
-    number modulo the prime 2^31 - 1.
+    """Return, for large integers known only by two remainders, the multiples of 2^64 in them: k for
+    the integer residual + k 2^64.
 
-    The magnitude of k must be below 2^30.
+    The magnitude of k must be below 2^30. The result has the shape of ``residual``.
 
     Args:
-        residual: the numbers modulo 2^64, as int64.
-        further: the numbers modulo the prime, same shape.
+        residual: the remainders of the integers modulo 2^64, as int64.
+        further: the remainders of the integers modulo the prime 2^31 - 1: shape of ``residual``.
 
     >>> number = -5 * 2**64 + 7
     >>> _multiples(np.array([7]), np.array([number % _PRIME])).tolist()

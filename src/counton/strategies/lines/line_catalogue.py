@@ -95,9 +95,9 @@ def line_over_time(
     moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
 ) -> LineStrategy:
     """Return the strategy of least error over a workload for a line of cells (counts in a fixed
-    order), where measurements are added up over time.
+    order) that is measured at each step of a stream.
 
-    The weights of measurements are so small that these sums fit int64.
+    The weights are so small that the sums of a measurement over many steps fit int64.
 
     Args:
         workload: the set of queries.
@@ -121,10 +121,10 @@ def line_over_time(
 
 
 def _best_known(workload: Workload, norm: Norm, neighbours: str) -> str | None:
-    """Return the name of the strategy over time that is the best for a workload; None if strategies
-    must be compared.
+    """Return the name of the strategy that is known to be the best of those that `line_over_time`
+    compares; None if they must be compared for this workload.
 
-    A test compares them for every number of cells.
+    A test confirms the name by comparison, for every number of cells.
     """
     running = isinstance(workload, Prefixes) and workload.cells <= _LARGEST_OVER_TIME
     if not running or norm == 2 or neighbours == "replace":

@@ -347,8 +347,8 @@ def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=1024)
 def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
-    """Return, for each level of a tree, by how much the error of a workload grows if the variance
-    of a node's estimate on this level grows by 1: shape (levels,), leaves first.
+    """Return, for each level of a tree, by how much the error of a workload grows if the variances
+    of all nodes' estimates on this level grow by 1: shape (levels,), leaves first.
 
     The error is the summed variance of all queries of the workload. The estimate of a node uses
     only measurements of the node and of nodes below it. ``radices`` are the numbers of children of

@@ -114,16 +114,20 @@ class TreeLaw:
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
     ) -> _PrefixStep:
-        """Return the numbers about prefixes of the line (its first cells) at one level of the tree,
-        among them each prefix's parent node one level higher and the parent's mean weight.
+        """Return, for several prefixes of the line (its first cells), what one level of the tree
+        adds to the variances of their estimated sums, and the arguments for the next higher level.
 
         Args:
             level: the level.
             radix: the number of children of a complete node one level higher.
             counts: the number of nodes at each level.
-            node: for each prefix, the index of the node of ``level`` in which it ends.
-            share: for each prefix, the mean weight of this node in it, between 0 and 1 (defined at
-                `_Profile`).
+            node: for each prefix, the index of the node of ``level`` in which the prefix ends.
+            share: for each prefix, the mean weight of this node in the prefix, between 0 and 1
+                (defined at `_Profile`).
+
+        Returns:
+            One array for each attribute of `_PrefixStep`: ``square`` is the part of the variance;
+            ``parent`` and ``share`` are the arguments ``node`` and ``share`` for the next level.
         """
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -227,13 +231,13 @@ class TreeLaw:
 
 @dataclass(frozen=True)
 class _PrefixStep:
-    """Results of `TreeLaw` for several prefixes of the line (its first cells) at one level of the
-    tree: arrays with one entry for each prefix.
+    """What one level of a tree adds to the variances of the estimated sums of several prefixes of
+    the line (its first cells), with the numbers needed for the next higher level.
 
-    A prefix ends inside one node of the level; the siblings are this node and all other children of
-    its parent. b is the number by which `TreeLaw` divides noise among siblings, and c the mean
-    weight of a sibling in the prefix: 1 if the prefix contains it, 0 if it comes after the prefix,
-    else between.
+    Each array has one entry for each prefix. A prefix ends inside one node of the level; the
+    siblings are this node and all other children of the node's parent. b is the number by which
+    `TreeLaw` divides noise among siblings. c is the mean weight of a sibling in the prefix: 1 if
+    the prefix contains the sibling, 0 if the sibling comes after the prefix, else between.
 
     Attributes:
         parent: index of the parent, one level higher.
@@ -256,12 +260,13 @@ class _PrefixStep:
 
 @dataclass(frozen=True)
 class _Profile:
-    """Sums over all prefixes of the line (its first cells) that end in one node of a tree: of the
-    node's mean weight in a prefix (``sums``), and of its square (``squares``).
+    """For one node of a tree: the sum of the node's mean weights (``sums``), and the sum of their
+    squares (``squares``), over all prefixes of the line that end in the node.
 
-    ``length`` is the number of these prefixes. The mean weight of a cell is 1 if it is in the
-    prefix, else 0. The mean weight of any other node is the average of its children's mean weights,
-    in which child i counts in proportion to its number b_i (`TreeLaw`).
+    A prefix has the first cells of the line; ``length`` is the number of these prefixes. The mean
+    weight of a cell is 1 if the cell is in the prefix, else 0. The mean weight of any other node is
+    the average of the mean weights of the node's children, in which child i counts in proportion to
+    its number b_i (`TreeLaw`).
     """
 
     length: int

@@ -289,12 +289,12 @@ class _Intervals(NamedWorkload):
         return float(np.abs(sums[high] - sums[low]).max())
 
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval for each kind of intervals, and the number of intervals of each kind;
-        here None: no kinds are known.
+        """Return groups of intervals whose estimated sums have equal variance; here None: no groups
+        are known.
 
-        Intervals of one kind have estimated sums of equal variance if ``joint_law`` is the
-        distribution of the estimates. A subclass that knows kinds returns starts, ends and numbers,
-        each of shape (kinds,).
+        ``joint_law`` is the distribution of the estimates. A subclass that knows groups returns
+        three arrays of shape (groups,): start and end of one interval of each group, and the number
+        of intervals in the group.
         """
         return None
 
@@ -330,12 +330,12 @@ class TreeNodes(_Intervals):
 
     @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """Return one interval for each kind of intervals, and the number of intervals of each kind.
+        """Return groups of intervals whose estimated sums have equal variance, if ``joint_law`` is
+        the distribution of the estimates.
 
-        Intervals of one kind have estimated sums of equal variance if ``joint_law`` is the
-        distribution of the estimates. The arrays are starts, ends and numbers, each of shape
-        (kinds,). None unless all numbers of children in the tree of ``joint_law`` are powers of
-        two.
+        The result has three arrays of shape (groups,): start and end of one interval of each group,
+        and the number of intervals in the group. It is None unless all numbers of children in the
+        tree of ``joint_law`` are powers of two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of

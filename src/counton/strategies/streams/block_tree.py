@@ -233,11 +233,11 @@ class BlockTree:
 
     @property
     def largest_read(self) -> float:
-        """Upper bound of |weight| times the block's weight, where weight is the factor of the noise
-        of any node inside a block in any release.
+        """Upper bound of w |f|, where f is the factor of a node's noise in a release, and w the
+        weight of the block in which the node lies.
 
-        The bound is for releases that contain the estimate of the block's total with a weight of at
-        most 1.
+        The bound holds for all nodes, and for releases that contain the estimate of the block's
+        total with a factor of at most 1.
         """
         # Let r_l be the weight of the siblings' estimates of level l in the release, p_l the weight
         # of children in N (the estimate of a node from those below it), and w_l the node's share of

@@ -236,7 +236,8 @@ def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDA
 
     d_i is the norm of column i, in which the entry of each node is divided by the standard
     deviation of its noise. Nodes after ``singles`` belong to blocks of steps, and have smaller
-    weights. The nodes of the first ``equal`` quarter octaves have variance 1.
+    weights. ``equal`` is the argument of `quarter` that determines how many first nodes have
+    variance 1.
     """
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
@@ -253,7 +254,7 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 
     Args:
         items: numbers of the items, from 1 on: shape (items,).
-        equal: number of first quarter octaves whose nodes have variance 1.
+        equal: the argument of `quarter` that determines how many first nodes have variance 1.
 
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]
@@ -291,8 +292,7 @@ class _Beginning(NormalisedSqrt):
         horizon: the number of nodes.
         weight_bits: number of fraction bits of the weights 1 / d_i.
         singles: nodes after this one stand for blocks of steps, and have smaller weights.
-        equal: number of first quarter octaves (ranges in which the step grows by the factor
-            2^(1/4)) whose nodes have noise variance 1.
+        equal: the argument of `quarter` that determines how many first nodes have noise variance 1.
     """
 
     def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
@@ -444,9 +444,9 @@ class _BlockPlace(NamedTuple):
 
     @property
     def over(self) -> int:
-        """Number of nodes whose steps or blocks are complete at the step.
+        """Number of nodes that are complete at the step: all of their steps have passed.
 
-        The node of its own block is complete if the step ends the block.
+        The node of the step's own block is one of them only if the step ends the block.
         """
         return self.node - (self.step < self.kind.size)
 

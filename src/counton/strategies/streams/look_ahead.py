@@ -68,11 +68,11 @@ _REACH = 2**7
 
 
 class _Place(NamedTuple):
-    """How much of the tree's nodes on one level is in the releases at several steps; all arrays
-    have one entry for each step.
+    """Numbers about the nodes of one level from which the variances of the releases at several
+    steps are computed; all arrays have one entry for each step.
 
-    A family is the group of all children of one node. The subtree estimate of a node combines its
-    own measurement with those of nodes below it.
+    A family is the group of all children of one node. The subtree estimate of a node combines the
+    measurement of this node with the measurements of nodes below.
 
     Attributes:
         node, parent: index of the node that contains the step, and of its parent (0 on the highest
@@ -413,10 +413,10 @@ class LookAhead(StreamStrategy):
         return total
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
-        """Yield, for each level of the tree from the lowest up, the places of the steps ``ends`` in
-        the nodes of this level.
+        """Yield, for each level of the tree from the lowest up, the numbers about its nodes from
+        which the variances of the releases at the steps ``ends`` are computed.
 
-        Step 0, before the first step, has the place of an empty running total.
+        Step 0 stands for an empty running total, before the first step: no part of a node is in it.
         """
         trees, unit = self._trees, float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
@@ -569,5 +569,5 @@ class LookAhead(StreamStrategy):
 
 
 def _plain(weight: Fraction) -> int | Fraction:
-    """Return a fraction as an integer if it is one."""
+    """Return a whole number as int, and any other fraction as it is."""
     return weight.numerator if weight.denominator == 1 else weight

@@ -1,13 +1,14 @@
 """Contrasts of nights: how far the totals of arrivals differ from the windows, night by night.
 
-A night has published the newest version of each window, and the total of all arrivals. Two nights
-tell by two ways what arrived between them: totals differ by it, and so do the sums of all windows.
-The difference of both ways is the *contrast* of the later night. It is noise alone.
+A night has published the newest version of each window, and the total of all arrivals. What arrived
+between two nights is measured twice: by the growth of the total, and by the growth of the sum of
+all windows. The first minus the second is the *contrast* of the later night. It is noise alone.
 
 Contrasts of earlier nights do not depend on the night that reads them. So one factor serves all
-nights: `NightContrasts` computes a lower triangular matrix P with P Cov(d) P' = I. The rows 1 .. t
-of P belong to the nights 1 .. t, and P d are independent errors of variance 1. A later night adds
-rows, and changes none.
+nights. With d the vector of all contrasts, and P' the transpose of P, `NightContrasts` computes a
+lower triangular matrix P for which P Cov(d) P' is the identity. The rows 1 .. t of P belong to the
+nights 1 .. t, and P d are independent errors of variance 1. A later night adds rows, and changes
+none.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class NightContrasts:
     Attributes:
         versions: covariance of the released counts (versions) of one window: shape ``(versions,
             versions)``.
-        shared: covariance of each version of a window with each change of its number. The changes
-            are the first version, the second version minus the first, and so on. Shape ``(versions,
-            changes)``.
+        shared: covariance of each version of a window with each change of the same window's count.
+            The changes are the first version, the second version minus the first, and so on. Shape
+            ``(versions, changes)``.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class NightContrasts:
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
         the total since the night before, minus the growth of the sum of all windows' newest counts.
-        The weights are P' times the covariances of `of_final`, where P is the matrix of
-        `independent`.
+        The weights are the transpose of the matrix that `independent` returns, times the
+        covariances that `of_final` returns.
         """
         # Row by row, so that a night's numbers do not depend on which others were asked before.
         rows, final = self._up_to(nights)
@@ -165,12 +166,12 @@ class NightContrasts:
             into[top:, start:stop] += step_covariance(self._totals, self._law, *steps)
 
     def covariance(self, night: int, weights: Floats) -> Floats:
-        """Return the covariances of nights' contrasts with weighted sums of counts.
+        """Return the covariances of nights' contrasts with weighted sums of the windows' newest
+        counts as of night ``night``.
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
-        the total since the night before, minus the growth of the sum of all windows' counts. Entry
-        (i, j) belongs to the contrast of night i and to sum j of the windows' counts, each as night
-        ``night`` released it.
+        the total since the night before, minus the growth of the sum of all windows' counts. Row i
+        of the result is for the contrast of night i + 1, counted from 1, and column j for sum j.
 
         Args:
             night: the number of the night.

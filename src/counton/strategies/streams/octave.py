@@ -104,12 +104,12 @@ _PLACES = 13
 
 
 class Tables(NamedTuple):
-    """Tables of numbers g from which the measurement matrix C is computed, in units of 2^-12.
+    """Tables of the numbers g, in units of 2^-12, from which the measurement matrix C is computed.
 
-    Write N_l for the unweighted measurements of level l plus the N of the level above,
-    interpolated. g is the weight of a step's count in N_l at one node. It is 0 well before the step
-    and 1 well after it. The tables have its values at the 48 nodes in between, which are the nodes
-    -23 .. 24, counted from the step's own.
+    Let N_l be the sum of two things at each node of level l: the node's unweighted measurement, and
+    N_(l+1), interpolated to this node. g is the weight of a step's count in N_l at one node: 0 at
+    nodes well before the step, and 1 at nodes well after the step. The tables have the values of g
+    at the 48 nodes in between. These are the nodes -23 .. 24, where 0 is the node of the step.
 
     Attributes:
         lowest: for each step number modulo 16, and the levels 1 to 3: shape (16, 3, 48).
@@ -221,10 +221,11 @@ class OctaveColumns:
         """Return the numbers g of a step at some nodes of a level: integers in units of 2^-g_bits,
         shape (len(nodes),).
 
-        Write N_l for the unweighted measurements of level l plus the N of the level above,
-        interpolated. g is the weight of the step's count in N_l at a node: 0 well before the step,
-        and 1 well after it. On each level, the step's column of the measurement matrix is g minus
-        the g of the level above, interpolated. The level is at most ``upper``.
+        Let N_l be the sum of two things at each node of level l: the node's unweighted measurement,
+        and N_(l+1), interpolated to this node. g is the weight of the step's count in N_l at a
+        node: 0 well before the step, and 1 well after the step. An entry of the step's column of
+        the measurement matrix is g at a node of level l, minus the g of level l + 1, interpolated
+        to this node. ``level`` is at most ``upper``.
         """
         if level == 0:
             return np.where(np.arange(nodes.start, nodes.stop) >= step, self._unit, 0)
@@ -809,8 +810,9 @@ class MultiscaleInterpolation(StreamStrategy):
     @property
     @override
     def _release_rounding(self) -> float:
-        """Bound on the rounding of a release, in units of 2^-fraction_bits: half a unit, and for
-        every level half of the finer unit to which its noise is rounded.
+        """Bound on how far rounding moves a release, in units of 2^-fraction_bits.
+
+        It is half a unit for the release itself, plus 2^-grid_bits / 2 for the noise of each level.
         """
         return 0.5 * (
             1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
@@ -885,11 +887,17 @@ class MultiscaleInterpolation(StreamStrategy):
 
 
 def _climb(read: Floats, nodes: Integers) -> Floats:
-    """Return the weights, in each release, of the noise interpolated at five nodes of a level,
-    computed from such weights at five nodes of the level below.
+    """Carry the weights of nodes in releases up by one level: from five nodes of a level to five
+    nodes of the next higher level, whose values are interpolated to the lower level.
 
-    ``read`` has the weights at the nodes below: shape (steps, 5), as the result. ``nodes`` has, for
-    each step, the middle one of the five nodes below.
+    Args:
+        read: for each release, the weights of five consecutive nodes of the lower level: shape
+            (steps, 5).
+        nodes: for each release, the middle one of these five nodes, p: shape (steps,).
+
+    Returns:
+        For each release, the weights of the nodes q - 2 .. q + 2 of the higher level, where q is
+        p // 2: shape (steps, 5).
     """
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):

@@ -193,7 +193,9 @@ class PrefixQuotient:
 
     @staticmethod
     def places(j: int) -> int:
-        """Return p, if digit j of a coefficient of the series b is an integer in units of 2^-p."""
+        """Return the number p of fraction bits of digit j: the digit is an integer in units of
+        2^-p.
+        """
         return LEADING_BITS + DIGIT_BITS * j
 
     def digit(self, j: int) -> Integers:

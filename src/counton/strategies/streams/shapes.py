@@ -169,8 +169,8 @@ class Shape(NamedTuple):
         """Return the heights of one level of triangular weights over ``cells`` cells, interpolated
         from the shape's own heights over its own number of cells.
 
-        The peaks of the triangles are ``spacing`` cells apart, before and after. ``heights`` has
-        the shape's heights at the peaks; heights are integers in units of 2^-12.
+        The peaks of the triangles are ``spacing`` cells apart, in the shape and in the result.
+        ``heights`` has the shape's heights at the peaks; heights are integers in units of 2^-12.
         """
         if cells == self.cells:
             return heights

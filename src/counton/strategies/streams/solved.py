@@ -391,8 +391,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Two mappings from the index of a measurement of several cells: to the sum of the rises of
-        its weights from cell to cell, and to its largest weight.
+        """For each measurement of several cells, by its index: the sum of the rises of its weights
+        from cell to cell (first mapping), and its largest weight (second mapping).
 
         Cells are single steps or blocks of steps. The weight before the first cell and after the
         last is 0.

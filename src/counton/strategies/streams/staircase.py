@@ -168,11 +168,12 @@ class Dividing:
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:
-        """Return numbers divided by 2^bits and rounded down; each number is split into a high half,
-        an integer, and a low half.
+        """Divide numbers that are stored in two halves by 2^bits, round them down, and return them
+        in two halves.
 
-        ``sums`` and the result have the shape (steps, 2, cells); the second axis has the two
-        halves.
+        The two halves are a high part and a low part, both integers; the unit of the low part is
+        2^-half times the unit of the high part. ``sums`` and the result have the shape (steps, 2,
+        cells), where the second axis has the halves.
         """
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -74,11 +74,16 @@ class LevelNoise:
     def hold(
         self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
     ) -> Integers:
-        """Return the result of ``find(level, nodes)``; it is a part of the last result, which is
-        kept, if that has all the nodes.
+        """Return the numbers of some nodes, from the array kept for ``kind`` if it has all these
+        nodes, else from ``find``.
 
-        ``kind`` is the level, and a number that distinguishes several arrays of one level. ``find``
-        returns int64 of shape ``(len(nodes), *shape)``.
+        A result of ``find`` is kept in place of the earlier array.
+
+        Args:
+            kind: the level, and a number that distinguishes several arrays of one level.
+            nodes: the nodes, by their indices on the level.
+            find: a function of the level and a range of nodes that computes their numbers: int64 of
+                shape ``(len(nodes), *shape)``.
         """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
@@ -145,14 +150,13 @@ class Subtrees:
 
     @cached_property
     def _factors(self) -> list[list[tuple[int, int]]]:
-        """For each kind of estimate of a node, the weight of its correction term, in units of
-        2^-40: the node's own measurement minus the prediction of this measurement from the
-        children's estimates.
+        """Factors f, in units of 2^-40, by which a node's own measurement corrects the sum of the
+        estimates of the node's children.
 
-        The prediction is the sum of the children's estimates, times the weight of the node's
-        measurement. The first index is the number of levels below that the estimate uses, the
-        second is the node's level. The first number of a pair is for a complete node, the second
-        for the last node of the level.
+        With s this sum, y the node's measurement and w the weight of y, the estimate of the node is
+        s + f (y - w s). The first index of the lists is the number of levels below the node that
+        the estimate uses, the second is the node's level. The first number of a pair is for a
+        complete node, the second for the last node of the level.
         """
         return [
             [
@@ -164,12 +168,12 @@ class Subtrees:
 
     @cached_property
     def shares(self) -> list[tuple[int, int, int]]:
-        """For each level, the part of its parent's correction that a child receives, in units of
-        2^-40.
+        """For each level, the part of the parent's correction that a node of this level receives,
+        in units of 2^-40.
 
-        The correction is the parent's final estimate minus the sum of its children's estimates. A
-        level has three parts: for each child of a complete parent; then, in the last parent of the
-        level above, for each child before the last, and for the last child.
+        The correction is the parent's final estimate minus the sum of the estimates of the parent's
+        children. Each level has three such parts: for the children of a complete parent; for the
+        children of the last parent, except the last child; and for that last child.
         """
         return [
             (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))

@@ -229,12 +229,11 @@ class WindowVersions(StreamStrategy):
         return self.inner.noise(NoiseView((len(windows), *field.shape), run), steps)
 
     def _nodes_of(self, windows: range, field: NodeNoise, level: int, nodes: range) -> Integers:
-        """Return the noise of the same nodes in each window: ``(len(nodes), len(windows),
-        *field.shape)``.
+        """Return, for each of ``windows``, the noise of the window's nodes (noisy measurements)
+        with the given indices: ``(len(nodes), len(windows), *field.shape)``.
 
-        ``nodes`` are the indices within one window of nodes (noisy measurements) on ``level``;
-        ``field`` is the source of their noise. Nodes whose noise is in no released count get the
-        noise 0.
+        ``nodes`` are the indices, which begin anew in each window, on the noise level ``level``.
+        ``field`` is the source of the noise. An index that no window's node has gets the noise 0.
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))

@@ -235,15 +235,18 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.row(step)
 
     def l1_sensitivity(self) -> Fraction:
-        """Return the 1-norm by which a row changes the measurements of windows and totals together.
+        """Return a bound on the 1-norm by which one unit changes all measurements: the bound for
+        the measurements of windows plus the bound for the measurements of totals.
 
-        Their nodes have different noise distributions.
+        It includes the unit's corrections. The two groups of measurements have different noise.
         """
         return self.windows.l1_sensitivity() + self._totals_moved[0]
 
     def squared_sensitivity(self) -> Fraction:
-        """Return the squared 2-norm by which a row changes the measurements of windows and totals
-        together.
+        """Return a bound on the squared 2-norm by which one unit changes all measurements: the
+        bound for the measurements of windows plus the bound for the measurements of totals.
+
+        It includes the unit's corrections. The two groups of measurements have different noise.
         """
         return self.windows.squared_sensitivity() + self._totals_moved[1]
 
@@ -311,8 +314,8 @@ class WindowsAndTotals(StreamStrategy):
         return self.windows.noise(field, steps) << self._coarser(self.windows)
 
     def _coarser(self, part: StreamStrategy) -> int:
-        """Return the difference of two numbers of fraction bits: that of the released numbers, and
-        that of the noise of ``part``, the strategy of windows or of totals.
+        """Return how many more fraction bits the released numbers have than the noise of ``part``,
+        which is the strategy of windows or of totals.
         """
         return int(self.facts.fraction_bits - part.facts.fraction_bits)
 
@@ -432,10 +435,11 @@ class LeastSquaresAsOf(AsOf):
 
     @property
     def first_newest(self) -> int:
-        """Number of windows before the "newest windows": those whose counts are in the release of
-        this night (the end of a window).
+        """Number of windows whose counts are no longer in the release of this night (the end of a
+        window).
 
-        The first of the newest windows has become final on this night.
+        The later windows are called the newest windows. Once lags + 1 windows have ended, the first
+        of the newest windows becomes final on this night.
         """
         return max(self.night - self.windows.lags - 1, 0)
 
@@ -487,10 +491,11 @@ class LeastSquaresAsOf(AsOf):
 
     @cached_property
     def _newest(self) -> _Sums:
-        """Errors and weights of estimated sums of windows from window 1 on: one sum for each newest
-        window, at which it ends, and before them the sum that ends before the newest windows.
+        """Errors and weights of the estimated sums of the windows 1 to m, for m = `first_newest`
+        and for each later window m.
 
-        The newest windows are those after `first_newest`.
+        The windows after `first_newest` are the newest windows, whose counts are in this night's
+        release.
         """
         first, contrasts = self.first_newest, self._contrasts
         rows, ends = contrasts.independent(self.night), self._ends

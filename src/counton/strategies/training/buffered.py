@@ -444,11 +444,17 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
-    """Return the values 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ... of buffered linear Toeplitz
-    noise (BLT), improved by a search. ``shares`` decide by which numbers the steps' noise is
-    divided.
+    """Search for poles theta and zeros thetahat of buffered linear Toeplitz noise (BLT) that have
+    less error with step scaling.
 
-    The search begins at ``start``, which has the same form.
+    Return 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ....
+
+    Args:
+        steps: number of steps of the run.
+        schedule: the steps in which one training example counts.
+        shares: one positive number for each step, from which step scaling computes the numbers that
+            divide the steps' noise (`balance`): shape (steps,).
+        start: the values 1 - theta_1, 1 - thetahat_1, ... at which the search begins.
     """
 
     def logs(x: Floats) -> float:

@@ -20,8 +20,8 @@ from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:
-    """Return the magnitudes of the inner products of every two columns of a Toeplitz matrix C whose
-    steps belong to one example.
+    """Return |G_st| for every two steps s and t in which one example counts, where G = C^T C for
+    the Toeplitz matrix C with the first column ``coefficients``.
 
     An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
     ``(apart, members, members)``: the first axis is the place, the others are two of the example's
@@ -69,8 +69,8 @@ def costs_of_schedules(coefficients: Floats, apart: int) -> Floats:
 
 
 def gram_of_matrix(gram: Floats, apart: int) -> Floats:
-    """Return the magnitudes of those entries of ``gram`` = C^T C, for a matrix C, whose two steps
-    belong to one example.
+    """Return |G_st| for every two steps s and t in which one example counts, where G = C^T C is the
+    matrix ``gram``, of shape (steps, steps).
 
     An example at place i of each epoch counts in the steps i, i + apart, .... The result has shape
     ``(apart, members, members)``: the first axis is the place, the others are two of the example's

@@ -248,11 +248,12 @@ def _ranges(steps: int, levels: int) -> list[range]:
 
 
 def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
-    """Return the weights of ``nodes`` in a weighted sum of values one level below, each of which is
-    interpolated from these nodes.
+    """Return the weights that nodes of a level get in a weighted sum of values one level below,
+    which are interpolated from these nodes.
 
-    ``row`` has the weight of each value in this sum, by the index of its node one level below. The
-    result maps the index of a node to its weight.
+    ``row`` maps the index of a node one level below to the weight of its value in the sum.
+    ``nodes`` are the nodes that the level has. The result maps the index of such a node to its
+    weight in the sum.
     """
     found: dict[int, float] = {}
     for index, value in row.items():

@@ -73,9 +73,11 @@ class Tree:
                 higher level.
             levels: names of the columns, coarsest level first.
 
+        A row that ends at a node with children in other rows is allowed, and adds nothing.
+
         Raises:
-            InvalidInput: no levels, no rows, missing columns, a gap within a path, or a leaf that
-                is listed twice or also has children.
+            InvalidInput: no levels, no rows, missing columns, a row without the coarsest level, a
+                gap within a path, or a leaf that is listed twice.
 
         >>> table = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
         >>> tree = Tree.from_leaves(table, ["state", "county"])
@@ -290,7 +292,7 @@ def _nodes_from_leaves(domain: Any, levels: Sequence[str]) -> _Ordered:
     """Return the names of levels and, for each level, the nodes' parents, labels and order of first
     appearance, from the arguments of `Tree.from_leaves`.
 
-    A row may name a node that has children elsewhere; it then adds nothing. A leaf must be listed
+    A row that ends at a node with children in other rows adds nothing. A leaf may be listed only
     once.
     """
     columns = columns_of(domain, levels, "domain", called="levels")

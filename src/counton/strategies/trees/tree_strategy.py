@@ -259,7 +259,9 @@ class TreeStrategy(TableStrategy):
 
     @cached_property
     def largest_entry(self) -> int:
-        """Largest magnitude of a weight: of an entry of the measurement matrix."""
+        """Upper bound of the magnitude of any entry of the measurement matrix: the largest of the
+        weight of the total and of the weights of children in their own measurements.
+        """
         return max(self.total, *(int(own.max(initial=0)) for own in self.own))
 
     @cached_property
@@ -271,11 +273,10 @@ class TreeStrategy(TableStrategy):
         return digest.hexdigest()
 
     def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
-        """Return how far one unit moves the measurements of a node's children, for each node of
-        ``level``, as norms: two arrays of shape (nodes,).
+        """Return, for each node of ``level``, how far a unit moves the measurements of the node's
+        children at most: if the unit is added below the node, and if it moves from child to child.
 
-        The first is for a unit that is added below the node, the second for a unit that moves
-        between two of its children. The norm is the 1-norm (``power`` 1) or the squared 2-norm
+        These are two arrays of shape (nodes,), of 1-norms (``power`` 1) or squared 2-norms
         (``power`` 2).
         """
         own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
