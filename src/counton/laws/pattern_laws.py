@@ -85,8 +85,8 @@ def _run_norms(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
 
 
 def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
-    """Return, for 1, 2, ... changes, the largest 1-norm and squared 2-norm by which a unit moves
-    the measurements if its counts change by +1 and -1 in turn.
+    """Return the largest 1-norm and squared 2-norm by which a unit moves the measurements if its
+    counts change by +1 and -1 in turn, for each number of such changes.
 
     The result is a list of pairs of norms; the pair at index i is for at most i + 1 changes.
     ``most`` is the largest number of changes to try. On short horizons all sets of steps are tried;

@@ -509,8 +509,8 @@ def _check_codes(statistic: Any, codes: Integers, places: Sequence[Any]) -> None
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check the count, sums and means that a statistic derives from its cells, as stated by its
-    method `gives`, against the rows that it counted.
+    """Check that the count, sums and means that a statistic derives from its cells (method `gives`)
+    are those of the rows that it counted.
 
     Exact cells are used instead of released cells. Rows with codes below 0, which belong to no
     cell, do not count.

@@ -601,8 +601,9 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 @names_subject
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the stated ``variance`` of each release is the sum, over the nodes (noisy
-    measurements), of the squared weight of a node in the release times its noise variance.
+    """Check the stated ``variance`` of each release: the sum, over all nodes, of the node's squared
+    weight in the release times the variance of the node's noise. A node is one noisy
+    measurement.
 
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))

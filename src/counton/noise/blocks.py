@@ -46,8 +46,8 @@ class BlockAddress(NamedTuple):
     attempt: int = 0
 
     def high(self, lane: int) -> int:
-        """Return the high 64 bits of the AES counter block at this address and ``lane``, the number
-        of the block in its sample; the 32 bits for the sample's row are left 0.
+        """Return the high 64 bits of the AES counter block of one lane at this address. The lane
+        numbers the blocks of a sample. The 32 bits for the sample's row are left 0.
 
         Raises:
             NoiseAddressError: a field or the lane is outside 0..255.

@@ -78,8 +78,8 @@ class _Powers:
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
-        """Return two integers, one not above and one not below exp(-first - n * rate) * 2**bits,
-        and close to it.
+        """Return two integers close to exp(-first - n * rate) * 2**bits: a lower and an upper
+        bound.
         """
         finer = bits + self._guard_bits
         if bits not in self._known:
@@ -108,8 +108,8 @@ class CumulativeLaw(ABC):
 
     @abstractmethod
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """Return two integers, one not above and one not below ``F(value) * 2**bits``, and close to
-        it; F is P(draw <= value).
+        """Return two integers close to ``F(value) * 2**bits``: a lower and an upper bound. F is
+        P(draw <= value).
         """
 
     def floor(self, value: int, bits: int) -> int:

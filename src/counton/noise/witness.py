@@ -318,11 +318,11 @@ def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
 
 
 def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
-    """Return a stream's new entry in a witness (the record of its last released step), completed by
-    what older entries of the stream record.
+    """Complete a stream's new entry in a witness (the record of its last released step) by facts
+    that older entries of the stream (``same``) have recorded.
 
-    These are writers (processes that write the stream), digests of earlier releases, and "seen":
-    the writer and step of a release that another process made.
+    These facts are writers (processes that write the stream), digests of earlier releases, and
+    "seen": the writer and step of a release that another process made.
     """
     if "writers" not in entry:
         return entry

@@ -132,8 +132,10 @@ def answer(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """Return a weighted sum of released cells as a `Formula`, a number that keeps its weights on
-    cells, so that the joint noise of several such numbers is known.
+    """Return a weighted sum of released cells as a `Formula`.
+
+    A formula is a number that keeps its weights on cells, so that the joint noise of several such
+    numbers is known.
 
     Args:
         terms: design of the stream, or of a part such as one statistic of a report.

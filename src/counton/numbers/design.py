@@ -88,8 +88,8 @@ class DesignPart:
 
     @property
     def exact(self) -> Fraction:
-        """The part's resolution: the data units of which its exact sums are multiples, before the
-        stream multiplies them by the part's weight.
+        """The resolution of the part, in data units: its exact sums are multiples of the
+        resolution. (In the stream they are also multiplied by the part's weight.)
         """
         return self.one * self.weight
 

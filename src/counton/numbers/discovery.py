@@ -217,8 +217,8 @@ class Discovery:
         rows: int = 1,
         compared: ComparedCells = ONE_CELL,
     ) -> Discovery:
-        """Return the rule with the smallest thresholds by which groups with rows of one unit only
-        are shown with probability at most ``delta``.
+        """Return the rule with the smallest thresholds that shows groups with rows of a single unit
+        with probability at most ``delta``.
 
         The probability covers all groups of the unit, all ``steps``, and all windows whose counts a
         release states, together.
@@ -352,8 +352,8 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def sums_draws(strategy: StreamStrategy) -> bool:
-    """Return True if the noise of a strategy's releases is a sum of draws of one distribution; the
-    thresholds at which undeclared groups are shown need that.
+    """Return True if the noise of a strategy's releases is a sum of draws of one distribution. Only
+    then can the thresholds be computed at which undeclared groups are shown.
 
     >>> from counton.strategies import Binary, SqrtToeplitz
     >>> sums_draws(Binary(7)), sums_draws(SqrtToeplitz(7))
@@ -422,8 +422,8 @@ def draws(
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
-    """Return an upper bound on a sum of probabilities: for each released count of a group, the
-    probability that its noise reaches the margin.
+    """Return an upper bound on the sum, over all released counts of a group, of the probability
+    that the count's noise reaches the margin.
 
     Args:
         law: distribution of one draw.

@@ -833,8 +833,8 @@ class _Read:
 
 
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
-    """Return the weight of each cell in a formula (a number computed from released cells) to first
-    order: its derivative by the cell, one array for each stream.
+    """Return the derivative of a formula (a number computed from released cells) by each cell: the
+    cell's weight in the formula, to first order. There is one array for each stream.
 
     Args:
         linear: the formula's weights on cells in plain sums, one array for each stream.

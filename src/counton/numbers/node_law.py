@@ -186,8 +186,8 @@ def part_of(guarantee: Guarantee, share: Fraction, family: Family | None = None)
 
 
 def arriving(contribution: Contribution) -> Contribution:
-    """Return a bound on how much one unit changes the numbers of events that arrive in each step,
-    given a bound on how much the unit changes the counts of windows.
+    """Convert a bound on how much one unit changes the counts of windows to a bound on how much it
+    changes the numbers of events that arrive in each step.
 
     An event counts in one window, and in the total of the step in which it arrives. Events of one
     window may arrive in several steps, and events of many windows in one step. So not every bound

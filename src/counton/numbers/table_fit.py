@@ -159,10 +159,12 @@ def adjusted_hierarchy(
 
 
 def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
-    """Check public totals of nodes against each other; return them for each node, by level, and the
-    bounds on the counts of all nodes that follow from them.
+    """Check that the known public totals of nodes do not contradict each other; no release is
+    needed.
 
-    No release is needed. A node's total is NaN if it is unknown.
+    Returns:
+        For each level, the known total of each node, NaN if it is unknown; and the bounds on the
+        counts of all nodes that follow from the known totals.
 
     Raises:
         InvalidInput: known totals contradict each other.

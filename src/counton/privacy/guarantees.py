@@ -256,7 +256,7 @@ class ZCDP(Guarantee):
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
     """Return in words the privacy loss of somebody with several units, as a multiple of the loss of
-    one.
+    one unit.
 
     Dwork and Roth 2014, Theorem 2.2, also for delta; Bun and Steinke 2016, Proposition 1.9.
 

@@ -113,8 +113,8 @@ class Spend(_Entry):
         }
 
     def promise(self) -> dict[str, Any]:
-        """Return the entry's guarantee as JSON values; if the entry's stream follows an earlier
-        stream (no unit counts in both), with that stream's name.
+        """Return the entry's guarantee as JSON values. If the entry's stream follows an earlier
+        stream (no unit counts in both), they include the earlier stream's name.
         """
         after = {} if self.follows is None else {"follows": self.follows}
         return {**after, **self.guarantee.to_dict()}
@@ -196,8 +196,8 @@ def _larger(one: Limit, other: Limit) -> Limit:
 
 
 def _smaller(one: Limit, other: Limit) -> Limit:
-    """Return a guarantee with the smaller of each parameter of both guarantees; without delta if
-    one has none.
+    """Return a guarantee with the smaller of each parameter of two guarantees; it has no delta
+    unless both have one.
     """
     common = {name: min(values) for name, values in _losses_of(one, other).items()}
     return type(one if hasattr(other, "delta") else other)(**common)
@@ -518,11 +518,11 @@ class Ledger:
         return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
-        """Return a pair for every entry (a stream or table with its guarantee): the entry, and the
-        guarantee that is added to the total of its unit; None: no loss yet.
+        """Return all entries (streams or tables with their guarantees), each with the guarantee
+        that it adds to the total of its unit.
 
         The added guarantee depends on the neighbouring relation of the total and on the ledger's
-        age.
+        age. It is None if the entry has no privacy loss yet.
         """
         return tuple(
             (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))

@@ -281,8 +281,8 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
 
 
 def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple[str, int]]]:
-    """Return how many rows have a group's name that is not declared, and the three commonest of
-    these names, each with its number of rows. Exact: for the operator alone.
+    """Return how many rows have a group that is not declared, and the three commonest names of such
+    groups, each with its number of rows. Exact: for the operator alone.
 
     The names are looked for in the first 2^20 such rows, and in fewer of a remote source.
     """

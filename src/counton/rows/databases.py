@@ -85,7 +85,8 @@ class EventDatabase(ABC):
 
 
 class SqlDatabase(EventDatabase):
-    """A database that can count equal rows itself.
+    """A database that is queried by SQL, and that can count equal rows itself: it returns them as
+    one row, with their number.
 
     Attributes:
         quotient: SQL operator that divides integers and rounds towards zero.
@@ -253,7 +254,8 @@ class DuckFile(DuckRelation):
 
 
 class PostgreSQL(SqlDatabase):
-    """A PostgreSQL server, queried in one read-only transaction that sees a single moment.
+    """A PostgreSQL server, queried in one read-only transaction that sees the data of a single
+    moment.
 
     The user's query is sent as part of one statement.
     """

@@ -353,7 +353,9 @@ class EventFile(Rows):
 
 
 class SiftedFile(Rows):
-    """Rows of a file with some unreadable lines, in place of which there are empty rows."""
+    """Rows of a file in which some lines are unreadable; an empty row stands for each of these
+    lines.
+    """
 
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file

@@ -292,8 +292,8 @@ def mark_part(
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Return the rows of one file or frame with the window, group, user and value of each, with the
-    columns of `mark_rows`.
+    """Mark the rows of one file or frame with the window, group, user and value of each row; the
+    result has the columns of `mark_rows`.
     """
     _show_an_array()
     columns = reading.columns

@@ -53,8 +53,8 @@ class Digester:
         self._subkey = subkey
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
-        """Return the keyed digests (hashes) of the exact inputs ``xs`` (shape (steps, *shape)) of
-        some steps, one after the other, as bytes.
+        """Return the keyed digests (hashes) of the exact inputs of some steps, one for each step,
+        joined as bytes. ``xs`` has the inputs, shape (steps, *shape).
         """
         rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
         found = []
@@ -234,8 +234,9 @@ def read(
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:
-    """Yield, up to step ``last``, each range of steps that were written together to the journal,
-    the table of releases, and how many numbers each of these steps released.
+    """Yield the ranges of steps, up to step ``last``, that were written together to the journal,
+    the table of releases. Each range comes with the number of values that each of its steps
+    released.
     """
     with reading(f"the journal up to step {last}"):
         for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):
@@ -307,7 +308,8 @@ class WindowTotals(NamedTuple):
         """Split the totals into blocks of consecutive windows, one for each database row to write.
 
         A row has room for a fixed range of windows. Each yielded pair has the number of the first
-        window of this range, and the totals of the range's windows, without those that have none.
+        window of this range, and the totals of the windows in the range. Windows without totals are
+        left out.
         """
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size

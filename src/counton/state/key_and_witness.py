@@ -395,9 +395,11 @@ class Witness:
         return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return everything that the witness (the record of releases outside the state) holds: one
-        entry, with the last released step, for each stream and each file or database that holds the
-        witness, the latest steps first.
+        """Return all entries of the witness (the record of releases outside the state), the latest
+        steps first.
+
+        An entry has the last released step of one stream, as recorded in one of the files or
+        databases that hold the witness.
         """
         return self._look().entries
 
@@ -638,8 +640,8 @@ class Witness:
         )
 
     def _inside(self, place: State | None) -> Path | None:
-        """Return the path of a place of the witness (the record of releases) if it lies in the
-        state's folder or below; None if it lies elsewhere.
+        """Return the path of a file of the witness (the record of releases) if the file lies in the
+        state's folder or below; None for any other place.
         """
         file, _ = place_of(self._label if self._database is None else self._database)
         if file is None or place is None:

@@ -26,8 +26,8 @@ _MAKE = """CREATE TABLE counton_last_read (
 def read(
     connection: Connection, stream_id: int, epoch: int, request: str, subkey: bytes
 ) -> dict[str, Any] | None:
-    """Return the facts that the last run found in its files (such as numbers of rows), if it had
-    the same files and options, and nobody has written the stream since; else None.
+    """Return the facts that the last run found in its files (such as numbers of rows); None unless
+    that run had the same files and options as this one, and nobody has written the stream since.
 
     Args:
         epoch: the number of the stream's last writer.

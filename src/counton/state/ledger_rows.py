@@ -308,8 +308,10 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
 def _event_of(
     time: str, event: str, spend: Spend, state: str | None, user: str | None, host: str | None
 ) -> LedgerEvent:
-    """Build the event of a ledger's history that says when an entry (a stream's guarantee) was
-    made, and by whom, from its fields.
+    """Build the event of a ledger's history that stands for an entry (a stream's guarantee): when
+    the entry was made, and by whom.
+
+    ``spend`` is the entry; the other arguments are the fields of `LedgerEvent`.
     """
     return LedgerEvent(
         time, event, spend.name, spend.to_dict(), state, user, host, party=spend.party

@@ -233,11 +233,11 @@ class JournalReader:
         return int(self._row.writer_epoch)
 
     def last_read(self, request: str) -> Private[dict[str, Any]] | None:
-        """Return the facts that the last run found in its files (such as numbers of rows), if it
-        had the same files and options, released and counted nothing, and nobody has written the
-        stream since; else None. Secret.
+        """Return the facts that the last run found in its files (such as numbers of rows). Secret.
 
-        ``request`` is a text that names files and options. The stream's key is needed.
+        The result is None unless that run had the same files and options as this one, released and
+        counted nothing, and nobody has written the stream since. ``request`` is a text that names
+        files and options. The stream's key is needed.
         """
         from counton.state import last_read  # for commands that run again
 
@@ -260,9 +260,11 @@ class JournalReader:
         return reader_of(self._database, name)
 
     def doubt(self) -> str | None:
-        """Return why the state may be an old copy, according to its witness (a record outside the
-        state) or the ledger (the record of spent privacy loss) that it shares with other states;
-        None if there is no sign of that.
+        """Return the reason to suspect that the state is an old copy; None if there is no sign of
+        that.
+
+        The reason comes from the state's witness (a record of releases outside the state), or from
+        the ledger (the record of spent privacy loss) that the state shares with other states.
         """
         witness = keyfile.witness_beside(self._database, self._kept).snapshot()
         try:

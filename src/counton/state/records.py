@@ -93,11 +93,12 @@ def enter(
     party: str | None = None,
 ) -> Any:
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
-    privacy loss: the state's own, or the one it shares.
+    privacy loss.
 
-    If this stream ``follows`` another, the state's own ledger counts only the larger of their
-    losses, while a shared ledger adds them up. Both count the loss in the quota of its ``party`` (a
-    name that owns a part of the limit).
+    This is the state's own ledger, or the ledger that the state shares with other states. If this
+    stream ``follows`` another, the state's own ledger counts only the larger of their losses, while
+    a shared ledger adds them up. Both count the loss in the quota of its ``party`` (a name that
+    owns a part of the limit).
 
     Raises:
         StateError: the stream exists.
@@ -232,7 +233,7 @@ def _public_digest(details: str) -> str:
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return one digest over two things: the sizes of a stream's stored sets of digests of counted
+    """Return one digest of the sizes of what a stream remembers: its sets of digests of counted
     users and row ids, and the number of its counted files.
 
     Exact sums of a statistic are left out, because they have a digest of their own.

@@ -239,11 +239,11 @@ class SharedLedger(Closing):
         return SharedEntry(self, database.identity, database.label, name, token)
 
     def refuse_forgotten(self, ties: list[Any]) -> _End:
-        """Refuse this shared ledger if it lacks entries that a state, or the ledger's witness (a
-        file beside it that records the last entry), has noted; return the ledger's last entry.
+        """Refuse this shared ledger if it lacks entries that were noted elsewhere: in a state, or
+        in the ledger's witness, a file beside the ledger that records the last entry.
 
-        ``ties`` are the state's database rows (`ledger_rows.ties`) that note its entries in the
-        ledger.
+        Return the ledger's last entry. ``ties`` are the state's database rows (`ledger_rows.ties`)
+        that note its entries in the ledger.
 
         Raises:
             StateError: the ledger was restored from an old copy, or two copies of it are in use.
@@ -433,9 +433,11 @@ class SharedLedger(Closing):
             return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
-        """Return the names of the streams of a state, given by its identity, that have an entry in
-        this shared ledger (the record of spent privacy loss) and exist. A run that was interrupted
-        leaves an entry without a stream.
+        """Return the names of the streams that exist in a state and have an entry in this shared
+        ledger, the record of spent privacy loss.
+
+        ``state`` is the identity of the state. An entry without a stream, which an interrupted run
+        leaves, is not counted.
         """
         with self._database.transaction(write=False) as connection:
             every = books.of_others(connection)

@@ -42,9 +42,10 @@ class Position(NamedTuple):
 
 
 def position_of(connection: Connection, database: Database, name: str, witness: Witness) -> Any:
-    """Return the public columns of a stream's database row; refuse an old copy, which lacks steps
-    that its witness (a record outside the state) or its shared ledger (of spent privacy loss) has
-    recorded.
+    """Return the public columns of a stream's database row; refuse an old copy.
+
+    An old copy lacks steps that its witness (a record outside the state) or its shared ledger (of
+    spent privacy loss) has recorded.
 
     Raises:
         StateError: the stream is missing, or ledger or witness has recorded more steps than the
@@ -73,8 +74,9 @@ def digests_in(connection: Connection, stream_id: int) -> Callable[[int], str | 
 
 
 def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
-    """Record the last release of a stream in its witness (a record outside the state) and its
-    shared ledger (of spent privacy loss) if they lack it; only then may it be shown.
+    """Allow a process to show the last release of a stream: record this release in the stream's
+    witness (a record outside the state) and shared ledger (of spent privacy loss), unless both
+    have it.
 
     The process that made the release may have been killed, or may have failed, before it recorded
     the release. Every process that shows a stream and is not its writer calls this function first.

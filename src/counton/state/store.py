@@ -193,8 +193,8 @@ class Store(Closing):
 
     @property
     def shared_ledger(self) -> str | None:
-        """Path or URL of the ledger, another database with a privacy limit, under which this state
-        spends; None if it has no shared limit.
+        """Path or URL of the shared ledger: another database, whose privacy limit also holds for
+        this state. None if the state shares no ledger.
         """
         ties = self._read(books.ties)
         return hide_secrets(ties[0].address) if ties else None

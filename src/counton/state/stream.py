@@ -675,7 +675,7 @@ class Stream(JournalReader, Closing):
 
     def _settle(self) -> None:
         """Record the last release in the witness (a file outside the state) and the shared ledger
-        (of spent privacy loss) if they lack it; only then may it be shown.
+        (of spent privacy loss), unless both have it. It may be shown only afterwards.
 
         They lack it if the process that made the release was killed before it recorded the release,
         or used another witness.

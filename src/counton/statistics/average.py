@@ -222,8 +222,8 @@ class Average(ClippedValues):
         """Return how far each clipped value lies above the lower bound, in multiples of the
         resolution.
 
-        This is so also if the number of values is public. The released cell is then the sum of the
-        values themselves, so `entries` adds the lower bound to each value again.
+        If the number of values is public, the released cell is the sum of the clipped values
+        themselves: `entries` adds the lower bound to each of these differences again.
         """
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:

@@ -290,7 +290,7 @@ def for_people(statistic: Statistic, most: int) -> Statistic:
 
 def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
     """Bound how much all rows of one person change the cells of a report (several statistics of the
-    same rows), by group or not.
+    same rows) or of a report in several groups.
 
     The result is the 1-norm and the squared 2-norm of the change, where up to ``most`` rows of a
     person count. It is None for a statistic that is not a report.

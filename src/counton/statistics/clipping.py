@@ -9,9 +9,10 @@ from counton.base.locales import local_number, local_text
 
 
 def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "values") -> str:
-    """Return a sentence on how clipping biases one number: values above the upper bound count as
-    that bound, which makes the number too low, and values below the lower bound count as the lower
-    bound, which makes it too high.
+    """Return a sentence on how clipping biases one number.
+
+    It says that values above the upper bound count as the upper bound, which makes the number too
+    low; and that values below the lower bound count as the lower bound, which makes it too high.
 
     Args:
         lower, upper: the bounds.
@@ -35,11 +36,11 @@ def clipped_in_words(lower: Fraction, upper: Fraction, bent: str, of: str = "val
 def ends_in_words(
     lower: Fraction, upper: Fraction, bent: str, of: str = "values", column: str = ""
 ) -> str:
-    """Return a sentence on how clipping biases several numbers: values above the upper bound count
-    as that bound, and values below the lower bound as the lower one.
+    """Return a sentence on how clipping biases several numbers.
 
-    The sentence does not say whether the numbers become too low or too high, because either may
-    happen.
+    It says that values above the upper bound count as the upper bound, and values below the lower
+    bound as the lower bound. It does not say whether the numbers become too low or too high,
+    because either may happen.
 
     Args:
         lower, upper: the bounds.

@@ -140,8 +140,10 @@ class Cells:
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """Return a weighted sum of cells of one group as a `Formula`: a number that keeps its
-        weights on cells, from which the noise that it shares with other numbers can be computed.
+        """Return a weighted sum of cells of one group as a `Formula`.
+
+        A formula is a number that keeps its weights on cells. From the weights of several numbers
+        one can compute the noise that they share.
 
         Args:
             weights: weights by the index of the cell.

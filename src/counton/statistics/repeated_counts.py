@@ -55,10 +55,10 @@ def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
 
 
 def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
-    """Return the names of the counts of rows that a statistic releases: for each column, a mapping
-    from a label of the column to the name of the count of its rows.
+    """Return the names of the counts of rows that a statistic releases, by column and by label.
 
-    The count of all rows has the column "" and the label "".
+    The result has a mapping for each column: from a label of the column to the name of the count of
+    the rows with this label. The count of all rows has the column "" and the label "".
     """
     if one.counts_units or one.counted_ranks:
         return {}
@@ -85,10 +85,10 @@ def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
 
 
 def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
-    """Return the names that the counts of a tree have in the released table: for each level below
-    the root, a mapping from the label of a node to the name of the node's count.
+    """Return the names that the counts of a tree have in the released table, by level and by label.
 
-    A label that several nodes of a level have is left out.
+    The result has a mapping for each level below the root: from the label of a node to the name of
+    the node's count. A label that several nodes of a level have is left out.
     """
     tree, found = one.tree, dict[str, Mapping[str, str]]()
     for depth, level in enumerate(tree.levels[1:], 1):

@@ -119,8 +119,10 @@ class TallyStatistic(Statistic):
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Return (lower, upper, resolution) of the values in a column, given its index among the
-        statistic's columns; None if its values have no bounds.
+        """Return (lower, upper, resolution) of the values in a column; None if these values have no
+        bounds.
+
+        ``place`` is the index of the column among the statistic's columns.
         """
         return None
 

@@ -109,9 +109,8 @@ def _pairs(steps: int) -> float:
 
 
 def _outside(shift: float) -> float:
-    """Bound the probability that the shift by one example makes drawn noise impossible: a normal
-    point of the plane lies within the disc of the points that can be drawn, but would leave the
-    disc if it were moved by ``shift``.
+    """Bound the probability that a normal point of the plane lies within the disc of points that
+    can be drawn, and would leave the disc if it were moved by ``shift``.
 
     Normal numbers are drawn in pairs, as points within a disc. The bound is the probability that
     the point's distance from the edge of the disc is below ``shift``.

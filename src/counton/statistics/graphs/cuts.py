@@ -343,8 +343,8 @@ class Cuts(NamedCells):
 
 
 class _Weights(Exact):
-    """The exact graph: for each pair of nodes, the steps in which it was seen and its weight after
-    each of them.
+    """The exact graph: for each pair of nodes, the steps in which an edge between them was seen,
+    and the weight of this edge after each of these steps.
     """
 
     largest = 0
