@@ -381,7 +381,7 @@ def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
 
 
 def test_the_domain_of_a_hierarchy_is_a_file_and_an_error_shows_one() -> None:
-    said = "domain=north,south is no file .* the lines 'country,region' and 'country A,region A'"
+    said = "domain=north,south is no table; .* the lines 'country,region' and 'country A,region A'"
     with pytest.raises(InvalidInput, match=said):
         tree_of("north,south", ["country", "region"])
 

@@ -63,6 +63,10 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out)
     assert done.exit_code == 0, done.stderr
     assert "Released 7 nodes." in done.stdout
+    plan = desk.hierarchy(
+        "--rho", "5", "--unit", "inhabitant", "--name", "later", "--plan", out=out
+    )
+    assert "leaves: places of the lowest level; nodes: numbers of a level; std" in plan.stdout
     shown = " ".join(desk("show", str(desk.path("state.db")), "--full").stdout.split())
     assert "one inhabitant more or less, which counts in one of 4 leaves, and" in shown
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())

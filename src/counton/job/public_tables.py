@@ -123,9 +123,10 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
         if ending(os.fspath(domain)) not in SUFFIXES:
             lines = (",".join(row) for row in (named, [f"{one} A" for one in named]))
             raise InvalidInput(
-                f"{field('domain', os.fspath(domain))} is no file of a table; the domain of a "
-                "hierarchy is one, with a column for each level and a row for each of the lowest "
-                f"places: places.csv with the lines {' and '.join(map(repr, lines))}"
+                f"{field('domain', os.fspath(domain))} is no table; the domain of a hierarchy "
+                "is a file (.csv, .parquet or .jsonl) with a column for each level and a row for "
+                f"each of the lowest places: places.csv with the lines "
+                f"{' and '.join(map(repr, lines))}"
             )
         refuse_counts(domain, value)
         domain = labels_of(read_table(domain, named), named)
