@@ -137,8 +137,8 @@ def release(
             where = "database" if isinstance(events, str) else "frame"
             if unnamed and (counts.gone or counts.shut):
                 apart = (
-                    f"does it hold other data? Then the numbers shown are not of it: give it a "
-                    f"{field('state')} or a {field('name')} of its own"
+                    "does it hold other data? Then the numbers shown are not of it: give it a "
+                    "state or a name of its own"
                 )
             if unnamed and counts.gone:
                 warnings.warn(
