@@ -13,6 +13,7 @@ import threading
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,12 @@ def test_a_first_look_reads_the_times_of_a_column_once(
         assert found.newest is not None
         assert look.for_operator(job.having(**options)) == found
     assert read == [("borrowed_at", "UTC", None)]
+
+
+def test_a_frame_in_thousands_of_chunks_is_looked_at() -> None:
+    days = [pl.DataFrame({"at": ["07.10.2024 10:00"] * 2, "n": [day] * 2}) for day in range(1500)]
+    job = counton.Job("count", pl.concat(days), "s.db", time="at", time_format="%d.%m.%Y %H:%M")
+    assert first_look.look_at(job).for_operator(job).newest == datetime(2024, 10, 7, 10, tzinfo=UTC)
 
 
 def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) -> None:

@@ -270,7 +270,8 @@ def look_at(job: Job) -> FirstLook:
         if left <= 0:
             whole &= part is source.parts[-1]
             break
-    sample = pl.concat([one.rows for one in parts], how="diagonal_relaxed")
+    # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
+    sample = pl.concat([one.rows for one in parts], how="diagonal_relaxed").rechunk()
     unreadable = sum(one.unreadable for one in parts)
     reason = next((one.reason for one in parts if one.unreadable), "")
     stamps = sample[_WRITTEN].drop_nulls() if _WRITTEN in sample.columns else pl.Series([0])
