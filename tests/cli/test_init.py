@@ -928,3 +928,18 @@ def test_the_command_of_the_crontab_line_runs(loans: Path, init: Callable[..., R
     )
     assert done.returncode == 0, done.stderr
     assert "Released 2 new windows" in done.stdout
+
+
+def test_a_percent_sign_in_a_folder_is_escaped_in_the_lines_for_every_night(
+    loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = loans / "50% off"
+    folder.mkdir()
+    (loans / "loans.csv").rename(folder / "loans.csv")
+    monkeypatch.chdir(folder)
+    shown = place.plain("init", "loans.csv", "--yes", *SAID, "--save", "a%b.toml").out
+    cron = next(one for one in shown.splitlines() if " cd " in one)
+    assert r"50\% off' && " in cron
+    assert r"counton run a\%b.toml" in cron
+    assert "/50%% off\n" in shown.partition("WorkingDirectory=")[2]
+    assert "a%%b.toml" in shown.partition("ExecStart=")[2].partition("\n")[0]

@@ -892,7 +892,8 @@ def _print(
     program = here if os.path.basename(here) == "counton" else "counton"
     folder, command = str(file.resolve().parent), shlex.join([program, "run", file.name])
     console.write_line("every night, a line for crontab -e:", bold=True)
-    console.write_line(f"  {_crontab(job)} cd {shlex.quote(folder)} && {command}")
+    line = f"cd {shlex.quote(folder)} && {command}".replace("%", r"\%")  # cron ends a line at %
+    console.write_line(f"  {_crontab(job)} {line}")
     name = f"counton-{file.stem}"
     console.write_line(
         f"or two files in ~/.config/systemd/user, then systemctl --user enable --now {name}.timer:",
@@ -940,8 +941,8 @@ def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
         f"# {name}.service",
         "[Service]",
         "Type=oneshot",
-        f"WorkingDirectory={folder}",
-        f"ExecStart={command}",
+        f"WorkingDirectory={folder}".replace("%", "%%"),  # otherwise a specifier
+        f"ExecStart={command}".replace("%", "%%"),
         f"# {name}.timer",
         "[Timer]",
         f"OnCalendar={at}",
