@@ -310,7 +310,7 @@ def test_another_frame_without_a_state_is_noticed(
     monkeypatch.chdir(tmp_path)
     asked = {**NEW, "guarantee": PureDP(1)}
     first = release("count", ROWS, **asked)
-    with pytest.warns(UserWarning, match="missing from this frame.*give it a state or a name of its"):
+    with pytest.warns(UserWarning, match="from this frame.*give it a state or a name of its"):
         other = release("count", ROWS[:1], **asked)
     assert other.table().equals(first.table())
     with pytest.warns(UserWarning, match="does it hold other data.*the numbers shown are not of"):
