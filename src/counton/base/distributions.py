@@ -57,7 +57,9 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); it is below 2 scale^2."""
+        """Exact variance of this distribution: 2q / (1-q)^2 with q = exp(-1/scale). It is below 2
+        scale^2.
+        """
         if self.scale * 700 <= 1:  # below 1e-300
             return 0.0
         return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
@@ -93,7 +95,9 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Exact variance, from a series where it differs from ``sigma_squared`` in float64."""
+        """Exact variance of this distribution. It is computed from a series where it differs from
+        ``sigma_squared`` in float64.
+        """
         if self.sigma_squared * 1400 <= 1:  # below 1e-300
             return 0.0
         sigma_squared = float(self.sigma_squared)

@@ -49,15 +49,19 @@ class _Few(list[str]):
         return [self[place] for place in places.tolist()]
 
     def place(self, name: str) -> int | None:
-        """Return the first position of a name; None if it is missing."""
+        """Return the first position of a name in this list of group names; None if it is
+        missing.
+        """
         return self.index(name) if name in self else None
 
     def duplicate(self) -> str | None:
-        """Return the first name that is there more than once; None if there is none."""
+        """Return the first group name that this list has more than once; None if there is none."""
         return next((name for name, many in Counter(self).items() if many > 1), None)
 
     def with_letter(self, letter: str) -> str | None:
-        """Return the first name that contains a letter; None if there is none."""
+        """Return the first group name in this list that contains a letter; None if there is
+        none.
+        """
         return next((name for name in self if letter in name), None)
 
 
@@ -78,7 +82,9 @@ class _Many:
         return self._column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield names in parts: the position of a part's first name, and the part as a column."""
+        """Yield the group names in parts: the position of a part's first name, and the names of the
+        part as a polars column.
+        """
         if self._column is not None:
             for start in range(0, len(self._column), BLOCK):
                 yield start, self._column.slice(start, BLOCK)
@@ -156,9 +162,8 @@ class GroupNames(Sequence[str]):
         return self._held.column
 
     def parts(self) -> Iterator[tuple[int, pl.Series]]:
-        """Yield names in parts: the position of a part's first name, and the part as a column.
-
-        Only one block is decoded at a time.
+        """Yield the group names in parts: the position of a part's first name, and the names of the
+        part as a polars column. Only one block is decoded at a time.
 
         Raises:
             ValueError: a block cannot be decoded.
@@ -166,7 +171,8 @@ class GroupNames(Sequence[str]):
         return self._held.parts()
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
-        """Return the names at these positions, in their order; one block is decoded at a time.
+        """Return the group names at these positions, in the order of the positions; one block is
+        decoded at a time.
 
         >>> GroupNames(["home", "shop", "help"]).at([2, 0])
         ['help', 'home']

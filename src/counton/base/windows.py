@@ -317,8 +317,8 @@ class Windows:
 
     @property
     def pieces(self) -> tuple[int, int] | None:
-        """A division of time into equal pieces that each lie within one window, as the offset and
-        the length of the pieces in microseconds; None if a window would have more than 31 pieces.
+        """Offset and length, in microseconds, of equal pieces of time such that each piece lies
+        within one window; None if a window would have more than 31 pieces.
 
         >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
         (0, 3600000000)

@@ -85,8 +85,10 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 
 
 def _perform_other_table(options: ExportOptions, arguments: dict[str, Any]) -> None:
-    """Write or print one of two other tables of a release: all versions of windows that were
-    released again, with a row for each version; or totals that never fall.
+    """Write or print one of two other tables of a release.
+
+    One has a row for each version of each window that was released again. The other has totals that
+    never fall.
     """
     look = {name: arguments.pop(name) for name in LOOK}
     ending = "" if options.out is None else options.out.suffix.lower()

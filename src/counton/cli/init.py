@@ -678,8 +678,11 @@ class _Questions:
             self.compare_names()
 
     def usual_watermark(self) -> str:
-        """Show the fraction of rows that arrive after each waiting time, by each column that may
-        tell when a row arrived, or by the dates of files; return the wait to suggest.
+        """Return the wait for late rows to suggest; before that, show which fraction of rows
+        arrives after each waiting time.
+
+        The fractions are shown for each column that may tell when a row arrived, or for the dates
+        of files.
         """
         usual, known = usual_wait(self.job.times.every or "1d"), False
         for by, late in _lateness(self.look, complete_job(self.values, self.look)).items():

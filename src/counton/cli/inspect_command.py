@@ -43,8 +43,8 @@ _BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
-    """Print what `counton.inspect` estimates of a file's rows with noise (for example how many rows
-    a user has) and the bound that it suggests; with ``--exact``, print such facts without noise.
+    """Print what `counton.inspect` estimates about a file's rows, such as how many events users
+    have, and the bound that it suggests. With ``--exact``, print such facts without noise.
     """
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)

@@ -381,8 +381,10 @@ def _asked_delay(job: PlannedJob) -> PlannedDelay:
 
 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
-    """Return words for a planned number in a printed plan: the name of the number or, if the job
-    releases only one kind of number, which has no name, words such as "so far".
+    """Return words for a planned number in a printed plan.
+
+    They are the name of the number. If the job releases only one kind of number, which has no name,
+    they are words such as "so far".
     """
     definition = job.definition
     part = members_of(definition.inner).get(number.what)

@@ -51,8 +51,9 @@ def steps_in(age: str, every: str) -> int:
 
 
 def named_ages(every: str) -> dict[str, int]:
-    """Return familiar ages (an hour, a day, a week, a year, ten years) by name, as numbers of steps
-    of length ``every``; ages shorter than a step are left out.
+    """Return familiar ages by name, as numbers of steps of length ``every``.
+
+    They are an hour, a day, a week, a year and ten years; ages shorter than a step are left out.
 
     >>> named_ages("1d")
     {'a day': 1, 'a week': 7, 'a year': 366, 'ten years': 3653}

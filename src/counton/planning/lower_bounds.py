@@ -290,12 +290,13 @@ def _least_close(epsilon: float, delta: float) -> float:
 def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
-    """Return two numbers for a lower bound by duality: a price l, and the bound on E (k - a)^2 + l
-    (H_+ + H_-) / 2, which holds for all noise k on the integers.
+    """Return two numbers for a lower bound by duality: a price l, and a bound on E (k - a)^2 + l
+    (H_+ + H_-) / 2.
 
-    a is ``centre``. H_+ and H_- measure how far k + 1 and k - 1 are from being
-    epsilon-indistinguishable from k; comments in `least_noise_variance` define them. l is ``price``
-    or, if this is None, the number that gives the best bound at this delta.
+    The bound holds for all noise k on the integers; a is ``centre``. H_+ and H_- measure how far k
+    + 1 and k - 1 are from being epsilon-indistinguishable from k; comments in
+    `least_noise_variance` define them. l is ``price`` or, if this is None, the number that gives
+    the best bound at this delta.
     """
     # The bound is a dual solution of a linear programme. For any numbers up_k, down_k in [0, l / 2]
     # it is the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon
@@ -688,7 +689,9 @@ class LowerBound:
 
     @property
     def vacuous(self) -> bool:
-        """True if the bound does not apply, or is 0 for so few steps."""
+        """True if this lower bound does not apply, or if nothing above 0 is proven for so few
+        steps.
+        """
         return self.at_least is None
 
     @property

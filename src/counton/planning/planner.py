@@ -159,7 +159,7 @@ class Plan(Generic[D]):
         return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
 
     def table(self) -> Any:
-        """Return the rows of `rows` as a polars data frame.
+        """Return the plan as a polars data frame, with the rows of the method `rows`.
 
         Raises:
             MissingExtra: polars is not installed; `rows` needs none.

@@ -71,8 +71,8 @@ class CellsDesign:
         return self.law.family
 
     def row(self) -> dict[str, Any]:
-        """Return the columns strategy, noise, and expected_error (squared counts, summed over all
-        queries).
+        """Return this design's row in the table of a plan: strategy, noise, and expected_error
+        (squared counts, summed over all queries).
         """
         return {
             "strategy": self.name,
@@ -220,8 +220,8 @@ def _combinations(
 
 
 def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
-    """Return the strategy for a grid (a table of counts with several axes) made of one strategy for
-    each axis, and the summed variance of the answers to all queries.
+    """Return the strategy for a grid (a table of counts with several axes) that has one strategy
+    for each axis. Also return the summed variance of its answers to all queries.
 
     The variance is in units of the variance of one measurement's noise. ``norm`` is 1 for Laplace
     noise, 2 for Gaussian noise.

@@ -84,8 +84,8 @@ class RestartedCounter:
         return np.array(worst, np.float64)
 
     def mean_variance(self, steps: int) -> float:
-        """Return the mean variance of releases 1 to ``steps``, computed as if noise were
-        continuous.
+        """Return the mean variance of this counter's releases 1 to ``steps``, computed as if noise
+        were continuous.
         """
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2

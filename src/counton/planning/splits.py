@@ -265,8 +265,8 @@ class _Norm(NamedTuple):
     strict: bool
 
     def of(self, found: Split) -> float:
-        """Return the largest change by one unit, in this norm, of all cells of a report after
-        multiplication by their weights.
+        """Return the sensitivity, in this norm, of all cells of a report after they are multiplied
+        by the weights of the division ``found``. It is the largest change by one unit.
         """
         return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
 

@@ -119,8 +119,8 @@ class Counting:
         return f"number of {plural(unit)}"
 
     def with_groups(self, each: int) -> Counting:
-        """Return a copy that bounds a user's rows in each group; the rule itself if it has no bound
-        on users.
+        """Return a copy of this counting rule that bounds the number of a user's rows in each
+        group; the rule itself if it has no bound on users.
         """
         return self
 

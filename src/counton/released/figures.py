@@ -350,8 +350,10 @@ def figure_of_answers(
 
 
 def _for_chart(one: Answer, time: str) -> Answer:
-    """Return an answer for a chart: a share of a group in all groups is shown in per cent, and the
-    answer's time is left out, because the heading states it.
+    """Return an answer in the form in which a chart shows it.
+
+    A share of a group in all groups is shown in per cent. The answer's time is left out, because
+    the heading states it.
     """
     times = 100 if one.per_cent else 1
     ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}

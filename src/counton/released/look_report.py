@@ -308,9 +308,9 @@ class Inspection:
         planned stream's intervals. It uses only released numbers and a plan.
 
         Args:
-            most: bounds to try. None: the estimates in ``answers``, and 1, 2, 5, 10, ... up to the
-                first number that is at least the largest estimate (or its ``upper`` or ``at_most``,
-                if there is no estimate).
+            most: bounds to try. None: the estimates in ``answers``, and the numbers 1, 2, 5, 10,
+                ... up to the first that is not below any estimate. In place of a missing estimate,
+                its ``upper`` or else ``at_most`` is taken.
             steps, guarantee: number of steps and guarantee of the planned stream.
             of: statistic of the planned stream; None: a count.
             most_a_window: largest number of a user's events that count in one window.

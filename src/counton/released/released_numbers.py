@@ -286,8 +286,8 @@ class ReleasedNumbers:
 
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
-        """For each step, the last step before its period, shape ``(steps,)``; each user is counted
-        again in each period.
+        """For each step, the last step before the period that contains the step: shape
+        ``(steps,)``. Each user is counted again in each period.
         """
         every, cut = self.definition.anew_every(), self.definition.cut
         return begun_anew(cut, every, self.steps.stop - 1)
@@ -307,8 +307,8 @@ class ReleasedNumbers:
         return ends - 1 if self.over == 1 else np.zeros_like(ends)
 
     def _begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return, for each step, the last step before its period; None if numbers of periods are
-        not shown.
+        """Return, for each step, the last step before the period that contains the step; None if
+        numbers of periods are not shown.
         """
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
@@ -515,7 +515,9 @@ class ReleasedNumbers:
 
     @property
     def _last_series(self) -> tuple[Series | None, Series | None]:
-        """Total and window number of the last step; None for the one that is not published."""
+        """The totals and the numbers of single windows at the last step; each is None if it is not
+        published.
+        """
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
@@ -817,7 +819,7 @@ class ReleasedNumbers:
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
-        """Return the step before the first of some steps, and the last of them.
+        """Return two steps: the step before the first of ``steps``, and the last of ``steps``.
 
         Raises:
             InvalidInput: the steps are not released.
@@ -996,9 +998,11 @@ class ReleasedNumbers:
         return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
 
     def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add the columns ``as_of`` (time of the release), ``lag`` (number of windows that had
-        ended after the row's window) and ``final`` to a table if windows are released again for
-        late rows.
+        """Add columns on versions to a table, if windows are released again for late rows;
+        otherwise return it unchanged.
+
+        The columns are ``as_of`` (time of the release), ``lag`` (number of windows that had ended
+        after the row's window) and ``final``.
         """
         if not self.design.strategy.facts.reads_another:
             return table
@@ -1198,8 +1202,8 @@ class ReleasedNumbers:
     @cached_property
     def _repeats(self) -> list[str]:
         """English sentences on numbers that a report (several statistics of the same rows) releases
-        more than once. Each names the statistics that release the same number, and the one with the
-        least noise.
+        more than once. Each sentence names the statistics that release a number, and the statistic
+        in which the number has the least noise.
         """
         inner = inner_of(self.definition.statistic)
         if not members_of(inner) or self.definition.domain is not None or not self.steps:

@@ -483,8 +483,10 @@ class Intake:
         return max(int(new[self.cells["step"] <= self.released].sum()), 0)
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
-        """Return two upper bounds on what this run and later runs can add: to any single total, and
-        to each place (one of the sums that the statistic keeps for each group).
+        """Return two upper bounds on what this run and later runs can add.
+
+        The first is for any single total. The second has a bound for each place (one of the sums
+        that the statistic keeps for each group).
 
         Args:
             places: number of places; a place's bound is for all groups together.

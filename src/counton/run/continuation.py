@@ -74,7 +74,7 @@ def late_rows_for_operator(store: Store, name: str) -> tuple[int, int]:
 
 
 def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
-    """Count the rows of a stream that were read and are not released yet.
+    """Return the number of rows of a stream that were read and are not released yet.
 
     Args:
         kept: include rows of files that hold new events only; later files need not repeat them.

@@ -332,10 +332,11 @@ class ContributionBounder:
         return rows.at(kept)
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """Return the change of the stream's stored digests (keyed hashes of users and row ids)
-        after a choice of rows: digests to add for these rows, and digests to delete.
+        """Return the digests to add to the stream's memory of counted rows, and those to delete
+        from it, after a choice of rows.
 
-        ``target`` is the number of steps released after the run.
+        A digest is a keyed hash of a user or a row id. ``target`` is the number of steps released
+        after the run.
         """
         chosen, still_open = open_private(private), self._first_open(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
@@ -670,8 +671,8 @@ class _Before(NamedTuple):
 def _remembered_rows(
     rows: HeldRows, period: Integers, before: _Before, beyond: int = 0
 ) -> Iterator[tuple[Any, marks.MarkSet]]:
-    """Yield, for each period with new rows, the positions of the new rows in ``rows``, and the rows
-    of the same users that earlier runs counted in the same period.
+    """Yield, for each period with new rows, two things: the positions of its new rows in ``rows``,
+    and the rows of their users that earlier runs counted in that period.
 
     Periods in which no row was counted before are left out.
 

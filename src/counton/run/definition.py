@@ -216,8 +216,8 @@ class Definition(Description):
 
     @cached_property
     def adds(self) -> TallyStatistic | None:
-        """The statistic, if it has a rule of its own that turns rows into sums; None if the rows of
-        a group are only counted, or their values added up.
+        """The statistic, if it has a rule of its own that turns rows into sums; otherwise None.
+        Without such a rule the rows of a group are counted, or their values added up.
         """
         inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
@@ -301,7 +301,7 @@ class Definition(Description):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one step: of the array of cells that a step releases."""
+        """Shape of the array of cells that the stream releases in one step."""
         groups = None if self.domain is None else len(self.cell_names)
         return self.cells.shape(lambda: shape_of(self.statistic, groups))
 
@@ -357,9 +357,10 @@ def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
 
 
 def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
-    """Return the rule that decides which rows count: all of them in any order, a bounded number for
-    each user, or all of them one after another, where their order matters (``in_order``).
-    ``record`` has the options that jobs stated.
+    """Return the rule that decides which rows count.
+
+    The rule is: all rows in any order; a bounded number of rows of each user; or all rows one after
+    another, where their order matters (``in_order``). ``record`` has the options that jobs stated.
     """
     if in_order:
         return Ordered(protects(statistic) == "user")

@@ -130,7 +130,9 @@ class _Patience:
         self._end = monotonic() + seconds
 
     def goes_on(self) -> bool:
-        """Return False if the time limit is over; otherwise wait a moment and return True."""
+        """Return False if the time for repeated attempts is over; otherwise wait a moment and
+        return True.
+        """
         if monotonic() >= self._end:
             return False
         _pause()

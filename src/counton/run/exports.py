@@ -102,8 +102,9 @@ class Publication:
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
-    """Write all steps that are not published yet to the published tables of a database; ``level``
-    is the probability with which each interval holds, None keeps the level used before.
+    """Write all steps of a stream that are not published yet to the published tables of a database.
+
+    ``level`` is the probability with which each interval holds; None keeps the level used before.
     """
     if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
@@ -317,7 +318,7 @@ class _Selection(NamedTuple):
     as_of: When | None = None
 
     def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
-        """Return a release that has only the selected steps and groups."""
+        """Return a release that has only the steps and groups of this selection."""
         if self.as_of is not None:
             found = Release(found).as_of(self.as_of).numbers
         if self[:3] != (None, None, None):
@@ -648,7 +649,8 @@ def methods(
     full: bool = False,
     locale: str | os.PathLike[str] | None = None,
 ) -> dict[str, str]:
-    """Return a paragraph on methods for each release of a state, to print in a publication.
+    """Return, for each release of a state, a paragraph to print in a publication, which explains
+    how its numbers are protected and how exact they are.
 
     See `Release.methods`.
 

@@ -72,7 +72,7 @@ class RequiredOption(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The example and the reason as one line of a message."""
+        """The example and the reason of this required option, as one line of a message."""
         return f"{' '.join(field(name, value) for name, value in self.example.items())}: {self.why}"
 
 
@@ -570,9 +570,10 @@ def _columns_of_groups(job: Job, look: FirstLook) -> list[str]:
 
 
 def groups_to_add(job: Job, look: FirstLook, **more: Any) -> str:
-    """Return a sentence that tells how a job would release a number for each group: the options to
-    add, and the columns that may hold groups, because values repeat in them. The columns are an
-    exact fact, for the operator alone.
+    """Return a sentence that tells the user how a job would release a number for each group.
+
+    It names the options to add, and the columns that may hold groups because values repeat in them.
+    The columns are an exact fact, for the operator alone.
 
     Args:
         more: example of further options that groups need.

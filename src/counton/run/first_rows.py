@@ -274,9 +274,11 @@ def _first_alike(
 def _in_first_groups(
     ordered: Places, unit: Places, group: NDArray[Any], most: int, old: NDArray[np.bool_]
 ) -> Places:
-    """Return the positions of the rows that lie in one of the first ``most`` groups of their
-    protected unit, or in a group that has its first row in ``old``. ``ordered`` are positions that
-    sort the rows; the first groups are those that come first in this order.
+    """Keep, for each protected unit, the rows in its first ``most`` groups, and the rows in every
+    group whose first row is marked ``old``; return the positions of the kept rows.
+
+    ``ordered`` are positions that sort the rows. The first groups of a unit are the groups that
+    come first in this order.
     """
     keys = unit[ordered], group[ordered]
     alike = np.lexsort(keys[::-1])

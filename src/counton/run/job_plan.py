@@ -481,8 +481,8 @@ def _plan_of(
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
-    """Complete a planned number with the name and the budget share of the statistic that it belongs
-    to, if the job's statistic is a report of several; otherwise return it unchanged.
+    """Return a planned number with the name and the budget share of its statistic added, if the
+    job's statistic is a report of several statistics. Otherwise return it unchanged.
     """
     if not members_of(definition.inner):
         return one

@@ -70,8 +70,10 @@ def read_released(
 def _with_notes(
     found: ReleasedNumbers, stream: Stream | JournalReader, definition: Definition
 ) -> ReleasedNumbers:
-    """Return released numbers with notes on the share of rows that bounds leave out, and on the
-    reasons why the numbers of the stream, or of one that it continues, are withdrawn.
+    """Return released numbers with notes added to them.
+
+    The notes state the share of rows that bounds leave out, and why the numbers of the stream, or
+    of a stream that it continues, are withdrawn.
     """
     told = left_out_notes(found) if members_of(found.definition.inner) else []
     if definition.withdrawn is not None or definition.follows:
@@ -80,11 +82,12 @@ def _with_notes(
 
 
 def left_out_notes(numbers: ReleasedNumbers) -> list[str]:
-    """Return a sentence on the released share of rows that bounds leave out, with its interval, for
-    each statistic of a report (several statistics of the same rows) that measures it.
+    """Return sentences that state the released share of rows that bounds leave out, with its
+    interval.
 
-    The list is empty if nothing is released yet, or if the report has groups, whose shares stand in
-    its table.
+    In a report (several statistics of the same rows) there is a sentence for each statistic that
+    measures this share. The list is empty if nothing is released yet, or if the report has groups,
+    whose shares stand in its table.
     """
     definition, found = numbers.definition, list[str]()
     names = measuring(definition)

@@ -196,7 +196,7 @@ def _other_groups(job: Job, kept: Definition) -> GroupNames | None:
 
 def _other_losses(job: Job, kept: Definition) -> tuple[str | None, str | None]:
     """Return the first group for which a later run states another epsilon or rho than the stream
-    has, and a text with both values; two Nones if there is no such group.
+    has; also return a text with both values. Return two Nones if there is no such group.
     """
     from counton.statistics.tiers import stated_number
 

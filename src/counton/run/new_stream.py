@@ -438,8 +438,9 @@ def _best(
     Args:
         summed_draws: consider only strategies whose noise is a sum of draws from one distribution.
         periods: first and last step of each period. With periods, the strategy with the least error
-            in the sums of the periods is chosen; without, the one with the least error in the
-            totals. For short periods the chosen strategy has independent noise in each step.
+            in the sums of the periods is chosen. Without (None), the strategy with the least error
+            in the totals is chosen. For short periods the chosen strategy has independent noise in
+            each step.
         corrections: for windows that are released again when late rows come: largest number of
             corrections of a row; the noise grows with it.
 

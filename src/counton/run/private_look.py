@@ -136,7 +136,8 @@ def activity(
     timezone: str = "UTC",
     **how: Unpack[RowFields],
 ) -> Activity:
-    """Count how many events each user has, or each period of a user. Exact: only for the operator.
+    """Return, for each number of events, how many users (or periods of users) have that many
+    events. Exact: only for the operator.
 
     Args:
         events: see `Job`.

@@ -136,12 +136,13 @@ def named_versions(
 
 
 def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay, ...]:
-    """Return the planned errors of revised windows (released again when late rows come) for half
-    the job's delay (the time until a window is final), for the delay, and for twice the delay or
-    the longest possible delay.
+    """Return the planned errors of revised windows (released again when late rows come) for three
+    delays. The delay is the time until a window is final.
 
-    If rows may be corrected, two more plans are returned: the job's delay without corrections, and
-    with one correction more. Only counts and sums have such plans; for others the result is empty.
+    The delays are: half the job's delay; the job's delay; and twice the job's delay or the longest
+    possible delay. If rows may be corrected, two more plans are returned: the job's delay without
+    corrections, and with one correction more. Only counts and sums have such plans; for others the
+    result is empty.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define, design_of
@@ -179,9 +180,11 @@ def planned_delays(definition: Definition, terms: Design) -> tuple[PlannedDelay,
 def terms_without_totals(
     definition: Definition, terms: Design, guarantee: Guarantee, lags: int, corrections: int
 ) -> Design:
-    """Return the design (strategy, guarantee and noise) with the least error for revised windows
-    (released again when late rows come) without totals, given guarantee, delay (``lags`` further
-    windows) and number of corrections.
+    """Return the design (strategy, guarantee and noise) of least error for revised windows
+    (released again when late rows come), if no totals are released beside them.
+
+    ``lags`` is the number of further windows until a window is final, ``corrections`` the largest
+    number of corrections of a row.
     """
     from counton.planning.planner import plan_stream
 

@@ -82,7 +82,7 @@ class OpenedJob(Closing):
     saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
-        """Return a copy in which some fields of the job are replaced."""
+        """Return a copy of this opened job in which some fields of the job are replaced."""
         return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:

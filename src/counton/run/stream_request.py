@@ -513,8 +513,10 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
 
 
 def _checked_versions(revise: str, every: str) -> int:
-    """Return the number of versions of a window: one more than the number of windows of length
-    ``every`` within ``revise``, the time in which a window is released again when late rows come.
+    """Return the number of versions in which each window is released.
+
+    It is one more than the number of windows of length ``every`` within ``revise``, the time in
+    which a window is released again when late rows come.
     """
     from counton.strategies.streams.window_versions import MOST_VERSIONS
 
@@ -531,9 +533,10 @@ def _checked_versions(revise: str, every: str) -> int:
 
 
 def _uncut(job: Job, *, once: bool) -> dict[str, Any]:
-    """Return the number of steps of a stream without time windows, as a mapping that the state
-    (database) keeps: 1 for a table that is released once, otherwise no entry. Refuse options that
-    need windows.
+    """Return the number of steps of a stream without time windows, in the form in which the state
+    (database) keeps it. Refuse options that need windows.
+
+    The result is a mapping: with the number 1 for a table that is released once, otherwise empty.
     """
     for name in ("every", "start", "until", "timezone", "revise"):
         if job.option(name) is not None:
@@ -653,11 +656,11 @@ def _check_users_of_windows(job: Job, statistic: Statistic, per: str | None, cut
 
 
 def _unit(job: Job, known: Iterable[SpentUnit]) -> str:
-    """Return the word for the protected unit of a job's stream: the word that the job states, or
-    the word that its state (database) already uses for such a unit.
+    """Return the word for the protected unit of a job's stream.
 
-    ``known`` are the protected units that have entries in the state's ledger, the record of spent
-    privacy loss.
+    It is the word that the job states, or the word that its state (database) already uses for such
+    a unit. ``known`` are the protected units that have entries in the state's ledger, the record of
+    spent privacy loss.
     """
     kind, unit = "event" if job.people.user is None else "user", job.promise.unit
     if unit is not None:

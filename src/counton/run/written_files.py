@@ -59,8 +59,9 @@ def check_outputs(
     read: Sequence[object],
 ) -> None:
     """Refuse output files (table ``out``, chart ``plot``) that could not be written, or would
-    replace another file of the run: its input files (``read``), or a file of its state (database)
-    or key.
+    replace another file of the run.
+
+    The other files are its input files (``read``), the files of its state (database), and its key.
     """
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)

@@ -13,7 +13,7 @@ _DICTIONARY, _RECORDS = 2, 3
 
 
 def rows_of_stream(body: bytes) -> int:
-    """Count the rows of an Arrow stream.
+    """Return the number of rows in an Arrow stream.
 
     Compressed buffers are refused, so the number of bytes bounds the size in memory.
 

@@ -252,8 +252,10 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """Queue a batch of rows to be committed; return a future of the verdict, which says whether
-        the inbox (the store of rows that wait to be counted) took the batch.
+        """Queue a batch of rows to be committed, and return a future of the verdict.
+
+        The verdict says whether the inbox (the store of rows that wait to be counted) took the
+        batch.
         """
         done: Future[Verdict] = Future()
         try:

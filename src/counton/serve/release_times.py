@@ -310,8 +310,9 @@ class Releaser:
 
     def _removal(self, fold: Fold) -> CommitHook:
         """Return a function that removes the rows of a fold (a group of batches counted together)
-        from the inbox, the store of rows that wait to be counted; a run calls it in the transaction
-        that counts them.
+        from the inbox, the store of rows that wait to be counted.
+
+        A run calls it in the transaction that counts the rows.
         """
         keep_aside = self._served.reading.policies.quarantine is not None
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)

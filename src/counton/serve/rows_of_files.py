@@ -71,7 +71,7 @@ class RowsOfFile(Closing):
         return self.bytes_of(begin, end)
 
     def count(self, begin: int, end: int) -> int:
-        """Count the rows of the file between two positions in bytes."""
+        """Return the number of rows of the file between two positions in bytes."""
         return sum(1 for _ in takewhile(lambda place: place <= end, self._ends(begin)))
 
     def _ends(self, begin: int) -> Iterator[int]:

@@ -84,7 +84,7 @@ class ServedJob:
 
     @cached_property
     def bounds(self) -> SumBounds:
-        """Bounds on the sums of rows that the stream can hold exactly."""
+        """Largest sums of rows that the job's stream can compute and release without rounding."""
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:

@@ -136,7 +136,7 @@ class _Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop after open requests are answered; at a second signal stop at once."""
+        """End the server after open requests are answered; at a second signal end it at once."""
         self._service.stopping.set()
         self.force_exit = self.should_exit
         self.should_exit = True

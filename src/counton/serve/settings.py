@@ -76,8 +76,8 @@ class Settings(JobPart):
 
     @property
     def fold_seconds(self) -> float:
-        """Length in seconds of the intervals of time whose batches are counted together, as
-        folds.
+        """Length, in seconds, of an interval of time; all batches that arrive in one interval are
+        counted together, as a fold.
         """
         return length_of(self.fold) / 1e6
 

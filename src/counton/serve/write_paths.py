@@ -219,9 +219,10 @@ def _too_large(service: Service) -> str:
 def _take_batch(
     service: Service, name: str, batch: str, media: str, whole: bytes, came: int, sender: Sender
 ) -> tuple[Verdict, int]:
-    """Check a batch that arrived at ``came`` (microseconds since 1970), and commit it; return the
-    verdict of the inbox (the store of rows that wait to be counted) and the number of rows that
-    were accepted now.
+    """Check a batch that arrived at ``came`` (microseconds since 1970), and commit it.
+
+    Return the verdict of the inbox (the store of rows that wait to be counted), and the number of
+    rows that were accepted now.
     """
     settings, state = service.settings, service.state_of(name)
     digest = digest_of(media, whole)
