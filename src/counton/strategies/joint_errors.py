@@ -131,8 +131,13 @@ def released_variance(
 ) -> float:
     """Return the mean or the largest variance of all numbers released over the horizon.
 
-    The unit is the variance of the noise of one node (one noisy measurement). With the release form
-    "both", the numbers are the totals at all steps and the counts of all single steps.
+    The unit is the variance of the noise of one node (one noisy measurement).
+
+    Args:
+        strategy: a strategy for a stream.
+        metric: "mean" or "max".
+        release: which numbers are meant: "totals" (the totals at all steps), "windows" (the counts
+            of all single steps), or "both" (all of these).
 
     Raises:
         InvalidInput: an unknown metric or form, no horizon, or a horizon too long to compute.

@@ -130,11 +130,10 @@ class Node(NamedTuple):
 
 
 class NodeNoise(Protocol):
-    """A source of noise: independent integers, one for each (level, node, coordinate). A coordinate
-    is one of the numbers of a node's noise.
+    """A source of noise: it gives every node (noisy measurement) an array of independent integers.
 
-    They are in units of ``2**-lattice_bits``, which the strategy that adds them states in its
-    ``facts``.
+    A node is named by its level and its index. The integers are in units of ``2**-lattice_bits``;
+    the ``facts`` of the strategy that adds up the noise state ``lattice_bits``.
     """
 
     @property
@@ -453,16 +452,16 @@ class StreamStrategy(Strategy):
         return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
 
     def _largest_reads(self, stops: Integers) -> Floats:
-        """Return, for each of ``stops``, the largest weight of a node's noise in any release up to
-        that step.
+        """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases
+        up to that step; by default the largest weight in any release.
         """
         return np.full(stops.shape, self._largest_read)
 
     def _read_until(self, step: int) -> float:
-        """Return the largest weight of a node's noise in any release up to ``step``.
+        """Return a bound on the weight of any node's noise in the releases up to ``step``; by
+        default the bound of `_largest_reads`.
 
-        Unlike `_largest_reads`, whose result may be a larger bound, it leaves out all later
-        releases.
+        A strategy overrides this if it can compute a smaller bound that leaves out later releases.
         """
         return float(self._largest_reads(np.array([step]))[0])
 
@@ -470,7 +469,7 @@ class StreamStrategy(Strategy):
         """Return the object that computes the noise of a running stream, whose nodes' noise comes
         from ``field``.
 
-        If a strategy overrides this, ``noise`` uses it.
+        By default the method `noise` uses this object only if a strategy overrides `_reader`.
         """
         return Reader(self, field)
 
@@ -679,11 +678,11 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
-    """Return, for each of ``stops``, the largest weight of a node's noise in any release up to that
-    step.
+    """Return, for each of ``stops``, a bound on the weight of any node's noise in the releases up
+    to that step.
 
-    If some nodes have wider noise than others, a weight is multiplied by the width of its node's
-    noise, relative to the calibrated noise.
+    If some nodes have wider noise than others, the weight of a node's noise is multiplied by the
+    width of this noise, relative to the calibrated noise.
     """
     return strategy._largest_reads(stops)
 

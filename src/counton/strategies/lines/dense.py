@@ -280,8 +280,8 @@ class Dense(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of a least-squares fit that uses the rows of the measurement
-        matrix C over several cells and, for each cell, a separate estimate from elsewhere.
+        """Return the normal equations for estimating the cells from two sources: the measurements
+        of several cells together (rows of C), and one separate estimate of each cell.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is cubic
         in the number of cells.

@@ -324,8 +324,8 @@ class Hats(OwnCells):
 
     @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of a least-squares fit that uses the sums of cells weighted
-        by triangles ("hats") and, for each cell, a separate estimate from elsewhere.
+        """Return the normal equations for estimating the cells from two sources: the measured sums
+        of cells weighted by triangles ("hats"), and one separate estimate of each cell.
 
         ``precision`` is 1 / variance of the separate estimates: shape (cells,). The time is linear
         in the number of cells.

@@ -39,8 +39,8 @@ class NormalEquations(ABC):
     """The normal equations of least squares, G u = r, with G = H^T H + diag(precision).
 
     H has the rows of the measurement matrix C over several cells. Each cell also has a separate
-    estimate from elsewhere, and ``precision`` is 1 / variance of these estimates. The unit of all
-    variances is the variance of one draw of noise.
+    estimate: its own measurement, or another strategy's estimate. ``precision`` is 1 / variance of
+    the separate estimates. The unit of all variances is the variance of one draw of noise.
 
     Attributes:
         floor: positive numbers, shape (cells,), for which G - diag(floor) is proven to have no
@@ -271,10 +271,11 @@ def modulo_prime(
 
 
 def _least_digit(bits: int) -> int:
-    """Return the least number of fraction bits to which `rounded_prefixes` must round its first
-    approximation of the solution u of the normal equations.
+    """Return how many fraction bits the first approximation of the solution u must have at least,
+    in `rounded_prefixes`.
 
-    ``bits`` is the number of fraction bits of the results of `rounded_prefixes`.
+    u solves the normal equations. ``bits`` is the number of fraction bits to which
+    `rounded_prefixes` rounds its results.
     """
     return max(bits, 0) + 2
 
@@ -361,8 +362,9 @@ class OwnCells(LineStrategy):
 
     @abstractmethod
     def equations(self, precision: Floats) -> NormalEquations:
-        """Return the normal equations of a least-squares fit that uses the rows of the measurement
-        matrix C over several cells and, for each cell, a separate estimate from elsewhere.
+        """Return the normal equations for estimating the cells from two sources: the measurements
+        of several cells together (rows of C), and one separate estimate of each cell.
 
-        ``precision`` is 1 / variance of the separate estimates: shape (cells,).
+        ``precision`` is 1 / variance of the separate estimates: shape (cells,). A separate estimate
+        may be the cell's own measurement, or another strategy's estimate of the cell.
         """

@@ -310,11 +310,12 @@ class Epochs(EndlessStrategy):
         return Fraction(2)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on the weight of any node's noise in any
-        release up to this step, times the width of this noise.
+        """Return, for each step in ``stops``, a bound on weight times width of any node's noise in
+        the releases up to this step.
 
-        The bound is the width of the noise in the step's epoch, relative to the first epoch. An
-        epoch is a stretch of steps with a tree of its own.
+        The weight is that of the noise in a release, and the width is relative to the noise of the
+        first epoch, a stretch of steps with a tree of its own. The bound is the width of the noise
+        in the step's epoch.
         """
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)

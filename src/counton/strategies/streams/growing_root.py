@@ -844,10 +844,11 @@ class GrowingSquareRoot(EndlessStrategy):
         return unit / math.floor(unit / norm)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, for each step in ``stops``, a bound on the weight of any node's noise in any
-        release up to this step, times the relative width of this noise.
+        """Return, for each step in ``stops``, a bound on weight times width of any node's noise in
+        the releases up to this step.
 
-        The width is the standard deviation relative to that of the first node.
+        The weight is that of the noise in a release. The width is the standard deviation of the
+        noise, divided by the standard deviation of the first node's noise.
         """
         classes = range(quarter(NODES, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])

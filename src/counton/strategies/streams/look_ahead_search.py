@@ -308,12 +308,13 @@ class _Search:
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
     def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
-        """Return integer weights of the levels for which changing any one of them by one does not
-        lower the error.
+        """Improve integer weights of the levels one at a time, by steps of 16, 4 and 1, as long as
+        the error becomes smaller; return the improved weights.
 
-        The search begins at ``weights``; ``radices`` are the numbers of children, lowest level
-        first. If the largest variance is minimised, the weights of large trees are returned as they
-        are.
+        The search begins at ``weights``, which are overwritten; the weight of level 0 stays.
+        ``radices`` are the numbers of children, lowest level first. If the search minimises the
+        largest variance, the weights of large trees, and weights for releases that are windows,
+        are returned as they are.
         """
         if self._metric == "max" and (
             len(radices) > _POLISHED or self._question.release == "windows"

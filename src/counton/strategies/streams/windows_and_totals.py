@@ -100,9 +100,9 @@ class WindowsAndTotals(StreamStrategy):
     """Window counts that are released again until they are final, and running totals of all rows
     that have arrived.
 
-    Its steps are windows, and the number of a step is the final number of the window. A running
-    stream releases, at the end of each window (a "night"), the newest version of each of the last
-    windows, and then the total of all rows that have arrived.
+    Each step is a window, and the release of a step is the window's final count. A running stream
+    releases, at the end of each window (a "night"), the newest version of each of the last windows,
+    and then the total of all rows that have arrived.
 
     Args:
         windows: the strategy of the windows.
@@ -458,13 +458,14 @@ class LeastSquaresAsOf(AsOf):
         return np.concatenate([[0.0], np.cumsum(self._own)])
 
     def _up_to(self, stops: Integers, since: int = 0) -> Floats:
-        """Return the covariances of nights' contrasts with sums of counts: shape (nights, sums).
+        """Return the covariances of nights' contrasts with sums of the windows' newest counts:
+        shape (nights, sums).
 
         A night is the release at the end of a window. Its contrast is noise alone: the growth of
-        the total since the night before, minus the growth of the sum of all windows' counts. Entry
-        (i, j) belongs to the contrast of night i and to the sum of the counts of the windows 1 to
-        ``stops[j]``, each as the newest night released it. The first ``since`` nights are left out,
-        and so are windows that were final by then, because they have no part in later contrasts.
+        the total since the night before, minus the growth of the sum of all windows' counts. A row
+        of the result belongs to the contrast of one night, column j to the sum of the newest counts
+        of the windows 1 to ``stops[j]``. The first ``since`` nights are left out, and so are
+        windows that were final by then, because they have no part in later contrasts.
         """
         before = max(since - self.windows.lags, 0)
         windows = np.arange(before + 1, self.night + 1)[:, None]
