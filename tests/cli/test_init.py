@@ -691,9 +691,16 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
         database.execute("create table loans (reader text, branch text, borrowed_at text)")
         database.execute("insert into loans values ('ann', 'north', '2020-10-24 09:00')")
     database.close()
-    done = init("sqlite:///library.db", "--query", "select * from loans", "--yes", *SAID)
-    assert done.code == 0, done.err
-    assert job_of(loans)["query"] == "select * from loans"
+    due = "select * from loans where borrowed_at >= {since}"
+    for query in ("select * from loans", due):
+        words = ("--query", query, "--yes", "--force", "--key", "env:COUNTON_KEY")
+        done = init("sqlite:///library.db", *SAID, *words)
+        assert done.code == 0, done.err
+        assert job_of(loans)["query"] == query
+        assert "exact sums: secret" in (loans / "nightly.toml").read_text(encoding="utf-8")
+    both = f"{due} and borrowed_at < {{until}}"
+    asked = counton.Job("count", f"sqlite:///{loans / 'library.db'}", "visits.db", query=both)
+    assert first_look.look_at(asked).for_operator(asked.having(time="borrowed_at")).rows == 1
 
 
 @pytest.mark.parametrize("bad", [1, 40])

@@ -799,7 +799,9 @@ def _comments(job: Job, plan: PlannedJob, file: Path) -> dict[str, str]:
         "": heading,
         "statistic": "how many rows there are",
         "events": "one row each",
-        "state": "keeps the stream, with exact sums and beside it the key: secret",
+        "state": "keeps the stream, with exact sums: secret"
+        if job.keeping.key is not None
+        else "keeps the stream, with exact sums and beside it the key: secret",
         "time": "column of the times",
         "every": f"length of a window: a {noun}" if noun != "window" else "length of a window",
         "steps": "how many windows there will ever be",

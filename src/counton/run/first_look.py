@@ -27,7 +27,7 @@ from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import NEWEST, Job
 from counton.rows.files import EventFile
-from counton.rows.paths import SEPARATORS
+from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
 from counton.run.changes import Counts, for_operator
@@ -47,6 +47,8 @@ _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
 BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
 #: Name of an added column with the time at which a row's file was written.
 _WRITTEN = "counton written"
+#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
+_EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
 #: Files whose times are this far apart were not all copied at once.
 _APART_SECONDS = 3600
 
@@ -250,14 +252,15 @@ def look_at(job: Job) -> FirstLook:
     >>> found.for_operator(Job("count", rows, "visits.db", time="at", user="reader")).without
     {'at': 1, 'reader': 0, '': 1}
     """
-    source = open_source(job)
+    ever = {name: _EVER[name] for name in moments_named(job.rows.query or "")}
+    source = open_source(job, moments=ever)
     if (other := _other_separator(job, source.columns())) is not None:
         job = job.having(separator=other)
         source = open_source(job)
     if job.rows.query is not None:  # otherwise a database gives all its rows
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
-        source = open_source(job.having(query=some))
+        source = open_source(job.having(query=some), moments=ever)
     names, parts, whole = source.columns(), list[_Sample](), True
     left, beginnings = SAMPLE_BYTES, list[Rows]()
     for part in source.parts:

@@ -443,17 +443,12 @@ def open_source(
     themselves.
 
     Args:
-        moments: values of ``{since}`` and ``{until}`` in the job's query; None: the query must use
-            neither.
+        moments: values of ``{since}`` and ``{until}`` in the job's query, as far as it uses them;
+            None: neither.
     """
     if is_database(job.events):
         from counton.rows.databases import open_question
 
-        if moments is None and moments_named(job.rows.query or ""):
-            raise InvalidInput(
-                f"{field('query', str(job.rows.query)[:40])} uses times between windows, and no "
-                "windows are known here; write a date in their place, or leave them out"
-            )
         source = open_question(job.events, job.rows.query, moments or {})
     else:
         if job.rows.query is not None:
