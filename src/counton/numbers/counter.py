@@ -238,8 +238,8 @@ class Counter:
 
     @property
     def noise_is_worth_keeping(self) -> bool:
-        """True if later processes save much work when this one stores the noise of later steps with
-        `keep_noise`.
+        """True if later processes save much work when this process stores the noise of later steps
+        with `keep_noise`.
         """
         if self.design.counters is not None:  # cells may be added at any step
             return False

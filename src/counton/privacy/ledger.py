@@ -505,9 +505,9 @@ class Ledger:
         """Return the name of the unit that the ledger's limit protects; None if each kind of unit
         has a total of its own.
 
-        If this unit is a period whose name has no clock (time zone and column of times), and
-        ``entry`` is the first entry about a period and names its clock, the clock is added to the
-        name.
+        The unit may be a period, such as a reader's day, whose name does not state a clock (time
+        zone and column of times) yet. If ``entry`` is the first entry about a period, and names its
+        clock, this clock is added to the returned name.
         """
         about, clock = self.unit, clock_of(entry.unit)
         if about is None or not is_a_part(about) or clock_of(about) or not clock:

@@ -642,7 +642,7 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCost
 def _largest_cost(
     kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
 ) -> float:
-    """Return the largest cost of hiding an item, over those places of a window at which the search
+    """Return the largest cost of hiding an item, over all places of a window for which the search
     ends at this level.
 
     The window has the released positions from the item on. The interval of this level that holds

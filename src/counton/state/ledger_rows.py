@@ -465,8 +465,8 @@ def enter(
     Raises:
         BudgetExceeded: the limit does not allow it.
         InvalidInput: this kind of guarantee cannot be counted against the limit; or the new stream
-            cannot count as the continuation of another one, because a unit may count in steps of
-            both, or because the other one has not released its last step.
+            cannot count as the continuation of the stream that it follows, because a unit may count
+            in steps of both, or because that stream has not released its last step.
     """
     _refuse_name_of_another(connection, entry.name)
     if entry.follows is not None:

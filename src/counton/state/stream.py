@@ -181,10 +181,11 @@ class Stream(JournalReader, Closing):
             ledger: a state database (path or URL) with a privacy limit for several states
                 together, in which this state enters its spending; None: the database in which the
                 state enters its spending already, if there is one.
-            follows: a stream of this state that has released its last step, if no unit that counts
-                in it counts in this one: the ledger then counts the larger of the two guarantees,
-                and not their sum. Use it for units that are in one step of one stream, such as
-                events with one time each. A ledger that several states share adds both up.
+            follows: name of an earlier stream of this state that has released its last step. State
+                it only if no unit counts in both streams: the ledger then counts the larger of
+                their guarantees, and not the sum. Use it for units that are in one step of one
+                stream, such as events with one time each. A ledger that several states share adds
+                both guarantees up.
             party: the party whose quota of the limit the stream spends; needed if the limit has
                 quotas.
             witness: a folder, or a database URL, away from the state, for a second witness, a

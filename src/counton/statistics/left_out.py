@@ -52,9 +52,9 @@ class ShareLeftOut(Average):
     """The share of rows that bounds leave out, and the number of these rows.
 
     A row is left out if its value lies beyond the bounds. In a report (several statistics of the
-    same rows) it is also left out if it comes after the first rows of its user, which alone count
-    in the other statistics. The share is an average of zeros and ones; its interval is that of a
-    ratio of two noisy sums (Fieller's).
+    same rows) the other statistics may count only the first rows of each user; then all later rows
+    of a user are also left out. The share is an average of zeros and ones; its interval is that of
+    a ratio of two noisy sums (Fieller's).
 
     Args:
         lower, upper: bounds of the values that count whole; None: rows have no values.

@@ -300,7 +300,8 @@ class Quantiles(TableStatistic):
             between 0 and 1, or an unknown strategy.
 
     Sensitivity, exactly: the sensitivity of the strategy over time times that of the strategy for
-    the cells. For a replaced value the latter is the largest distance of two of its columns.
+    the cells. For a replaced value, the strategy for the cells has as sensitivity the largest
+    distance of two columns of its matrix.
 
     >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Quantiles

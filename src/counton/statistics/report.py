@@ -651,8 +651,9 @@ class Report(TallyStatistic):
         """Bound the change of one statistic's cells, without its weight, by all rows of one person:
         the 1-norm and the squared 2-norm.
 
-        Up to ``most`` rows of a person count, but only the first ones in a statistic that has a
-        bound of its own. In `ShareLeftOut` all of them count: a comment there has the proof.
+        Up to ``most`` rows of a person count. In a statistic with a smaller bound (``firsts``) only
+        so many of them count, the first ones. In `ShareLeftOut` all of them count: a comment there
+        has the proof.
         """
         one, first = self.statistics[name], self.firsts.get(name, most)
         inner = inner_of(one)

@@ -61,9 +61,9 @@ def part_design(
 def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
     """Return a report with the weights of its statistics: a larger weight means a smaller error.
 
-    A statistic whose numbers follow from another one gets cells of its own if this makes errors
-    smaller. All combinations of such statistics are tried among those with a wanted accuracy
-    (``within``).
+    A statistic whose numbers follow from another statistic may get cells of its own, if this makes
+    errors smaller. For such statistics with a wanted accuracy (``within``), all combinations are
+    tried.
     """
     from counton.planning.splits import last_halfwidth
 

@@ -161,8 +161,7 @@ def is_pair(given: Any) -> bool:
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """Convert a statistic to the form that a report needs. (A report combines several statistics of
-    the same rows.)
+    """Convert a statistic to the form that a report, a combination of several statistics, needs.
 
     Args:
         name: the statistic's name in the report, for error messages.

@@ -74,10 +74,10 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             ``jax.vmap``; False if they are sums of gradients that are already clipped.
 
     Returns:
-        An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX,
-        which says why, for a step beyond the run or with other gradients than before, for a state
-        whose run has other parameters than the noise, for another run under the same name, and for
-        more examples than the sampler's batch has.
+        An ``optax.GradientTransformation``. Its state counts the steps. It raises an error of JAX
+        in four cases, and the message says which: a step is beyond the run, or has other gradients
+        than before; a state's run has other parameters than the noise; another run has begun under
+        the same name; or there are more examples than in the sampler's batch.
 
     Raises:
         MissingExtra: optax is not installed.
