@@ -868,11 +868,6 @@ class Showing(JobPart):
         None, "probability that an interval holds the true number; default: 0.95"
     )
 
-    @property
-    def chance(self) -> float:
-        """The probability with which each interval holds: ``level``, or 0.95 if it is left out."""
-        return 0.95 if self.level is None else self.level
-
 
 _Given = TypeVar("_Given")
 

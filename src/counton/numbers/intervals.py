@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 #: Sums of float64 numbers cannot distinguish smaller tail probabilities from 0.
 SMALLEST_TAIL = 1e-9
+#: Probability with which the intervals of a job hold that states none.
+LEVEL = 0.95
 #: Below this variance of drawn integers, the probability of a single integer matters.
 _NARROW = 400
 #: A sum of draws is assumed to be at most this many times (standard deviation + largest weight).
@@ -529,10 +531,13 @@ def _of_trees(
     return found[where.reshape(-1)]
 
 
-def check_level(level: float) -> float:
-    """Return ``level`` as a float; raise `InvalidInput` if it is not in (0, 1 - 1e-9]."""
+def check_level(level: float | None, *, usual: float | None = None) -> float:
+    """Return ``level`` as a float, and None as ``usual``; raise `InvalidInput` if it is not in (0,
+    1 - 1e-9].
+    """
+    level = usual if level is None else level
     try:
-        number = float(level)
+        number = float(level)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number <= 1 - SMALLEST_TAIL:

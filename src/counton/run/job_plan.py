@@ -23,7 +23,7 @@ from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field,
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
@@ -450,7 +450,7 @@ def _plan_of(
 ) -> PlannedJob:
     definition, job = settled.definition, settled.job
     size = job.promise.size if size is None else size
-    level = check_level(job.view.chance if level is None else level)
+    level = check_level(job.view.level if level is None else level, usual=LEVEL)
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(

@@ -20,6 +20,7 @@ from counton.base.private import open_private
 from counton.job.job import Job
 from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.discovery import first_shown as reached_at
+from counton.numbers.intervals import LEVEL, check_level
 from counton.released.besides_noise import measuring
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import WITHDRAWN
@@ -125,7 +126,7 @@ def level_of(definition: Definition) -> float:
     """Return the probability with which a stream's intervals hold, stated by its last job or
     0.95.
     """
-    return float(definition.record.get("level", 0.95))
+    return check_level(definition.record.get("level"), usual=LEVEL)
 
 
 def shown_by(job: Job) -> View:

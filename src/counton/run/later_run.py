@@ -12,6 +12,7 @@ from counton.base.groups import GroupNames
 from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.refusals import refuse_without
+from counton.numbers.intervals import LEVEL, check_level
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import columns_of, read_domain, read_losses
@@ -97,7 +98,8 @@ def wanted_halfwidths(job: Job) -> dict[str, Any]:
 
     within, size = job.promise.within, job.promise.size
     assert within is not None
-    return {"within": bounds_of(within, size), "size": size, "level": job.view.chance}
+    level = check_level(job.view.level, usual=LEVEL)
+    return {"within": bounds_of(within, size), "size": size, "level": level}
 
 
 #: Names of several options that are stated together.

@@ -29,7 +29,7 @@ from counton.numbers.discovery import (
     counters_of,
     sums_draws,
 )
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.node_law import arriving, law_for, law_of_totals, part_of
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.released.description import Description, period_anew
@@ -315,7 +315,11 @@ def reached_halfwidths(
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
-    within, size, level = job.promise.within, job.promise.size, check_level(job.view.chance)
+    within, size, level = (
+        job.promise.within,
+        job.promise.size,
+        check_level(job.view.level, usual=LEVEL),
+    )
     assert within is not None
     if size is not None:
         check_integer("size", size, 1, 2**60)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import LEVEL, check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
 from counton.released.read_options import (
@@ -117,7 +117,7 @@ class Outputs:
                     f"{given} chooses the rows of a table, and no table is written; give "
                     f"{field('out')} too"
                 )
-        level = check_level(job.view.chance)
+        level = check_level(job.view.level, usual=LEVEL)
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:

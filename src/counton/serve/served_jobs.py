@@ -19,7 +19,7 @@ from counton.job.job import Job
 from counton.job.jobfile import AlarmTerms, alarms_in, for_all, load_each, select_jobs
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import words_of_files
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import check_shown
 from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.window_marks import RowReading
@@ -211,7 +211,7 @@ def _as_served(name: str, opened: OpenedJob, alarm: AlarmTerms | None) -> Served
             from counton.run.job_alarms import rule_of_job
 
             rule_of_job(job, alarm, definition)
-    check_shown(shown_by(job), definition, check_level(job.view.chance))
+    check_shown(shown_by(job), definition, check_level(job.view.level, usual=LEVEL))
     definition.counting.check_any_order(
         definition.what,
         "but a service gets them in any order; use counton run with files, or a statistic such as "
