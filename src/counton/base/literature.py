@@ -100,8 +100,9 @@ VENUES: Final = {
 
 
 def paper_of(sources: Iterable[str]) -> str | None:
-    """Return one text with references to the refereed papers that describe a mechanism; None if a
-    source is no refereed paper, or if there is no source.
+    """Return one text with references to the refereed papers that describe a mechanism.
+
+    The result is None if a source is no refereed paper, or if there is no source.
 
     Args:
         sources: names of references or theorems, which together cover all parts of the mechanism.

@@ -257,8 +257,8 @@ class _Norm(NamedTuple):
 
     Attributes:
         power: 1 for the 1-norm, 2 for the 2-norm.
-        strict: True if a division of the budget for this norm is refused when noise calibrated to
-            the other norm would be narrower.
+        strict: True if a division with noise calibrated to this norm is refused, in case that noise
+            calibrated to the other norm would be narrower.
     """
 
     power: int

@@ -18,7 +18,8 @@ from counton.statistics.statistic import besides_of
 
 
 def besides_noise(definition: Description) -> list[str]:
-    """Return one line for each error that no interval includes; none if noise is the only error.
+    """Return a line of text for each kind of error that no interval includes, such as rows left
+    out; the list is empty if noise is the only error.
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
@@ -68,7 +69,7 @@ def besides_noise(definition: Description) -> list[str]:
 
 
 def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]:
-    """Return the line on rows that do not count because they lack a value or cannot be read.
+    """Return a line of text on rows that do not count because they lack a value or cannot be read.
 
     The list is empty if no such rows are left out.
 
@@ -99,7 +100,9 @@ def _rows_that_do_not_count(columns: Sequence[str], *, aside: bool) -> list[str]
 
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
-    """Return the lines on rows or groups that do not count because of a bound for each user."""
+    """Return lines of text on the rows or groups that do not count because of a bound for each
+    user.
+    """
     beyond, inner = definition.beyond_bound, definition.inner
     if beyond is None or {*members_of(inner)} == {*_firsts(definition)} != set():
         return []  # else each statistic has a smaller bound of its own
@@ -115,15 +118,18 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 
 def _firsts(definition: Description) -> Mapping[str, int]:
-    """Return, by name, how many rows of each user count in those statistics of a report (several
-    statistics of the same rows) that have bounds of their own.
+    """Return how many rows of each user count in some statistics of a report, by name of the
+    statistic.
+
+    A report has several statistics of the same rows; those with a bound of their own are returned.
     """
     found: Mapping[str, int] = getattr(definition.inner, "firsts", {})
     return found
 
 
 def _own_lines(definition: Description) -> list[str]:
-    """Return the lines of the statistic itself, such as on clipped values.
+    """Return lines of text on errors that the statistic itself causes besides noise, such as by
+    clipping values.
 
     For a report (several statistics of the same rows) these are the lines of all its statistics.
     """
@@ -152,8 +158,8 @@ _LEFT_OUT = "left-out"
 
 
 def measuring(definition: Description) -> list[str]:
-    """Return the names of those statistics of a report (several statistics of the same rows) that
-    measure the share of rows that bounds leave out.
+    """Return the names of the statistics in a report that measure which share of the rows is left
+    out by bounds. A report has several statistics of the same rows.
     """
     parts = members_of(definition.inner)
     return [name for name, part in parts.items() if inner_of(part).card.keyword == _LEFT_OUT]

@@ -508,7 +508,9 @@ class CarriedTotals:
         return replace(self, estimates=self.estimates[:groups])
 
     def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
-        """Return the totals of the named groups as JSON values, for the description in a file."""
+        """Return the last totals that earlier streams released for the named groups, as JSON values
+        for the description in a file.
+        """
         of = self.of(len(groups)).to_dict(terms.units.exact)
         return {"carried": {"groups": list(groups), **of}}
 

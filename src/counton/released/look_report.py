@@ -79,8 +79,8 @@ def powers_of_two() -> list[float]:
 
 
 class Most(NamedTuple):
-    """Estimated quantile of the number of events of a user: a given share of the users have at most
-    this many events.
+    """Estimated number of events that a given share of the users do not exceed: a quantile of the
+    number of events of a user.
 
     Attributes:
         share: that share, from 0 to 1: of all users, or of all periods of users.

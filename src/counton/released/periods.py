@@ -231,7 +231,7 @@ def check_sums(definition: Description, every: str) -> None:
     periods.
 
     Raises:
-        InvalidInput: see above.
+        InvalidInput: the release has no windows, or its numbers cannot be added up over periods.
     """
     statistic = inner_of(definition.statistic)
     what = ""

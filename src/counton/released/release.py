@@ -153,9 +153,9 @@ class Release:
 
         Raises:
             InvalidInput: steps are not consecutive, or not all released; with ``never_falling``:
-                there are no totals of counts or sums; or they may fall, since values may be below 0
-                or windows are released again when late rows come; or they go on from those of
-                another stream; or a file lacks an earlier step.
+                there are no totals of counts or sums; or totals may fall, since values may be below
+                0 or windows are released again when late rows come; or totals go on from the totals
+                of another stream; or a file lacks an earlier step.
 
         >>> import polars as pl
         >>> from counton import release
@@ -328,8 +328,8 @@ class Release:
 
     @with_keywords(Comparison, {"at_once": 1})
     def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
-        """Estimate the number of one group, divided by that of another group or of the same group
-        in other steps.
+        """Estimate the number of one group (``one``), divided by the number of another (``other``).
+        Both may be the same group, in different steps.
 
         The interval is Fieller's: it is unbounded if the divisor may be 0.
 

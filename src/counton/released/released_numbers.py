@@ -313,8 +313,8 @@ class ReleasedNumbers:
         return self._begins(steps.tolist()) if isinstance(self.over, str) else None
 
     def _request_at(self, step: int) -> TableRequest:
-        """Return the request that a statistic's table answers at a step: the names of cells and
-        groups to show, and the public constraints to which numbers are adjusted.
+        """Return a description of the table that a statistic is to make at a step: which cells and
+        groups it shows, by name, and to which public constraints numbers are adjusted.
         """
         groups = self.chosen
         if self.since is not None:

@@ -219,8 +219,10 @@ def _published_in_words(
 
 
 def _so_far(definition: Description, period: str) -> str:
-    """Return " so far" if windows are shorter than the period that their numbers cover, so that
-    numbers are published before it ends; otherwise "".
+    """Return " so far" if numbers are published before the period that they cover has ended;
+    otherwise "".
+
+    They are if windows are shorter than the period.
     """
     cut = definition.cut
     return "" if (cut.period or f"period of {cut.every}") == period else " so far"
@@ -291,8 +293,8 @@ def _far(far: float) -> str:
 
 
 def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
-    """Return the largest distance from a number to an end of its interval, by the name of the
-    number.
+    """Return, by the name of each number in a table, the largest distance from such a number to an
+    end of its interval.
 
     Args:
         rows: a table of released numbers.

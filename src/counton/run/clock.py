@@ -149,8 +149,10 @@ def length_of(watermark: str | None) -> int:
 
 
 def is_stated(until: str | datetime | None) -> bool:
-    """Return True if the current time or a stated time decides which windows have ended (``until``
-    is None, "now" or a time); False if the newest event decides ("newest").
+    """Return True if the windows that have ended are decided by the current time or by a stated
+    time, False if they are decided by the newest event.
+
+    ``until`` is None, "now" or a time in the first case, and "newest" in the second.
     """
     return (_UNSTATED if until is None else until) != NEWEST
 

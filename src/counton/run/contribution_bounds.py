@@ -98,8 +98,10 @@ class DigestHolder:
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the columns to hold of rows whose time (``us``), window (``step``), group and
-        value are computed; names of users and ids become digests.
+        """Select the columns of rows that are to be held in memory; names of users and ids become
+        digests.
+
+        ``marked`` has the rows with their time (``us``), window (``step``), group and value.
         """
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
@@ -647,8 +649,9 @@ class ContributionBounder:
 
 
 class _FirstOpen(NamedTuple):
-    """The first period whose rows may still count if a user's rows are bounded (``period``), and
-    the first day whose rows may still count if rows have ids (``day``).
+    """The earliest period (``period``) and the earliest day (``day``) whose rows may still count.
+
+    The period applies if the number of a user's rows is bounded, the day if rows have ids.
     """
 
     period: int

@@ -277,10 +277,10 @@ def state_beside(events: object, *, append: bool) -> str:
 
 
 def _state_behind(events: Any) -> str | None:
-    """Return the path of the default state (SQLite database) of the file to which a link leads, if
-    that state exists.
+    """Return the path of the default state (SQLite database) of the file to which a link leads.
 
-    None if it does not exist, or if the link has a state of its own.
+    The result is None if events is no link, if that state does not exist, or if the link has a
+    state of its own.
     """
     path = Path(events)
     if not path.is_symlink() or Path(default_state(events)).exists():

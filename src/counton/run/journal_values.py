@@ -184,9 +184,10 @@ def refuse_other_fit(name: str, kept: Fit | None, requested: Fit | None) -> None
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return publicly known totals, each after the path of its node in the hierarchy.
+    """Return publicly known totals of a hierarchy as pairs: the path of a node, and the node's
+    total.
 
-    ``given`` is a file, a mapping from paths to totals, or pairs of both.
+    ``given`` is a file, a mapping from paths to totals, or a list of such pairs.
     """
     if isinstance(given, str | os.PathLike):
         from counton.job.public_tables import totals_of

@@ -314,8 +314,8 @@ def inspect(
         share: fraction of the users (or values) that the bound in the answer should cover. If
             several are given, the answer suggests the bound for the largest of these fractions that
             lies within the cells.
-        at_most: largest number of events that is counted in a cell of its own or with numbers close
-            to it; all larger numbers share one cell.
+        at_most: largest number of events in the cells that tell numbers of events apart; users with
+            more events share one further cell.
         bounds: column of values; their range is asked for instead of numbers of events.
         most: number of values of each user that count.
         lower, upper, cells, edges: cells of the values: see `Quantiles`.

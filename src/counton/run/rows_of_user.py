@@ -181,7 +181,7 @@ class _MarkedRowHolder:
         return marked
 
     def take(self, rows: pl.DataFrame) -> None:
-        """Add some of the run's rows to those that are held in memory."""
+        """Add these rows, some of the rows of the run, to the rows that are held in memory."""
         self.rows.append(rows)
 
 

@@ -307,8 +307,8 @@ def _check_beside(job: Job, statistic: Statistic, parts: OwnColumns, *, ordered:
 
 
 def in_which_order(statistic: Statistic) -> str:
-    """Return a clause for messages that follows the name of a statistic: "where each row is a
-    step," or "whose rows count in order,".
+    """Return words about the order of a statistic's rows, which messages put after its name: "where
+    each row is a step," or "whose rows count in order,".
     """
     return "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
 

@@ -395,8 +395,8 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
 def _read(
     settled: SettledJob, progress: Progress, given: Source
 ) -> tuple[Private[FoundLabels] | None, ContributionBounder | None, Private[Tally], Private[Marks]]:
-    """Read the rows of a run; return labels (group names), the object that chooses the rows that
-    count, the sums of all rows, and digests of the files.
+    """Read the rows of a run, and return four things: labels (group names), the object that chooses
+    the rows that count, the sums of all rows, and digests of the files.
 
     The labels are None if groups are declared. The object that chooses rows is None if users'
     contributions are not bounded and rows have no ids.

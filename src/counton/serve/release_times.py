@@ -350,8 +350,8 @@ class Releaser:
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
-        """Write the unreadable rows that the inbox (the store of rows that wait to be counted)
-        still keeps to the file that the job names for such rows.
+        """Write unreadable rows from the inbox (the store of rows that wait to be counted) to the
+        file that the job names for such rows.
 
         Each line names the row's batch and its number in the batch. It is written once, even if a
         process was killed while or after it wrote the line.
