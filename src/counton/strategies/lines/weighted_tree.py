@@ -21,8 +21,8 @@ class WeightedTree(LineStrategy):
     `TreeLaw` is the joint distribution of the noise in its estimates.
 
     Attributes:
-        weights: integer weights of the levels; a column of the measurement matrix has each of them
-            once, with sign + or -.
+        weights: integer weights of the levels. A column of the measurement matrix has at most one
+            entry for each level: plus or minus the weight of the level.
     """
 
     weights: tuple[int, ...]

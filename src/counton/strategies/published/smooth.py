@@ -47,9 +47,9 @@ _OF_EACH_ZEROS = 8
 class SmoothBinary(StreamStrategy):
     """The smooth binary mechanism: every release has noise of the same variance.
 
-    Each step belongs to a leaf of a binary tree, whose index has ``height`` bits, of which
-    ``zeros`` are 0. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the variance of
-    each release is height - zeros. It can serve C(height, zeros) - 1 steps.
+    Each step belongs to a leaf of a binary tree. The index of the leaf has ``height`` bits, of
+    which ``zeros`` are 0. Both sensitivities (1-norm, and squared 2-norm) are ``zeros``; the
+    variance of each release is height - zeros. The strategy can serve C(height, zeros) - 1 steps.
 
     Source: Andersson and Pagh, "A Smooth Binary Mechanism for Efficient Private Continual
     Observation", sec. 3, with any number of zeros (the paper takes half of an even height).

@@ -182,8 +182,8 @@ class BlockTree:
 
         The shape is (steps, coordinates). ``field`` is the source of noise: for each node it draws
         one number for each coordinate. ``own`` has the weight of each block. ``sums`` has the noise
-        of the running totals at the start of the first block with one of these steps, and at the
-        end of each block with one of them.
+        of running totals at the start of the first block that contains one of ``steps``, and at the
+        end of every block that contains one of ``steps``.
         """
         first = steps.start // self.widths[-1]
         starts, totals = sums[:-1], np.diff(sums, axis=0)

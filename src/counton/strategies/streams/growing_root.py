@@ -404,7 +404,7 @@ def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNo
 
 
 class _Kind(NamedTuple):
-    """A range of blocks of equal size, which follows the blocks of the next smaller size.
+    """All blocks of steps of one size; they come after the blocks of the next smaller size.
 
     Attributes:
         number: index of the size; 0 for single steps.
@@ -825,9 +825,9 @@ class GrowingSquareRoot(EndlessStrategy):
     def _column_divisor(self, node: int) -> float:
         """Return d, the number by which the column of a node in the matrix square root is divided.
 
-        It is the norm of the column, rounded up, if each entry is divided by the standard deviation
-        of its node's noise; for blocks it is larger. It decreases from node to node, except where
-        blocks begin.
+        For a single step, d is the norm of the column, rounded up, after each entry is divided by
+        the standard deviation of the noise of the entry's node. For a block of steps, d is larger.
+        d decreases from node to node, except where blocks begin.
         """
         one = range(node, node + 1)
         (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()

@@ -523,7 +523,8 @@ class MultiscaleInterpolation(StreamStrategy):
     def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
         """Return strategies for tests: with many and with few ``grid_bits``.
 
-        For long horizons there is none, because columns have many entries.
+        Columns of longer horizons have many entries. So above 26 steps only the strategy with few
+        ``grid_bits`` is returned, and above 250 steps none.
         """
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
