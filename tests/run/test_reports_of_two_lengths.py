@@ -291,3 +291,15 @@ def test_a_report_whose_second_part_failed_goes_on(tmp_path: Path) -> None:
     for name in ("shop", "shop", "shop-1d", "shop-1d"):
         with run(jobs[name]) as outcome:
             assert outcome.after
+
+
+def test_what_bounds_leave_out_may_have_windows_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(ROWS.replace("2024-03-02T10:15,ann", "2024-03-01T10:15,ann"))
+    left = {"statistic": "left-out", "most": 1, "every": "1d", "steps": 9}
+    asked = _in_python(tmp_path).having(
+        until="2024-03-02", out=None, epsilon=10**6, statistics={"visits": {}, "left": left}
+    )
+    for job in jobs_of(asked).values():
+        with run(job) as outcome:
+            found = outcome.read().table()
+    assert found["estimate"].round(2).to_list() == [0.33, 1]  # one of three rows

@@ -12,6 +12,7 @@ from counton.job.job import Job, options_of
 from counton.job.stated_options import all_options
 from counton.privacy import Spend
 from counton.privacy.guarantees import guarantee_from
+from counton.statistics.left_out import ShareLeftOut
 from counton.statistics.report_members import FIRSTS, SHARE, WITHIN, kind_of_member, tables_of
 
 #: Key of the statistic of a job, and of a statistic of a report.
@@ -167,7 +168,7 @@ def _statistic_of(
             f"same windows: give 'share' in its place (counton plan says how far off numbers "
             f"then are), or count in a job of its own, where 'within' finds epsilon"
         )
-    if not several or others or WITHIN in alone:
+    if not several or others or WITHIN in alone or kind is ShareLeftOut:
         return {"statistics": parts}
     # An epsilon or a state of its own would not be in the report's budget.
     for option in alone:
