@@ -13,7 +13,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
-from counton.base.options import Statement, check_value, split_names
+from counton.base.options import MissingOptions, Statement, check_value, split_names
 from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.privacy import Contribution
 from counton.statistics.by_group import Grouped, inner_of, members_of
@@ -353,6 +353,19 @@ def member_of(
         options[option.name] = value
     by = _column_of_groups(name, own) if grouped else None
     inner = stated.of_part(keyword, options, by, own.get("domain"))
+    try:
+        return _member_from(kind, name, inner, by)
+    except MissingOptions as error:  # which are no options of the job itself
+        raise InvalidInput(
+            f"{name!r} of the report, a statistic ({keyword}), needs "
+            f"{', '.join(map(field, error.names))}; choose the missing options without looking at "
+            f"the data"
+        ) from None
+
+
+def _member_from(
+    kind: type[Statistic], name: str, inner: Statement, by: str | None
+) -> tuple[TallyStatistic, tuple[str, ...]]:
     columns = () if issubclass(kind, Distinct) else kind.columns_of_spec(inner).names
     if "by" in kind.card.reads:
         (by,) = inner.require("by")
@@ -362,7 +375,7 @@ def member_of(
     elif issubclass(kind, TallyStatistic):
         found = kind.from_spec(inner)
     else:
-        raise unfit(name, keyword)
+        raise unfit(name, str(kind.card.keyword))
     if by is None:
         return fitting(name, found), columns
     return fitting(name, found, inner.groups(by)), (by, *columns)
