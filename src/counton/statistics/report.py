@@ -631,8 +631,14 @@ class Report(TallyStatistic):
         """
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
-        users = [name for name, one in self.statistics.items() if one.counted_ranks]
-        alone = f" (in {', '.join(users)} only the first one)" if users else ""
+        few: dict[str, list[str]] = {}
+        for name, one in self.statistics.items():
+            if one.counted_ranks:
+                few.setdefault("one", []).append(name)
+            elif name in self.firsts and not isinstance(inner_of(one), ShareLeftOut):
+                few.setdefault(str(self.firsts[name]), []).append(name)
+        only = (f"in {', '.join(some)} only the first {most}" for most, some in few.items())
+        alone = f" ({'; '.join(only)})" if few else ""
         return Contribution.of_pattern(
             BoundedChange(l1, l2_squared, once=True),
             f"which counts in all of {names}{alone}",
