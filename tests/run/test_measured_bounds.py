@@ -17,9 +17,11 @@ from neighbouring_jobs import Row, both, claimed, published
 from counton import PureDP, Running, read, release
 from counton.base.errors import InvalidInput
 from counton.run import Job, methods, recall, run
+from counton.run.new_stream import define, design_of
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.statistics import Report, ShareLeftOut, Sum
+from counton.statistics.report_budget import budget_shares
 
 VALUES: dict[str, Any] = {"value": "value", "lower": 0, "upper": 6, "resolution": 1}
 PEOPLE: dict[str, Any] = {"user": "user", "most": 2, "per": "3h", "measure_most": 5}
@@ -158,8 +160,29 @@ def test_readers_see_the_share_and_what_is_in_none(tmp_path: Path) -> None:
         assert own in words
     numbers = found.table().select("statistic", "name", "estimate").rows()
     assert [round(one, 3) for *_, one in numbers] == [6, 0.6, 9]
+    assert "(in count only the first 2)" in found.describe()
     later = release("count", pl.DataFrame(rows), until="2024-03-03", append=True, **options)
     assert later.steps == range(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("steps", "form", "family"),
+    [(30, "totals", "laplace"), (3000, "windows", "laplace"), (3000, "totals", "gaussian")],
+)
+def test_the_stated_share_is_spent_in_the_norm_of_the_noise(
+    steps: int, form: Any, family: str, tmp_path: Path
+) -> None:
+    rows = pl.DataFrame({"at": ["2024-03-01T09:00"], "who": ["a"]})
+    definition = define(
+        Job(
+            "count", rows, tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
+            steps=steps, user="who", most=2, measure_left_out="0.1", release=form,
+            epsilon=1, delta="1e-6",
+        )
+    )  # fmt: skip
+    assert design_of(definition, definition.shape).family == family
+    shares = budget_shares(definition.statistic, 1 if family == "laplace" else 2)
+    assert float(shares["left out"]) == pytest.approx(0.1, rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +199,12 @@ def test_readers_see_the_share_and_what_is_in_none(tmp_path: Path) -> None:
         ("average", {**VALUES, "number": 3}, "whether a row is present"),
         ("top-k", {}, "is for count, sum and average"),
         ("report", {"statistics": {"left": {"statistic": "left-out", "most": 2}}}, "is for count"),
+        (
+            "sum",
+            {**VALUES, "resolution": None},
+            "'sum' of the report, a statistic (sum), needs res",
+        ),
+        ("average", {**VALUES, "value": None}, "a statistic (average), needs value"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_by_name(

@@ -38,7 +38,7 @@ from counton.run.definition import KIND, Definition
 from counton.run.stream_request import StreamRequest, ask, needs_one_loss, stated_guarantee
 from counton.state.unit_names import SpentUnit
 from counton.statistics import Statistic
-from counton.statistics.by_group import for_people, inner_of
+from counton.statistics.by_group import for_people, inner_of, members_of
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
@@ -145,6 +145,15 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
                 check(strategy, promised, contribution)
             if cut.lags:
                 strategy = WindowVersions(cut.steps, strategy, job.times.corrections or 0)
+        if isinstance(promised, ApproxDP) and members_of(statistic):
+            from counton.statistics.report_budget import weights_for_noise
+
+            report: Any = request.statistic
+            law = law_for(strategy, promised, contribution, shape).law
+            weights = weights_for_noise(statistic, 1 if isinstance(law, DiscreteLaplace) else 2)
+            if weights is not None and report.weights is None:  # at most once
+                fitting = cast("Any", statistic).with_parameters(weights=weights)
+                return _definition_of(replace(request, statistic=fitting), tried=tried)
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law
             assert isinstance(law, DiscreteLaplace)

@@ -16,7 +16,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import exact, figures
 from counton.numbers.design import Design, DesignPart
 from counton.numbers.intervals import ErrorsOf
-from counton.privacy import ApproxDP, Guarantee
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Reading
 from counton.statistics.report_members import WITHIN
@@ -88,6 +88,24 @@ def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
         assert refused is not None
         raise refused
     return found
+
+
+def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int] | None:
+    """Return the weights with which the shares of a report hold in the norm of its noise; None if
+    its weights have this norm already, or bounds on errors decide.
+
+    With a delta the noise may be Laplace noise, calibrated to the 1-norm, or Gaussian noise,
+    calibrated to the 2-norm. Which one is narrower is known when the strategy is chosen.
+
+    Args:
+        report: the report with its weights.
+        norm: 1 for Laplace noise, 2 for Gaussian noise.
+    """
+    if report.within:
+        return None
+    found = _split(report, PureDP(1) if norm == 1 else ZCDP(1), None, None)
+    weights = dict(zip(report.measured_ones, found.weights, strict=True))
+    return None if weights == report.weights else weights
 
 
 def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise | None) -> Split:
