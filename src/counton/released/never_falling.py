@@ -30,7 +30,7 @@ BIAS = (
 
 
 def totals_that_never_fall(released: ReleasedNumbers, steps: range | None) -> pl.DataFrame:
-    """Return whole totals that never fall, for some of the shown steps: see
+    """Return a table of totals that are integers and never fall, for some of the shown steps: see
     `counton.Release.table`.
     """
     _refuse_falling(released)

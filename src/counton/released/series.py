@@ -62,8 +62,8 @@ class Series:
         return self.values
 
     def with_zeros(self) -> Series:
-        """Return a copy in which a missing number is 0 and counts as known, for callers who do not
-        show the rows of missing numbers.
+        """Return a copy of this series in which each missing number is 0 and is treated as known.
+        It is for callers who do not show the rows of missing numbers.
         """
         return replace(self, there=None)
 

@@ -247,9 +247,10 @@ def ended_steps(
 
 
 def repeats_all_rows(job: Job) -> bool:
-    """Return True if the job's events are all rows since the first window.
+    """Return True if a job's events are all rows since the first window, False if they are new rows
+    only.
 
-    Rows of files with new events only (``append``) are not, nor are those of a query with
+    New rows only are in files with new events (``append``), and in the result of a query with
     ``{since}``, which leaves out the rows of released windows.
     """
     query = job.rows.query

@@ -176,7 +176,9 @@ class _MarkedRowHolder:
         self.rows: list[pl.DataFrame] = []
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Select all columns, from a lazy frame of the rows that will be held."""
+        """Select all columns of the rows that are to be held in memory; ``marked`` is a lazy frame
+        of these rows.
+        """
         self.rows.append(marked.collect_schema().to_frame())
         return marked
 
