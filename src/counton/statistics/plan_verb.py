@@ -112,6 +112,8 @@ def plan(
     True
     >>> [one.kind for one in plan(64, epsilon=1, strategies=["kary-paper", "smooth-paper"])]
     ['kary-paper', 'smooth-paper']
+    >>> plan(64, epsilon=1, strategies="kary-paper").best.kind  # one name
+    'kary-paper'
 
     Protect a visitor with rows in up to 30 different hours as a whole:
 
@@ -144,7 +146,7 @@ def plan(
         )
     asked: dict[str, Any] = {
         "metric": metric,
-        "strategies": strategies,
+        "strategies": [strategies] if isinstance(strategies, str) else strategies,
         "release": release,
         "simple": simple,
         "compare": compare,
