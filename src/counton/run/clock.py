@@ -124,7 +124,9 @@ def windows_ended(
         )
     count = windows.ended_by(us)
     if not yes:
-        _refuse_quiet(until, count, windows, seen, QUIET if quiet is None else quiet)
+        _refuse_quiet(
+            until if stated else None, count, windows, seen, QUIET if quiet is None else quiet
+        )
     return us, count
 
 
@@ -158,7 +160,7 @@ def is_stated(until: str | datetime | None) -> bool:
 
 
 def _refuse_quiet(
-    until: str | datetime, count: int, windows: Windows, seen: ClockFacts, most: int
+    until: str | datetime | None, count: int, windows: Windows, seen: ClockFacts, most: int
 ) -> None:
     """Refuse to release windows up to number ``count`` if more than ``most`` windows have ended
     since the newest event, because a file may be missing. The window of that event counts too.
@@ -174,8 +176,9 @@ def _refuse_quiet(
             f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
         )
         last = f"the newest event is of {windows.to_the_minute(seen.newest)}: {ended}"
+    said = f"without {field('until')}, this run" if until is None else field("until", until)
     raise InvalidInput(
-        f"{field('until', until)} would release {new:,} window{'s' * (new > 1)}, but {last}; "
+        f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}; "
         "a release is final. If a file is missing, add it. If nothing happened in that time, "
         f"give {field('yes', True)} for this run. If the data are of the past, give "
         f"{field('until', NEWEST)}; then readers learn the window of the newest event, and that "
