@@ -50,6 +50,7 @@ from counton.run.first_job import (
     states_no_loss,
     sufficient_wait,
     tells_arrival,
+    usual_period,
     usual_start,
     usual_wait,
     with_free_files,
@@ -103,6 +104,7 @@ def perform(options: InitOptions) -> None:
         )
     refuse_state(job_of(values))
     look = look_at(job_of(values))
+    look.refuse_other_encoding(job_of(values))
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.yes or not terminal:
         _refuse_missing(options, values, look)
@@ -556,7 +558,7 @@ class _Questions:
         found = person_column(self.look)
         column = people.user or (None if found == self.job.rows.id else found)
         if column is not None:
-            shown = {"user": column, "per": people.per or "1d"}
+            shown = {"user": column, "per": people.per or usual_period(self.job)}
             self.tell_bounds(shown)
             left = {one: value for one, value in shown.items() if one not in self.values}
             usual = _as_answer(left | {"most": _MOST})
@@ -621,7 +623,7 @@ class _Questions:
             return
         names = [one for one in ("user", "per", "most", "unit") if one not in self.values]
         given: dict[str, Any] = {**_fields_in(answer, names)}
-        found = {"per": "1d", **self.values, **shown, **given}
+        found = {"per": usual_period(self.job), **self.values, **shown, **given}
         if "user" not in found:
             raise InvalidInput(
                 f"to protect a person, name the column of people, user=COLUMN; or write {_NONE}"

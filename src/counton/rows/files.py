@@ -52,7 +52,7 @@ _JSON_ROWS = 10_000
 #: Number of first lines of a zstd file to decompress at first.
 _FIRST_LINES = 2**16
 
-_NO_UTF8 = "has bytes that are not UTF-8"
+NO_UTF8 = "has bytes that are not UTF-8"
 
 
 def refuse_sqlite(path: str) -> None:
@@ -292,7 +292,7 @@ class EventFile(Rows):
 
     def _wrong(self, row: int, what: str) -> UnreadableRow:
         remedy = "correct the file, or state its format"
-        if what == _NO_UTF8:
+        if what == NO_UTF8:
             remedy = (
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
@@ -409,7 +409,7 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
                 ending = "s" * (len(fields) > 1)
                 return row, f"has {len(fields)} field{ending}, {which} than the header"
     except UnicodeDecodeError:
-        return row + 1, _NO_UTF8
+        return row + 1, NO_UTF8
     except RecursionError:
         return row, "is nested too deeply"
     except _BeyondFloats:

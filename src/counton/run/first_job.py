@@ -113,6 +113,7 @@ def init(
     given = {name: value for name, value in more.items() if value is not None}
     values = {"events": events, "state": state or default_state(events), **given}
     look = look_at(job_of(values))
+    look.refuse_other_encoding(job_of(values))
     if left := required_options(values, look):
         unstated = (
             f"{', '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
@@ -377,6 +378,18 @@ def days_of(every: str) -> float:
         return 1
 
 
+def usual_period(job: Job) -> str:
+    """Return the usual period of a bound on a person's rows: a window, or a day if that is longer.
+
+    >>> usual_period(Job("count", "visits.csv", "v.db", every="1w")), usual_period(
+    ...     Job("count", "visits.csv", "v.db", every="1h")
+    ... )
+    ('1w', '1d')
+    """
+    every = job.times.every
+    return every if every is not None and days_of(every) > 1 else "1d"
+
+
 def noun_of(every: str) -> str:
     """Return the common word for a window of this length: "day" for ``1d``, for example.
 
@@ -538,12 +551,18 @@ def required_options(values: JobValues, look: FirstLook) -> list[RequiredOption]
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
             why = f"whom to protect: people; or instead single rows, with {field('unit', row)}"
-            usual = {"user": people} | ({} if job.people.first else {"most": 3, "per": "1d"})
+            usual = {"user": people} | (
+                {} if job.people.first else {"most": 3, "per": usual_period(job)}
+            )
             example = {name: value for name, value in usual.items() if name not in values}
         found.append(RequiredOption(why, example))
     elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
-        found.append(RequiredOption(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
+        found.append(
+            RequiredOption(
+                why, {"most": 3} | ({} if job.people.per else {"per": usual_period(job)})
+            )
+        )
     if states_no_loss(values):
         why = (
             f"what one row, or one person whose rows are bounded, may lose; or instead the largest "

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 from typing_extensions import override
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import NEWEST, Job
-from counton.rows.files import EventFile
+from counton.rows.files import NO_UTF8, EventFile
 from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import EventFrame, Rows, Source, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
@@ -206,6 +206,21 @@ class FirstLook:
             beyond=sample.once(_beyond, *people, *times),
             late=sample.once(_late, entered, job.times.every, *times),
         )
+
+    def refuse_other_encoding(self, job: Job) -> None:
+        """Refuse files of which more than a few rows are not UTF-8: all rows of a group with such
+        letters would be set aside. A job that states ``bad_rows`` is not refused.
+
+        Raises:
+            InvalidInput: more than three rows, and more than 1 in 100, are not UTF-8.
+        """
+        sample = open_private(self._sample)
+        many = sample.unreadable > max(3, sample.rows.height // 100)
+        if many and NO_UTF8 in sample.reason and not job.states("bad_rows"):
+            raise InvalidInput(
+                f"more than 1 in 100 rows are not UTF-8: {sample.reason}; or set such rows aside "
+                f"({field('bad_rows', 'quarantine:FILE')}), though all rows of a group may be such"
+            )
 
     def read_as_run(self, job: Job) -> ReadSample:
         """Read the first rows as a run of a job would read them; nothing is written.
