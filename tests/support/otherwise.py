@@ -16,6 +16,8 @@ OTHERWISE: dict[str, Any] = {
     "decimal": ",",
     "comment": "#",
     "most_a_window": 1,
+    "measure_left_out": 0.5,
+    "measure_most": 9,
     "ledger": "other.db",
     "party": "sales",
     "time": "paid",
