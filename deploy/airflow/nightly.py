@@ -8,6 +8,7 @@ path of Airflow's workers, from an environment of its own: the two need differen
 import os
 import subprocess
 from datetime import datetime, timedelta
+from typing import Any
 
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, task
@@ -38,9 +39,10 @@ def refuse_unless_done(code: int | str) -> None:
 with DAG("counton_nightly", **NIGHTS) as in_python:
 
     @task
-    def release(data_interval_end: datetime | None = None) -> None:
+    def release(data_interval_end: datetime | None = None, dag_run: Any = None) -> None:
         """Release the windows that ended by this day; try again what may succeed later."""
-        command = ["counton", "run", JOBS, "--until", f"{data_interval_end:%Y-%m-%d}"]
+        day = data_interval_end or dag_run.run_after  # a run begun by hand may have no date
+        command = ["counton", "run", JOBS, "--until", f"{day:%Y-%m-%d}"]
         with open(LOG, "a", encoding="utf-8") as log:
             code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
         if code in AGAIN:
@@ -53,7 +55,8 @@ with DAG("counton_nightly_bash", **NIGHTS) as in_bash:
     BashOperator(
         task_id="release",
         bash_command="""
-            counton run "$JOBS" --until {{ data_interval_end | ds }} >> "$LOG" 2>&1
+            day={{ data_interval_end | default(dag_run.run_after, true) | ds }}
+            counton run "$JOBS" --until $day >> "$LOG" 2>&1
             code=$?
             case " $AGAIN " in *" $code "*) exit $code ;; esac  # a failed task is tried again
             echo $code  # the last line is what the task judges its end by

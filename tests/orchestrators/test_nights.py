@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -175,6 +176,14 @@ def test_after_a_failed_night_the_next_one_releases_both(program: Program) -> No
     assert program.steps() == 3
 
 
+@pytest.mark.parametrize("program", RECIPES[:2], indirect=True, ids=" ".join)
+def test_a_run_begun_by_hand_without_a_date_releases_what_is_due(program: Program) -> None:
+    jobs = JOBS.replace("steps = 60", "steps = 36600") + "yes = true\n"
+    (program.folder / "nightly.toml").write_text(jobs)
+    assert program("now") == ["done"]
+    assert program.steps() > 60  # up to today
+
+
 @pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
 def test_a_killed_night_is_run_again(program: Program) -> None:
     for kill in range(KILLS):
@@ -213,7 +222,7 @@ def test_a_task_in_bash_fails_after_what_may_pass_and_else_tells_the_code(
     env = {"JOBS": "j.toml", "LOG": str(tmp_path / "log"), "AGAIN": again}
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", str(said).replace("{{ data_interval_end | ds }}", "2024-03-02")],
+        ["bash", "-c", re.sub(r"\{\{.*?\}\}", "2024-03-02", str(said))],
         env=env | {"PATH": path},
         capture_output=True,
         text=True,
