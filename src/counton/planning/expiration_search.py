@@ -69,7 +69,7 @@ class _Pure:
         """Return approximately the privacy loss (epsilon) of an item that has been counted by age +
         1 releases.
 
-        ``parameter`` is the epsilon of the mechanism, and ``growth`` the exponent in
+        ``parameter`` is the epsilon of the mechanism. The loss grows with the age about as
         log(age)^growth.
         """
         return parameter * _first_loss(growth, age, "exact")

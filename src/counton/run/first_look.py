@@ -141,8 +141,8 @@ class ReadSample(NamedTuple):
     refusal: CountonError | None
 
     def for_operator(self) -> Counts:
-        """Return the exact numbers of the first rows, for people who may see the events: never for
-        publication.
+        """Return how many of the first rows were read and left out, exactly, for people who may see
+        the events: do not publish these numbers.
         """
         return for_operator(self.counts)
 

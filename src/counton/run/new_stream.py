@@ -96,7 +96,9 @@ def _definition_of(request: StreamRequest, *, tried: bool = False) -> Definition
     """Return the definition (columns, windows, groups and guarantee) of a requested stream: choose
     its guarantee and strategy, and derive the rest.
 
-    If ``tried``, it serves to compare errors, and whether its noise is proven is not checked.
+    Args:
+        tried: True for a definition whose half-widths are computed and which is then dropped. The
+            check whether a privacy proof covers its strategy is left out.
     """
     job, cut, most, record = request.job, request.cut, request.counting.most, request.record
     statistic, guarantee = request.statistic, request.guarantee

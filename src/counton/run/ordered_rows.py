@@ -181,12 +181,12 @@ def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int6
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
-    """Read the events of a completed job in their order: the rows of its source, or the letters of
-    its text.
+    """Read the events of a job in their order: the rows of its source, or, if its events are one
+    text, the letters of the text.
 
     Raises:
-        HorizonExceeded: each row is a step, and there are more rows than steps. A stream that has
-            released all its steps still accepts the rows that it counted.
+        HorizonExceeded: each row is a step, and there are more rows than the stream has steps. It is
+            no error if a stream that has released all its steps reads rows again that it counted.
     """
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)

@@ -341,8 +341,8 @@ def _remember(definition: Definition, job: Job) -> Definition:
 
 
 def number_rows(job: Job, before: Definition | None = None) -> Job:
-    """Add a column of row numbers to a job's rows if its table has a cell for each row and no
-    column names the cells.
+    """Add a column of row numbers to a job's rows, if the job counts in a table that has one cell
+    for each row, and no column holds the names of the cells.
 
     The row numbers are then the names of the cells, and the number of rows is published. Any other
     job is returned unchanged.

@@ -45,10 +45,10 @@ class PlannedTotals(NamedTuple):
             budget, and no totals are released.
         over_least: upper bound on the loss against other strategies. 0.1 says that the totals' root
             mean square deviation is at most 10% above that of any strategy whose windows are all as
-            accurate. None if no good bound is known: for other guarantees than ``rho``, for
-            corrections, and for people.
-        nights: number of windows of the stream for which ``over_least`` was computed: at most 64,
-            and as many as are computed quickly.
+            accurate. None if no good bound is known: for other guarantees than ``rho``, for streams
+            that take corrections, and where people are protected.
+        nights: number of windows for which ``over_least`` was computed: at most 64, so it may be
+            that of a shorter stream.
     """
 
     share: Fraction

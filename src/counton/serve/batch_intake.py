@@ -70,8 +70,8 @@ def checked_batch(
         digest: digest of the rows, from `digest_of`.
         most: largest number of rows.
         now: time of arrival, in microseconds since 1970.
-        sender: the sender, whose rows may use up only a share of the largest exact sums of the
-            stream.
+        sender: the sender, whose rows may raise the stream's exact sums only up to a share of the
+            largest number that these can hold.
 
     Raises:
         TooLarge: there are more than ``most`` rows.

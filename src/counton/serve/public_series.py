@@ -211,8 +211,8 @@ class Journal:
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
-        """Return the public facts of `about`, further facts in words, and the rest of the privacy
-        limit.
+        """Return a public description of the series: the entries of `about`, its privacy guarantee
+        in words, notes on errors besides noise, and the privacy budget that is left.
         """
         found, definition = self._found
         ledger = self._store.ledger

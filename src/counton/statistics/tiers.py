@@ -127,8 +127,9 @@ class TieredGroups(Grouped):
         groups: names of all possible groups.
         losses: the epsilon or rho of each group, in the order of the groups.
         loss: "epsilon" if the losses are epsilons, "rho" if they are rhos.
-        stated: if the losses follow from wanted half-widths, what the table of groups holds for
-            each group: the name of its tier, or the largest loss that it allows.
+        stated: None if the losses were given. If they were computed from wanted half-widths of
+            intervals: for each group the entry in the table of groups (``domain``), which is the
+            name of its tier, or the largest loss that the group may have.
 
     Raises:
         InvalidInput: see `Grouped`; or a loss is not above 0; or the number of losses is not that

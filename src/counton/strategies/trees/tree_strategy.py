@@ -145,7 +145,8 @@ class HierarchyLaw:
 
 
 class TreeStrategy(TableStrategy):
-    """A strategy that measures the total of a tree, and differences of children and their parents.
+    """A strategy that measures the total of a tree, and for each child its sum against the sum of
+    all children of its parent.
 
     The measurement of child i is p x_i - q s, where x_i is the sum of the counts below the child,
     and s the sum of the x_i of all children of its parent. Of two children, only the first is
@@ -154,10 +155,10 @@ class TreeStrategy(TableStrategy):
     Args:
         tree: the public tree.
         total: weight of the total.
-        own: for each level, the weight p of a child in its own measurement, for every node as a
-            parent: shape (nodes,); 0 with fewer than two children.
-        shared: for each level, the weight q of the children's sum, which is subtracted, for every
-            node as a parent: shape (nodes,); p / 2 with two children.
+        own: one array for each level, of shape (nodes of the level,). Entry j is the weight p for
+            all children of node j; 0 if node j has fewer than two children.
+        shared: arrays of the same shapes. Entry j is the weight q for all children of node j; p / 2
+            if it has two children.
 
     Raises:
         InvalidInput: weights that do not fit the tree, or are not as stated above.
