@@ -185,8 +185,8 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     text, the letters of the text.
 
     Raises:
-        HorizonExceeded: each row is a step, and there are more rows than the stream has steps. It is
-            no error if a stream that has released all its steps reads rows again that it counted.
+        HorizonExceeded: each row is a step, and there are more rows than the stream has steps. A
+            stream that has released all its steps may read rows again that it counted.
     """
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)

@@ -956,8 +956,8 @@ class NoiseTable:
         return None
 
     def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
-        """Replace the stored noise of the block of cells that begins with ``cell``. If the new noise
-        cannot be written, the old noise stays, and no error is raised.
+        """Replace the stored noise of the block of cells that begins with ``cell``. If the new
+        noise cannot be written, the old noise stays, and no error is raised.
         """
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
