@@ -83,7 +83,7 @@ def option(
 
 
 def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
-    """Yield the fields of a dataclass, each with the class that defines it.
+    """Yield the public fields of a dataclass, each with the class that defines it.
 
     A field that holds a part of a job is replaced by the part's own fields.
 
@@ -93,7 +93,7 @@ def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
     for item in fields(kind):
         if "part" in item.metadata:
             yield from fields_of(item.metadata["part"])
-        else:
+        elif not item.name.startswith("_"):
             yield kind, item
 
 
@@ -926,8 +926,6 @@ class Job(OptionRecord):
             ``lower=0``. If the statistic is an object, only ``columns`` (the columns of an event's
             parts in their order) or ``value`` (if there is one) are allowed.
         keeping, times, groups, promise, noise, people, rows, output, view: parts of the job.
-        of_report: the name of the report that the job is part of, and the losses of all its parts
-            by the names of their streams; None: no part. `counton.run.jobs_of` sets it.
     """
 
     what: str | Statistic
@@ -950,7 +948,9 @@ class Job(OptionRecord):
         repr=False,  # a frame would show its rows
     )
     options: Mapping[str, Any] = made(default_factory=dict)
-    of_report: tuple[str, Mapping[str, Mapping[str, str]]] | None = None
+    #: The name of the report that the job is part of, and the losses of all its parts by the names
+    #: of their streams; None: no part. `counton.run.jobs_of` sets it.
+    _of_report: tuple[str, Mapping[str, Mapping[str, str]]] | None = None
 
     def __init__(
         self,
@@ -970,7 +970,7 @@ class Job(OptionRecord):
                     "second argument"
                 )
         stated: dict[str, Any] = {**more, "state": state}
-        of_report = stated.pop("of_report", None)
+        of_report = stated.pop("_of_report", None)
         if not stated.get("name"):
             from counton.statistics.catalogue import is_keyword, statistic_named
 
@@ -981,7 +981,7 @@ class Job(OptionRecord):
             from counton.statistics.left_out import with_left_out
 
             what, stated = with_left_out(what, stated)
-        taken: dict[str, Any] = {"what": what, "events": events, "of_report": of_report}
+        taken: dict[str, Any] = {"what": what, "events": events, "_of_report": of_report}
         for item in fields(self):
             if kind := item.metadata.get("part"):
                 names = options_of(kind)
@@ -1026,7 +1026,7 @@ class Job(OptionRecord):
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
         """
-        own = {"what": self.what, "options": self.options, "of_report": self.of_report}
+        own = {"what": self.what, "options": self.options, "_of_report": self._of_report}
         return Job(**{**own, **self._by_name(), **changes})
 
     def _by_name(self) -> dict[str, Any]:
@@ -1044,7 +1044,7 @@ class Job(OptionRecord):
 _PLACES = {
     name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
     for item in fields(Job)
-    if item.name not in ("what", "options", "of_report")
+    if item.name not in ("what", "options", "_of_report")
     for name in (options_of(item.metadata["part"]) if "part" in item.metadata else [item.name])
 }
 

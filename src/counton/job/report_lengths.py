@@ -12,7 +12,7 @@ from counton.job.job import Job, options_of
 from counton.job.stated_options import all_options
 from counton.privacy import Spend
 from counton.privacy.guarantees import guarantee_from
-from counton.statistics.left_out import ShareLeftOut
+from counton.statistics.catalogue import is_keyword
 from counton.statistics.report_members import FIRSTS, SHARE, WITHIN, kind_of_member, tables_of
 
 #: Key of the statistic of a job, and of a statistic of a report.
@@ -99,7 +99,7 @@ def jobs_of(job: Job) -> dict[str, Job]:
     losses = {
         called: {one: str(part.option(one)) for one in budget} for called, part in found.items()
     }
-    return {called: part.having(of_report=(name, losses)) for called, part in found.items()}
+    return {called: part.having(_of_report=(name, losses)) for called, part in found.items()}
 
 
 def refuse_other_parts(job: Job, spends: Iterable[Spend]) -> None:
@@ -116,9 +116,9 @@ def refuse_other_parts(job: Job, spends: Iterable[Spend]) -> None:
     Raises:
         InvalidInput: a stream of the report has another loss or length.
     """
-    if job.of_report is None:
+    if job._of_report is None:
         return
-    report, losses = job.of_report
+    report, losses = job._of_report
     for spend in spends:
         length = spend.name.removeprefix(f"{report}-")
         named_after = length != spend.name and _LENGTH.fullmatch(length)
@@ -168,7 +168,7 @@ def _statistic_of(
             f"same windows: give 'share' in its place (counton plan says how far off numbers "
             f"then are), or count in a job of its own, where 'within' finds epsilon"
         )
-    if not several or others or WITHIN in alone or kind is ShareLeftOut:
+    if not several or others or WITHIN in alone or not is_keyword(kind.card.keyword):
         return {"statistics": parts}
     # An epsilon or a state of its own would not be in the report's budget.
     for option in alone:

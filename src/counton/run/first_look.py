@@ -214,11 +214,12 @@ class FirstLook:
         Raises:
             InvalidInput: more than three rows, and more than 1 in 100, are not UTF-8.
         """
-        sample = open_private(self._sample)
-        many = sample.unreadable > max(3, sample.rows.height // 100)
-        if many and NO_UTF8 in sample.reason and not job.states("bad_rows"):
+        facts = self.for_operator(job)
+        unreadable, reason = facts.unreadable
+        many = unreadable > max(3, (facts.rows + unreadable) // 100)
+        if many and NO_UTF8 in reason and not job.states("bad_rows"):
             raise InvalidInput(
-                f"more than 1 in 100 rows are not UTF-8: {sample.reason}; or set such rows aside "
+                f"more than 1 in 100 rows are not UTF-8: {reason}; or set such rows aside "
                 f"({field('bad_rows', 'quarantine:FILE')}), though all rows of a group may be such"
             )
 
