@@ -18,8 +18,9 @@ from spark_jobs import JOBS, PAGES, events, job
 from counton.base.errors import CountonError, InvalidInput, MissingExtra, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
 from counton.rows import databases
+from counton.rows.bad_rows import unlisted_names
 from counton.rows.databases import open_question
-from counton.run import Job
+from counton.run import Job, unordered_rows
 from counton.run.runs import Outcome, run
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -635,3 +636,31 @@ def test_moments_that_would_count_wrongly_are_refused(
     with pytest.raises(InvalidInput, match=match):
         run(job("groups", tmp_path, **more).having(**given))
     assert not list(tmp_path.glob("*.db"))
+
+
+def test_names_of_undeclared_groups_in_two_columns_are_looked_up_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "e.duckdb"
+    with closing(duckdb.connect(str(path))) as database:
+        database.execute(
+            "create table v as select timestamp '2024-03-01' + interval (i % 24) hour as time, "
+            "['home', 'zed'][1 + i % 2] as page, 'paris' as place from range(40) t(i)"
+        )
+    looked = []
+
+    def unlisted(source: Any, reading: Any) -> Any:
+        spread = source.delegate(reading)
+        assert isinstance(spread, databases.AlikeRows)
+        looked.append(unlisted_names(spread, reading))
+        return unlisted_names(source, reading)
+
+    monkeypatch.setattr(unordered_rows, "unlisted_names", unlisted)
+    asked = Job(
+        "count", f"duckdb:///{path}", tmp_path / "s.db", query="select * from v", time="time",
+        by="page,place", domain=["home / paris"], other="rest", every="1d", start="2024-03-01",
+        steps=30, epsilon=1, unit="row", until="2024-03-02", yes=True,
+    )  # fmt: skip
+    with run(asked) as outcome:
+        assert outcome.for_operator().unlisted == [("zed / paris", 20)]
+    assert looked == [(20, [("zed / paris", 20)])]

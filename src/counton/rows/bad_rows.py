@@ -293,10 +293,10 @@ def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple
     if isinstance(source, Spread):
         alone = replace(reading, other=None, unknown="drop")
         found = _some(source, alone, unlisted & (pl.col("step") >= 0), _FEW)
-        parts: Sequence[Rows] = [FetchedRows(found, source.name)]
-    else:
-        parts = source.parts
-    given = [part.scan((column,), (column,)) for part in parts]
+        if not found.height:
+            return 0, []
+        source = _fetch(source, found)
+    given = [part.scan((column,), (column,)) for part in source.parts]
     texts = [
         one.select(group=as_text(pl.col(column), one.collect_schema()[column])) for one in given
     ]
