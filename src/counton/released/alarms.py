@@ -215,18 +215,7 @@ def find_changes(
     spectrum = np.linalg.eigh(noise) if noise.ndim == 2 else None
     design, found = _levels(len(numbers), season, trend=trend), []
     for series in np.asarray(numbers, float).T:
-        regressors, values = design, series
-        if spectrum is not None:
-            missed = series - design @ np.linalg.lstsq(design, series)[0]
-            spread = _spread_of_counts(missed, *spectrum)
-            regressors, values = _whiten(noise, spread, design, series)
-        missed, squares = np.array(list(_forecasts(regressors, values, least))).T
-        degrees = np.arange(least, len(series)) - regressors.shape[1]
-        std = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
-        if spectrum is not None:
-            std *= math.sqrt(spread + float(np.diag(noise).mean()))
-        # Without a change residuals are independent standard normal numbers.
-        residuals = _as_normal(missed, squares, degrees)
+        residuals, std = _residuals(series, design, noise, least, spectrum)
         values, alarms = chart.statistic(residuals)
         first, threshold = start + least, chart.threshold
         found.append(Alarms(alarms + first, values[alarms] > 0, first, values, threshold, std))
@@ -378,6 +367,39 @@ def _forecasts(design: Floats, values: Floats, least: int) -> Iterator[tuple[flo
         gram -= np.outer(reach, reach) / scale
         fitted = fitted + reach * (missed / scale)
         squares += missed**2 / scale
+
+
+def _residuals(
+    numbers: Floats,
+    design: Floats,
+    noise: Floats,
+    least: int,
+    spectrum: tuple[Floats, Floats] | None,
+) -> tuple[Floats, float]:
+    """Return standardised forecast errors of numbers from index ``least`` on, and the standard
+    deviation of one number.
+
+    Without a change the errors are independent standard normal numbers.
+
+    Args:
+        numbers: the numbers of one series, shape ``(numbers,)``.
+        design: regressors of the level, season and trend, from `_levels`.
+        noise: covariance of the noise of the numbers.
+        least: number of the first numbers, which have no forecast.
+        spectrum: eigenvalues and eigenvectors of ``noise``; None if the noise is equal and
+            independent.
+    """
+    values = numbers
+    if spectrum is not None:
+        missed = numbers - design @ np.linalg.lstsq(design, numbers)[0]
+        spread = _spread_of_counts(missed, *spectrum)
+        design, values = _whiten(noise, spread, design, numbers)
+    missed, squares = np.array(list(_forecasts(design, values, least))).T
+    degrees = np.arange(least, len(numbers)) - design.shape[1]
+    std = math.sqrt((squares[-1] * degrees[-1] + missed[-1] ** 2) / (degrees[-1] + 1))
+    if spectrum is not None:
+        std *= math.sqrt(spread + float(np.diag(noise).mean()))
+    return _as_normal(missed, squares, degrees), std
 
 
 def _as_normal(missed: Floats, squares: Floats, degrees: NDArray[np.int64]) -> Floats:

@@ -377,18 +377,8 @@ class Release:
         named = None if second.statistic.card.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
         many = at_once * max(first._comparisons, second._comparisons)
-        counts = beside is not None and second.statistic.card.additive
-        words, others = (
-            _question_in_words(one, of),
-            _question_in_words(other, None if counts else of),
-        )
-        begin, end = _within_words(first, steps), _within_words(second, later)
-        if beside is not None:
-            words, others = f"{words} of {first.design.name}", f"{others} of {second.design.name}"
-        elif steps == later:  # said once
-            begin = ""
-        what = f"{words}{begin} {how} {others}{end}"
-        return answer(found, first.level, at_once=many, what=what)
+        words = _pair_in_words(first, one, steps, other, later, of, second, how)
+        return answer(found, first.level, at_once=many, what=words)
 
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -1025,6 +1015,31 @@ def _may_share_noise(one: Design, other: Design) -> bool:
         return one.noise_id == other.noise_id
     mine = one.name, one.guarantee, one.strategy
     return mine == (other.name, other.guarantee, other.strategy)
+
+
+def _pair_in_words(
+    numbers: ReleasedNumbers, one: Groups, steps: Steps, other: Groups, later: Steps,
+    of: str | None, second: ReleasedNumbers, how: str,
+) -> str:  # fmt: skip
+    """Return the words of a comparison: both numbers, each with its times if these differ.
+
+    Args:
+        numbers: the release that has the first number.
+        one, steps: group and steps of the first number.
+        other, later: group and steps of the second number.
+        of: the name of the number, if a statistic has several; None: it has one.
+        second: the release that has the second number.
+        how: the word between both numbers, such as "minus".
+    """
+    apart = second is not numbers
+    counts = apart and second.statistic.card.additive
+    first, last = _question_in_words(one, of), _question_in_words(other, None if counts else of)
+    begin, end = _within_words(numbers, steps), _within_words(second, later)
+    if apart:
+        first, last = f"{first} of {numbers.design.name}", f"{last} of {second.design.name}"
+    elif steps == later:
+        begin = ""
+    return f"{first}{begin} {how} {last}{end}"
 
 
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:

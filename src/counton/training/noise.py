@@ -914,18 +914,7 @@ class _Parameter:
         scale = np.float32(self.std / self.strategy.divisor(step))
         for place, summed in self._sums_by_block(step):
             for part in range(0, len(summed), _PART):
-                some = summed[part : part + _PART]
-                at = slice(place.start + part, place.start + part + len(some))
-                total, product = out[at], spare[: len(some)]
-                np.copyto(total, some)
-                for buffer, output, decay in zip(
-                    self.buffers, self._outputs, self._decays, strict=True
-                ):
-                    held = buffer[at]
-                    np.multiply(held, output, out=product)
-                    np.add(total, product, out=total)
-                    np.multiply(held, decay, out=held)
-                    np.add(held, some, out=held)
+                self._carry(summed[part : part + _PART], place.start + part, out, spare)
             np.multiply(out[place], scale, out=out[place])
         self.step = step
         return out
@@ -939,14 +928,29 @@ class _Parameter:
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
-            summed = self._field_of(taps[0]).block(taps[0].level, taps[0].index, block, fresh)
-            if taps[0].weight != 1:
-                np.multiply(summed, np.float32(taps[0].weight), out=summed)
-            for tap in taps[1:]:
-                other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
-                np.multiply(other, np.float32(tap.weight), out=other)
-                np.add(summed, other, out=summed)
+            summed = self._weighted_normals(taps, block, fresh, drawn)
             yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
+
+    def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
+        """Write the noise of some coordinates to ``out``, and advance their buffers to the next
+        step.
+
+        Args:
+            summed: the step's weighted sums of normal numbers, for the coordinates from ``begin``
+                on.
+            begin: index of the first coordinate.
+            out: the noise of all coordinates, which is written.
+            spare: scratch space.
+        """
+        place = slice(begin, begin + len(summed))
+        total, product = out[place], spare[: len(summed)]
+        np.copyto(total, summed)
+        for buffer, output, decay in zip(self.buffers, self._outputs, self._decays, strict=True):
+            held = buffer[place]
+            np.multiply(held, output, out=product)
+            np.add(total, product, out=total)
+            np.multiply(held, decay, out=held)
+            np.add(held, summed, out=held)
 
     def _space(self) -> NDArray[np.float32]:
         """Return three blocks of scratch space, of shape ``(3, coordinates)``."""
@@ -954,6 +958,27 @@ class _Parameter:
         if self._spare is None:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
+
+    def _weighted_normals(
+        self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
+    ) -> Singles:
+        """Return the weighted sum of a step's standard normal numbers for all coordinates of a
+        block.
+
+        Args:
+            taps: the normal numbers of the step, with their weights.
+            block: number of the block.
+            fresh, drawn: scratch space.
+        """
+        first = taps[0]
+        total = self._field_of(first).block(first.level, first.index, block, fresh)
+        if first.weight != 1:
+            np.multiply(total, np.float32(first.weight), out=total)
+        for tap in taps[1:]:
+            other = self._field_of(tap).block(tap.level, tap.index, block, drawn)
+            np.multiply(other, np.float32(tap.weight), out=other)
+            np.add(total, other, out=total)
+        return total
 
     def _field_of(self, tap: Any) -> NormalField:
         if len(self._sessions) == 1:
