@@ -119,8 +119,8 @@ def local_sentence(english: str) -> str:
     return local_number(english) if _NUMBER.fullmatch(english) else local_name(english)
 
 
-#: A number in English notation, which alone fits the placeholder ``{count}``.
-_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+#: A number in English notation, also in percent: it alone fits the placeholder ``{count}``.
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 
 
 @cache
