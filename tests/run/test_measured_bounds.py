@@ -15,7 +15,7 @@ from keys import chosen_key
 from neighbouring_jobs import Row, both, claimed, published
 
 from counton import PureDP, Running, read, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, RequestMismatch
 from counton.run import Job, methods, recall, run
 from counton.run.new_stream import define, design_of
 from counton.serve.public_series import Journal
@@ -216,6 +216,31 @@ def test_what_cannot_be_measured_is_refused_by_name(
     }  # fmt: skip
     with pytest.raises(InvalidInput, match=re.escape(why)):
         run(Job(what, pl.DataFrame({"at": [], "who": []}), str(tmp_path / "s.db"), **options))
+
+
+@pytest.mark.parametrize(
+    ("what", "own"), [("count", {}), ("sum", VALUES), ("average", VALUES)], ids=str
+)
+def test_a_later_run_need_not_say_that_it_measures(
+    what: str, own: dict[str, Any], tmp_path: Path
+) -> None:
+    times = [f"2024-03-0{day}T09:00" for day in (1, 2) for _ in range(9)]
+    rows = pl.DataFrame({"at": times, "who": ["a", "b", "c"] * 6, "value": [1, 9, 4] * 6})
+    state = str(tmp_path / "s.db")
+    again = Job(what, rows, state, until="2024-03-03")
+    begun = again.having(
+        until="2024-03-02", time="at", every="1d", start="2024-03-01", steps=6, user="who", most=2,
+        epsilon=9, measure_left_out=0.5, **own,
+    )  # fmt: skip
+    with run(begun) as first:
+        assert first.after == 1
+    with run(again) as later:
+        assert later.after == 2
+        assert set(later.read().numbers.table()["statistic"]) == {what, "left out"}
+    other = "sum" if what == "count" else "count"
+    for wrong in (again.having(what=other), again.having(what="top-k", domain=["a"])):
+        with pytest.raises(RequestMismatch, match="is a 'report' and cannot be continued as a"):
+            run(wrong)
 
 
 @pytest.mark.parametrize(

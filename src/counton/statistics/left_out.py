@@ -172,6 +172,10 @@ class ShareLeftOut(Average):
         return self._estimate_of(cells, _NAMES["share" if name is None else name])
 
 
+#: Name of the measured share in the report of a job that measures it.
+_LEFT_OUT = "left out"
+
+
 def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Convert the options of a job that has ``measure_left_out`` to the options of a report.
 
@@ -254,4 +258,10 @@ def with_left_out(what: Any, stated: Mapping[str, Any]) -> tuple[str, dict[str, 
         **first,
         "share": text(share),
     }
-    return "report", {**rest, "options": {}, "statistics": {what: main, "left out": beside}}
+    return "report", {**rest, "options": {}, "statistics": {what: main, _LEFT_OUT: beside}}
+
+
+def is_measured(report: Any, what: Any) -> bool:
+    """Return True for a report that `with_left_out` makes of a job with the statistic ``what``."""
+    names = getattr(report, "statistics", {})
+    return isinstance(what, str) and [*names] == [what, _LEFT_OUT]
