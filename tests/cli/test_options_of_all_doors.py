@@ -49,7 +49,7 @@ def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
 def parsed(command: str) -> Job | None:
     try:
         return parse_words("of", command)[1]
-    except InvalidInput:
+    except (InvalidInput, SystemExit):  # the latter if the job itself refuses
         return None
 
 
